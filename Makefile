@@ -1,0 +1,54 @@
+# pykruise: every target does its own set-up inside this checkout (.venv) and installs nothing globally.
+#   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
+#   make test   lint, types, import contracts and all tests
+#   make up     a cluster to play with, until Ctrl-C
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST_ARGS ?=
+
+.PHONY: help demo up test lint unit bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "pykruise needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "could not make a virtual environment with $(PYTHON); on Debian and Ubuntu install python3-venv"; exit 1; }
+
+$(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	@echo "setting up the tools for tests in $(VENV) (once)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.ready
+	@$(BIN)/pykruise demo
+
+up: $(VENV)/.ready
+	@$(BIN)/pykruise up
+
+lint: $(VENV)/.ready-dev
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+unit: $(VENV)/.ready-dev
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+test: lint unit
+
+bench: $(VENV)/.ready-dev
+	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
