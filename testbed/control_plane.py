@@ -1,0 +1,276 @@
+"""A real Kubernetes control plane on this machine's loopback: etcd, API server, controllers and scheduler.
+
+    async with await ControlPlane.start() as plane:
+        ...  # plane.kubeconfig, or plane.url with plane.token and plane.ca_data
+
+There are no kubelets: nodes and the life of pods are for the caller to play. Every start has its own ports,
+certificates, admin token and temporary folder. ``python -m testbed.control_plane`` runs one in the
+foreground.
+
+The components end with this process, however it ends. Nothing here is bound to an event loop, so a control
+plane may be started in one loop and used or stopped in another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import ssl
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testbed.build import VERSIONS, BuildError, build, default_version
+from testbed.processes import Component, Health, Leash, ProcessError, answers_ok, free_ports
+from testbed.settings import (
+    ADMIN,
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    ETCD,
+    FEATURE_GATES,
+    SCHEDULER,
+    Ports,
+    Settings,
+)
+
+__all__ = [
+    "API_SERVER",
+    "CONTROLLER_MANAGER",
+    "ETCD",
+    "SCHEDULER",
+    "BuildError",
+    "ControlPlane",
+    "ProcessError",
+]
+
+
+class ControlPlane:
+    """A running control plane; make one with ``await ControlPlane.start()``.
+
+    A component is named as its program is: "etcd", "kube-apiserver", "kube-controller-manager" or
+    "kube-scheduler".
+    """
+
+    def __init__(
+        self, kubernetes: str, settings: Settings, components: Sequence[str], wait_seconds: float
+    ) -> None:
+        self.kubernetes = kubernetes
+        self.directory = settings.directory
+        self.url = settings.url
+        self.token = settings.tokens[ADMIN]
+        self.ca_data = settings.authority.certificate
+        self._settings = settings
+        self._leash: Leash | None = None
+        health = self._health_checks()
+        self._components = {
+            name: Component(
+                name, settings.command(name), settings.file(f"{name}.log"), health[name], wait_seconds
+            )
+            for name in components
+        }
+
+    @classmethod
+    async def start(
+        cls,
+        kubernetes: str | None = None,
+        *,
+        controller_manager: bool = True,
+        scheduler: bool = True,
+        feature_gates: Mapping[str, bool] | None = None,
+        extra_args: Mapping[str, Sequence[str]] | None = None,
+        audit: bool = False,
+        wait_seconds: float = 60,
+    ) -> Self:
+        """Build what is not built yet, start the components and wait until each is healthy.
+
+        ``kubernetes`` is a minor such as "1.37"; without it $KUBERNETES decides. ``feature_gates`` go to
+        every Kubernetes component, ``extra_args`` to the component they are listed for. ``audit`` has each
+        request written to ``audit_log``. A component that is not healthy after ``wait_seconds`` is a
+        ProcessError that tells why, and the temporary folder stays.
+        """
+        minor = kubernetes or default_version()
+        binaries = await asyncio.to_thread(build, minor)
+        settings = Settings(
+            directory=Path(tempfile.mkdtemp(prefix="pykruise-testbed-")),
+            binaries=binaries,
+            ports=Ports(*free_ports(5)),
+            feature_gates={**FEATURE_GATES.get(minor, {}), **(feature_gates or {})},
+            extra_args=extra_args or {},
+            audit=audit,
+        )
+        optional = {CONTROLLER_MANAGER: controller_manager, SCHEDULER: scheduler}
+        components = [ETCD, API_SERVER, *(name for name, wanted in optional.items() if wanted)]
+        plane = cls(minor, settings, components, wait_seconds)
+        try:
+            await plane._start_all()
+        except BaseException as error:
+            await plane.stop(keep=isinstance(error, Exception))
+            raise
+        return plane
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig file for the admin, who is in system:masters."""
+        return self._settings.kubeconfig(ADMIN)
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON event per request, at the Metadata level; only there with ``audit=True``."""
+        return self._settings.file("audit.log")
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The names of the components this control plane has, running or not."""
+        return tuple(self._components)
+
+    def binary(self, name: str) -> Path:
+        """The path of a built program, such as "kubectl"."""
+        path = self._settings.binaries / name
+        if not path.exists():
+            raise ValueError(f"no program {name} in {self._settings.binaries}")
+        return path
+
+    def log(self, component: str) -> Path:
+        """The file with all that a component wrote, over all its runs."""
+        return self._component(component).log
+
+    def alive(self, component: str) -> bool:
+        """Whether a component's process runs."""
+        return self._component(component).alive
+
+    def pid(self, component: str) -> int:
+        """The process id of a component, which must run."""
+        return self._component(component).pid
+
+    def cpu_seconds(self, component: str) -> float:
+        """The user and system time a component used since it was last started."""
+        stat = Path(f"/proc/{self.pid(component)}/stat").read_text()
+        fields = stat.rpartition(")")[
+            2
+        ].split()  # the name in parentheses may hold blanks; then field 3 and on
+        user, system = fields[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def rss_bytes(self, component: str) -> int:
+        """The memory a component holds now."""
+        pages = Path(f"/proc/{self.pid(component)}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    async def kill(self, component: str, signum: signal.Signals = signal.SIGKILL) -> None:
+        """Send a component a signal, and wait until it is gone."""
+        await self._component(component).end(signum)
+
+    async def restart(self, component: str) -> None:
+        """Start a component on its old port and data, killing it first if it runs, and wait until healthy."""
+        if self._leash is None:
+            raise ProcessError("the control plane is stopped")
+        await self.kill(component)
+        await self._component(component).start(self._leash)
+
+    async def stop(self, *, keep: bool = False) -> None:
+        """End all components and remove the temporary folder, unless it is to be kept."""
+        for component in reversed(self._components.values()):
+            await component.end()
+        if self._leash:
+            self._leash.release()
+            self._leash = None
+        if not keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _start_all(self) -> None:
+        self._settings.write_files()
+        self._leash = Leash()
+        await self.restart(ETCD)
+        await self.restart(API_SERVER)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in self.components[2:]:
+                    group.create_task(self.restart(name))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    def _component(self, name: str) -> Component:
+        if name not in self._components:
+            raise ValueError(f"no component {name}; there are {', '.join(self._components)}")
+        return self._components[name]
+
+    def _health_checks(self) -> dict[str, Health]:
+        ports = self._settings.ports
+        tls = ssl.create_default_context(cadata=self.ca_data.decode())
+
+        async def api_server() -> bool:
+            for path in ("/readyz", "/api/v1/namespaces/default"):
+                if not await answers_ok(ports.api_server, path, tls=tls, token=self.token):
+                    return False
+            return True
+
+        return {
+            ETCD: lambda: answers_ok(ports.etcd, "/health"),
+            API_SERVER: api_server,
+            CONTROLLER_MANAGER: lambda: answers_ok(ports.controller_manager, "/healthz", tls=tls),
+            SCHEDULER: lambda: answers_ok(ports.scheduler, "/healthz", tls=tls),
+        }
+
+
+async def _run(options: argparse.Namespace) -> int:
+    """Run a control plane until a signal comes or a component ends."""
+    stop = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    plane = await ControlPlane.start(
+        options.kubernetes,
+        controller_manager=options.controller_manager,
+        scheduler=options.scheduler,
+        audit=options.audit,
+    )
+    print(plane.kubeconfig, flush=True)
+    _say(f"Kubernetes {plane.kubernetes} at {plane.url}; end it with Ctrl-C")
+    _say(f"try: {plane.binary('kubectl')} --kubeconfig {plane.kubeconfig} get namespaces")
+    ended: list[str] = []
+    while not stop.is_set() and not ended:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), timeout=1)
+        ended = [name for name in plane.components if not plane.alive(name)]
+    await plane.stop(keep=bool(ended))
+    for name in ended:
+        _say(f"{name} ended by itself (log: {plane.log(name)})")
+    return 1 if ended else 0
+
+
+def _say(text: str) -> None:
+    print(f"testbed: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Run a control plane in the foreground."""
+    parser = argparse.ArgumentParser(
+        description="Run a Kubernetes control plane and print its kubeconfig's path."
+    )
+    parser.add_argument("--kubernetes", metavar="MINOR", help=f"one of {', '.join(VERSIONS)}")
+    parser.add_argument("--no-controller-manager", dest="controller_manager", action="store_false")
+    parser.add_argument("--no-scheduler", dest="scheduler", action="store_false")
+    parser.add_argument("--audit", action="store_true", help="write each request to audit.log")
+    try:
+        return asyncio.run(_run(parser.parse_args()))
+    except (BuildError, ProcessError, OSError) as error:
+        _say(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""How each component of the control plane is run: its files and its command line."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed.pki import Authority, signing_key_pair
+from testbed.processes import HOST
+
+ETCD = "etcd"
+API_SERVER = "kube-apiserver"
+CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER = "kube-scheduler"
+
+ADMIN = "admin"
+USERS = {
+    ADMIN: "admin",
+    CONTROLLER_MANAGER: "system:kube-controller-manager",
+    SCHEDULER: "system:kube-scheduler",
+}
+
+# Gates that are off in a minor and that the workloads need on.
+FEATURE_GATES: Mapping[str, Mapping[str, bool]] = {"1.32": {"InPlacePodVerticalScaling": True}}
+
+# ServiceAccount would have pods wait for the controller manager, which may be left out. The taint that
+# TaintNodesByCondition gives a new node would stay, as nobody runs the node-lifecycle controller.
+ADMISSION_OFF = "ServiceAccount,TaintNodesByCondition"
+CONTROLLERS = "*,-node-lifecycle-controller,-taint-eviction-controller"
+
+# Requests a second, and at once: the client's own limits must not be what a bench measures.
+QPS, BURST = 1000, 2000
+
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+"""
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters:
+- name: testbed
+  cluster:
+    server: {url}
+    certificate-authority-data: {ca}
+users:
+- name: {user}
+  user:
+    token: {token}
+contexts:
+- name: testbed
+  context:
+    cluster: testbed
+    user: {user}
+current-context: testbed
+"""
+
+SCHEDULER_CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection:
+  kubeconfig: {kubeconfig}
+  qps: {qps}
+  burst: {burst}
+leaderElection:
+  leaderElect: false
+"""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The port of each server."""
+
+    etcd: int
+    etcd_peer: int
+    api_server: int
+    controller_manager: int
+    scheduler: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that the command lines of one control plane depend on."""
+
+    directory: Path
+    binaries: Path
+    ports: Ports
+    feature_gates: Mapping[str, bool]
+    extra_args: Mapping[str, Sequence[str]]
+    audit: bool
+    authority: Authority = field(default_factory=Authority)
+    tokens: Mapping[str, str] = field(
+        default_factory=lambda: {name: secrets.token_urlsafe(32) for name in USERS}
+    )
+
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return f"https://{HOST}:{self.ports.api_server}"
+
+    def kubeconfig(self, name: str) -> Path:
+        """The kubeconfig of the admin or of a component."""
+        return self.directory / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
+
+    def file(self, name: str) -> Path:
+        """A file in the control plane's folder."""
+        return self.directory / name
+
+    def write_files(self) -> None:
+        """Write all that the components read, for the owner's eyes only."""
+        certificate, key = self.authority.serving_pair([HOST], ["localhost"])
+        private, public = signing_key_pair()
+        files = {
+            "ca.crt": self.authority.certificate,
+            "serving.crt": certificate,
+            "serving.key": key,
+            "service-account.key": private,
+            "service-account.pub": public,
+            "tokens.csv": self._token_rows().encode(),
+            "audit-policy.yaml": AUDIT_POLICY.encode(),
+            "scheduler.yaml": self._scheduler_config().encode(),
+        }
+        files |= {self.kubeconfig(name).name: self._kubeconfig(name).encode() for name in USERS}
+        for name, content in files.items():
+            path = self.file(name)
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+
+    def command(self, component: str) -> list[str]:
+        """A component's command line."""
+        arguments = {
+            ETCD: self._etcd,
+            API_SERVER: self._api_server,
+            CONTROLLER_MANAGER: self._controller_manager,
+            SCHEDULER: self._scheduler,
+        }[component]()
+        if component != ETCD and self.feature_gates:
+            gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in self.feature_gates.items())
+            arguments.append(f"--feature-gates={gates}")
+        return [str(self.binaries / component), *arguments, *self.extra_args.get(component, ())]
+
+    def _etcd(self) -> list[str]:
+        client = f"http://{HOST}:{self.ports.etcd}"
+        peer = f"http://{HOST}:{self.ports.etcd_peer}"
+        return [
+            "--name=testbed",
+            f"--data-dir={self.file('etcd')}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=testbed={peer}",
+            "--heartbeat-interval=50",  # it has no rivals to wait for when it is started again
+            "--election-timeout=250",
+            "--unsafe-no-fsync",
+            f"--quota-backend-bytes={8 * 2**30}",
+            "--log-level=warn",
+        ]
+
+    def _api_server(self) -> list[str]:
+        arguments = [
+            f"--etcd-servers=http://{HOST}:{self.ports.etcd}",
+            f"--advertise-address={HOST}",
+            "--endpoint-reconciler-type=none",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            f"--token-auth-file={self.file('tokens.csv')}",
+            "--authorization-mode=RBAC",
+            f"--disable-admission-plugins={ADMISSION_OFF}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self.file('service-account.pub')}",
+            f"--service-account-signing-key-file={self.file('service-account.key')}",
+            *self._serving(self.ports.api_server),
+        ]
+        if self.audit:
+            arguments.append(f"--audit-policy-file={self.file('audit-policy.yaml')}")
+            arguments.append(f"--audit-log-path={self.file('audit.log')}")
+        return arguments
+
+    def _controller_manager(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.kubeconfig(CONTROLLER_MANAGER)}",
+            f"--kube-api-qps={QPS}",
+            f"--kube-api-burst={BURST}",
+            f"--controllers={CONTROLLERS}",
+            "--leader-elect=false",
+            f"--root-ca-file={self.file('ca.crt')}",
+            f"--service-account-private-key-file={self.file('service-account.key')}",
+            *self._delegated(CONTROLLER_MANAGER),
+            *self._serving(self.ports.controller_manager),
+        ]
+
+    def _scheduler(self) -> list[str]:
+        return [
+            f"--config={self.file('scheduler.yaml')}",
+            *self._delegated(SCHEDULER),
+            *self._serving(self.ports.scheduler),
+        ]
+
+    def _serving(self, port: int) -> list[str]:
+        return [
+            f"--bind-address={HOST}",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self.file('serving.crt')}",
+            f"--tls-private-key-file={self.file('serving.key')}",
+        ]
+
+    def _delegated(self, component: str) -> list[str]:
+        """Have a component ask the API server who may read its metrics, by token only."""
+        return [
+            "--authentication-skip-lookup",
+            f"--authentication-kubeconfig={self.kubeconfig(component)}",
+            f"--authorization-kubeconfig={self.kubeconfig(component)}",
+        ]
+
+    def _token_rows(self) -> str:
+        rows = [f'{token},{USERS[name]},{name},"system:masters"\n' for name, token in self.tokens.items()]
+        return "".join(rows)
+
+    def _kubeconfig(self, name: str) -> str:
+        ca = base64.b64encode(self.authority.certificate).decode()
+        return KUBECONFIG.format(url=self.url, ca=ca, user=USERS[name], token=self.tokens[name])
+
+    def _scheduler_config(self) -> str:
+        return SCHEDULER_CONFIG.format(kubeconfig=self.kubeconfig(SCHEDULER), qps=QPS, burst=BURST)
