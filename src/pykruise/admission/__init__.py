@@ -1,0 +1,1 @@
+"""Admission: which reviews an API server asks for, and who answers them."""

@@ -1,0 +1,251 @@
+"""`pykruise demo`: the main job before one's eyes, on a cluster that lives as long as the demo.
+
+manifest ──▶ playground (API server, nodes, manager) ──▶ steps ──▶ live table ──▶ summary, exit code
+
+Every step is a write that a user would make, and a condition that must then come true. A step that does not
+come true in time ends the demo with the reason.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.examples import example
+from pykruise.cli.manifests import load_documents, read_documents
+from pykruise.cli.playground import Playground, playground
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.documents import decode
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import is_controlled_by
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.sandbox.cluster import ClusterSettings
+
+Object = dict[str, Any]
+POLL_S = 0.1
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be seen of the CloneSet at one moment."""
+
+    cloneset: Object
+    pods: tuple[Object, ...]
+
+    @property
+    def status(self) -> Object:
+        status: Object = self.cloneset.get("status", {})
+        return status
+
+    def caught_up(self, *, replicas: int, updated: int) -> bool:
+        """All pods there, ready and counted, `updated` of them of the newest revision, nothing going away."""
+        observed = self.status.get("observedGeneration") == self.cloneset["metadata"]["generation"]
+        counted = all(
+            self.status.get(field, 0) == wanted
+            for field, wanted in (
+                ("replicas", replicas),
+                ("readyReplicas", replicas),
+                ("availableReplicas", replicas),
+                ("updatedReplicas", updated),
+            )
+        )
+        return observed and counted and len(self.pods) == replicas
+
+
+class DemoStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing a user does, and what must come of it."""
+
+    title: str
+    act: Callable[[], Awaitable[object]]
+    done: Callable[[View], bool]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A step that came true, with what it took."""
+
+    title: str
+    seconds: float
+    writes: int
+
+
+async def run_demo(*, step_timeout_s: float, manifest: Path | None = None) -> None:
+    """Play the demo. Raises CommandError when a step does not come true within `step_timeout_s` seconds."""
+    cloneset = _cloneset(manifest)
+    console = Console()
+    console.print("[bold]pykruise demo[/]: an API server, three nodes and the manager in this process\n")
+    async with playground(ClusterSettings(nodes=3)) as place:
+        demo = _Demo(place, cloneset, console=console, step_timeout_s=step_timeout_s)
+        results = [await demo.play(step) for step in demo.steps()]
+        await demo.summary(results)
+
+
+def _cloneset(manifest: Path | None) -> Object:
+    documents = (
+        read_documents(manifest) if manifest else load_documents(example("cloneset.yaml"), source="example")
+    )
+    found = next((document for document in documents if document["kind"] == "CloneSet"), None)
+    if found is None:
+        raise CommandError(f"{manifest}: no CloneSet in it")
+    found["metadata"].setdefault("namespace", "default")
+    return found
+
+
+class _Demo:
+    def __init__(
+        self, place: Playground, cloneset: Object, *, console: Console, step_timeout_s: float
+    ) -> None:
+        self._place = place
+        self._client = place.client
+        self._cloneset = cloneset
+        self._key = Key(cloneset["metadata"]["namespace"], cloneset["metadata"]["name"])
+        self._console = console
+        self._timeout_s = step_timeout_s
+        self._created: set[str] = set()
+
+    def steps(self) -> Sequence[DemoStep]:
+        """Create, scale up, scale down, update half, update the rest."""
+        start = int(self._cloneset["spec"].get("replicas", 1))
+        more, fewer = start + 3, max(start - 1, 1)
+        half = fewer // 2
+        strategy = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": half}}}
+        first = self._cloneset["spec"]["template"]["spec"]["containers"][0]
+        image = f"{str(first['image']).split(':')[0]}:1.28"
+        return (
+            DemoStep(
+                title=f"create CloneSet {self._key.name} with {start} pods",
+                act=lambda: self._client.create(CLONE_SETS, self._key.namespace, self._cloneset),
+                done=lambda view: view.caught_up(replicas=start, updated=start),
+            ),
+            DemoStep(
+                title=f"scale up to {more}",
+                act=lambda: self._merge({"spec": {"replicas": more}}),
+                done=lambda view: view.caught_up(replicas=more, updated=more),
+            ),
+            DemoStep(
+                title=f"scale down to {fewer}",
+                act=lambda: self._merge({"spec": {"replicas": fewer}}),
+                done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
+            ),
+            DemoStep(
+                title=f"update to {image}, all but {half} (partition)",
+                act=lambda: self._update(image, strategy),
+                done=lambda view: view.caught_up(replicas=fewer, updated=fewer - half),
+            ),
+            DemoStep(
+                title="update the rest",
+                act=lambda: self._merge({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
+                done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
+            ),
+        )
+
+    async def play(self, step: DemoStep) -> Result:
+        """Make the write, show the pods until the condition holds."""
+        loop = asyncio.get_running_loop()
+        began, writes = loop.time(), self._place.writes
+        with Live(console=self._console, refresh_per_second=10, transient=False) as live:
+            await step.act()
+            while True:
+                view = await self._view()
+                took = loop.time() - began
+                live.update(_picture(step.title, view, took))
+                if step.done(view):
+                    break
+                if took > self._timeout_s:
+                    raise CommandError(
+                        f"'{step.title}' did not come true in {self._timeout_s:g} s: {_why(view)}"
+                    )
+                await asyncio.sleep(POLL_S)
+        return Result(step.title, loop.time() - began, self._place.writes - writes)
+
+    async def summary(self, results: Sequence[Result]) -> None:
+        """What each step took, and how many writes the manager needed for it."""
+        table = Table(title="summary", title_justify="left", box=None, pad_edge=False)
+        table.add_column("step")
+        table.add_column("seconds", justify="right")
+        table.add_column("writes by the manager", justify="right")
+        for result in results:
+            table.add_row(result.title, f"{result.seconds:.1f}", str(result.writes))
+        self._console.print()
+        self._console.print(table)
+        self._console.print(
+            f"\n{len(self._created)} pods lived. To play yourself: [bold]pykruise up[/], then kubectl."
+        )
+
+    async def _view(self) -> View:
+        cloneset = decode(await self._client.get(CLONE_SETS, *self._key))
+        listed = await self._client.list(PODS, self._key.namespace)
+        pods = tuple(
+            pod for pod in map(decode, listed.items) if is_controlled_by(pod, cloneset["metadata"]["uid"])
+        )
+        self._created.update(pod["metadata"]["uid"] for pod in pods)
+        return View(cloneset=cloneset, pods=pods)
+
+    async def _update(self, image: str, strategy: Object) -> None:
+        template = {
+            "spec": {
+                "containers": [
+                    {**self._cloneset["spec"]["template"]["spec"]["containers"][0], "image": image}
+                ]
+            }
+        }
+        await self._merge({"spec": {"template": template, **strategy}})
+
+    async def _merge(self, patch: Object) -> None:
+        await self._client.patch(CLONE_SETS, *self._key, patch, patch_type=PatchType.MERGE)
+
+
+def _picture(title: str, view: View, took: float) -> RenderableType:
+    table = Table(box=None, pad_edge=False)
+    for name, justify in (
+        ("revision", "left"),
+        ("pods", "left"),
+        ("ready", "right"),
+        ("starting", "right"),
+        ("leaving", "right"),
+    ):
+        table.add_column(name, justify="right" if justify == "right" else "left")
+    for revision in sorted({_revision(pod) for pod in view.pods}):
+        states = [_state(pod) for pod in view.pods if _revision(pod) == revision]
+        newest = revision == view.status.get("updateRevision")
+        table.add_row(
+            Text(revision, style="bold" if newest else ""),
+            Text.assemble(*((_DOTS[state]) for state in sorted(states))),
+            *(str(states.count(state)) for state in (0, 1, 2)),
+        )
+    head = Text.assemble(("▸ ", "cyan"), (title, "bold"), (f"  {took:4.1f} s", "dim"))
+    return Group(head, table)
+
+
+_DOTS = {0: ("●", "green"), 1: ("○", "yellow"), 2: ("×", "red")}
+
+
+def _state(pod: Object) -> int:
+    """0 ready, 1 starting, 2 leaving."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return 2
+    conditions = pod.get("status", {}).get("conditions", ())
+    return 0 if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions) else 1
+
+
+def _revision(pod: Object) -> str:
+    return str(pod["metadata"].get("labels", {}).get("controller-revision-hash", "?"))
+
+
+def _why(view: View) -> str:
+    """The most telling thing that is known: a failed condition, or the pods' states."""
+    for condition in view.status.get("conditions", ()):
+        if condition["type"].startswith("Failed") and condition["status"] == "True":
+            return f"{condition['type']}: {condition.get('message', '')}"
+    states = [_state(pod) for pod in view.pods]
+    status = {field: value for field, value in view.status.items() if isinstance(value, int)}
+    return (
+        f"{states.count(0)} pods ready, {states.count(1)} starting, {states.count(2)} leaving; "
+        f"the CloneSet's status says {status}"
+    )

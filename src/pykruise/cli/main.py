@@ -1,0 +1,118 @@
+"""The `pykruise` command: what each word does, and how errors reach a person.
+
+argv ──▶ typer ──▶ one module per command ──▶ exit code
+
+Every expected error (a port in use, a kubeconfig that cannot be read, an API server that refuses) is one line
+on standard error that says what, where and what to do, and exit code 1. Tracebacks are for bugs.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pykruise import __version__
+from pykruise.cli.errors import CommandError
+from pykruise.kube.errors import KubeError
+
+app = typer.Typer(
+    name="pykruise",
+    help="OpenKruise's workloads for Kubernetes, in Python.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def up(
+    nodes: Annotated[int, typer.Option(min=1, max=5000, help="Simulated nodes.")] = 3,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")] = 0,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Where to write the kubeconfig (default: a temporary file).")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the controllers do.")] = False,
+) -> None:
+    """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
+    from pykruise.cli.up import run_up
+
+    _log(verbose)
+    _run(run_up(nodes=nodes, port=port, kubeconfig=kubeconfig))
+
+
+@app.command()
+def demo(
+    step_timeout: Annotated[float, typer.Option(help="Seconds that each step may take.")] = 30.0,
+    manifest: Annotated[
+        Path | None, typer.Option("--file", "-f", help="A CloneSet to use instead of the built-in example.")
+    ] = None,
+) -> None:
+    """Create a CloneSet in a fresh cluster, scale it up and down, update it, and show each step."""
+    from pykruise.cli.demo import run_demo
+
+    _log(False)
+    _run(run_demo(step_timeout_s=step_timeout, manifest=manifest))
+
+
+@app.command()
+def manager(
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every turn.")] = False,
+) -> None:
+    """Run the controllers against a cluster until SIGTERM or Ctrl-C."""
+    from pykruise.cli.manager import run_manager
+
+    _log(True, level=logging.DEBUG if verbose else logging.INFO)
+    _run(run_manager(kubeconfig=kubeconfig, context=context))
+
+
+@app.command()
+def crds() -> None:
+    """Print the custom resource definitions, ready for `kubectl apply -f -`."""
+    from pykruise.cli.manager import crd_manifests
+
+    typer.echo(crd_manifests(), nl=False)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """Entry point of the `pykruise` script."""
+    app()
+
+
+def _log(enabled: bool, *, level: int = logging.INFO) -> None:
+    logging.basicConfig(
+        level=level if enabled else logging.CRITICAL,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def _run(command: Coroutine[Any, Any, None]) -> None:
+    """Run a command on uvloop; expected errors become one line and exit code 1."""
+    import uvloop
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(command)
+    except (CommandError, KubeError, OSError) as error:
+        typer.echo(f"error: {_one_line(error)}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,49 @@
+"""Manifests that a person hands to a command: YAML text in, documents out, errors with file and line.
+
+text ──▶ load_documents() ──▶ documents; CommandError when one is not a Kubernetes object
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pykruise.cli.errors import CommandError
+
+
+def read_documents(path: Path) -> list[dict[str, Any]]:
+    """All objects of a YAML file. Raises CommandError with the file's name, and the line when it is known."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: not a text file (byte {error.start} is no UTF-8)") from error
+    return load_documents(text, source=str(path))
+
+
+def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
+    """All objects of a YAML text, empty documents left out. `source` names it in errors."""
+    try:
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}, line {mark.line + 1}" if mark else source
+        raise CommandError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
+    for number, document in enumerate(documents, start=1):
+        _check(document, where=f"{source}, document {number}")
+    return documents
+
+
+def _check(document: object, *, where: str) -> None:
+    if not isinstance(document, dict):
+        raise CommandError(f"{where}: not a Kubernetes object but {type(document).__name__}")
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    for field, value in (
+        ("apiVersion", document.get("apiVersion")),
+        ("kind", document.get("kind")),
+        ("metadata.name", name),
+    ):
+        if not isinstance(value, str) or not value:
+            raise CommandError(f"{where}: {field} is missing or not a string")

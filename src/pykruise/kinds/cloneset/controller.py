@@ -1,0 +1,155 @@
+"""CloneSet's place in the manager: what it caches, what wakes it, and its four functions of a turn.
+
+pod, revision or CloneSet changed ──▶ queue ──▶ Reconciler(CloneSetPlanner) ──▶ writes
+"""
+
+import random
+from typing import Any
+
+from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.snapshot import (
+    CloneSetView,
+    Settings,
+    Snapshot,
+    build_snapshot,
+    project_cloneset,
+)
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import Controller
+from pykruise.kube.ids import Key
+from pykruise.kube.queue import WorkQueue
+from pykruise.plans.execute import Failure
+from pykruise.plans.plan import Plan
+from pykruise.plans.reconcile import KindContext, Owner, Reconciler
+from pykruise.plans.sources import BY_CONTROLLER, BY_NAME_PREFIX, ORPHANS, Sources, owner_name
+from pykruise.pods.names import LONGEST_REVISION_OWNER
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import ControllerView, PodView
+
+WORKERS = 3
+COMPONENT = "cloneset-controller"
+
+
+def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
+    """The controller, its cache registered with the shared ones and its wake-ups subscribed."""
+    clonesets = context.sources.add(CLONE_SETS, project_cloneset)
+    planner = CloneSetPlanner(
+        context.sources, clonesets, settings=settings, clock=context.clock, rng=context.rng
+    )
+    queue: WorkQueue[Key] = WorkQueue(rng=context.rng)
+    clonesets.subscribe(lambda change: queue.add(change.key))
+    context.sources.pods.subscribe(lambda change: _wake_owners(change, queue))
+    context.sources.revisions.subscribe(lambda change: _wake_by_revision(change, clonesets, queue))
+    turn = Reconciler(planner, context.executor, record=context.recorder(COMPONENT))
+    return Controller(
+        "cloneset", turn, queue=queue, workers=WORKERS, clock=context.clock, cpu_time=context.cpu_time
+    )
+
+
+class CloneSetPlanner:
+    """`plans.reconcile.Planner` of CloneSet."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        clonesets: Cache[CloneSetView],
+        *,
+        settings: Settings,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._sources = sources
+        self._clonesets = clonesets
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+
+    def snapshot(self, key: Key) -> Snapshot | None:
+        """The CloneSet with its pods and revisions, as the caches have them now."""
+        cloneset = self._clonesets.get(key)
+        if cloneset is None:
+            return None
+        return build_snapshot(
+            cloneset,
+            pods=self._sources.pods.by_index(BY_CONTROLLER, cloneset.uid),
+            revisions=self._revisions(cloneset),
+            node_labels=self._node_labels(cloneset),
+            now=self._clock(),
+            seed=self._rng.getrandbits(64),
+            settings=self._settings,
+        )
+
+    def owner(self, snapshot: Snapshot) -> Owner:
+        """The CloneSet."""
+        cloneset = snapshot.cloneset
+        return Owner(
+            resource=CLONE_SETS,
+            key=cloneset.key,
+            uid=cloneset.uid,
+            resource_version=str(cloneset.resource_version),
+            stored_status=cloneset.stored_status,
+        )
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """See plan.py."""
+        return plan_cloneset(snapshot)
+
+    def status_after(self, snapshot: Snapshot, plan: Plan, failure: Failure) -> dict[str, Any] | None:
+        """See plan.py."""
+        return status_after(snapshot, plan, stage=failure.stage, message=str(failure.error))
+
+    def is_current(self, snapshot: Snapshot) -> bool:
+        """Whether the CloneSet is still the same object with the same spec."""
+        planned, now = snapshot.cloneset, self._clonesets.get(snapshot.cloneset.key)
+        return (
+            now is not None
+            and now.uid == planned.uid
+            and now.generation == planned.generation
+            and now.is_deleting == planned.is_deleting
+        )
+
+    def _revisions(self, cloneset: CloneSetView) -> list[RevisionView]:
+        """Its own, those that could be its own (nobody's), and those that hold a name it may want."""
+        revisions = self._sources.revisions
+        prefix = (cloneset.namespace, cloneset.name[:LONGEST_REVISION_OWNER])
+        found = {
+            revision.name: revision
+            for group in (
+                revisions.by_index(BY_CONTROLLER, cloneset.uid),
+                revisions.by_index(ORPHANS, cloneset.namespace),
+                revisions.by_index(BY_NAME_PREFIX, prefix),
+            )
+            for revision in group
+        }
+        return list(found.values())
+
+    def _node_labels(self, cloneset: CloneSetView) -> dict[str, Any]:
+        """Only topology spread asks where nodes are."""
+        spec = cloneset.spec
+        if spec is None or not (spec.template.get("spec") or {}).get("topologySpreadConstraints"):
+            return {}
+        return {node.name: node.labels for node in self._sources.nodes.values()}
+
+
+def _wake_owners(change: Change[PodView], queue: WorkQueue[Key]) -> None:
+    for pod in (change.old, change.new):
+        if pod is not None and pod.controller is not None and _is_cloneset(pod.controller):
+            queue.add(Key(pod.namespace, pod.controller.name))
+
+
+def _wake_by_revision(
+    change: Change[RevisionView], clonesets: Cache[CloneSetView], queue: WorkQueue[Key]
+) -> None:
+    revision = change.new or change.old
+    if revision is None:
+        return
+    key = Key(revision.namespace, owner_name(revision))
+    if clonesets.get(key) is not None:
+        queue.add(key)
+
+
+def _is_cloneset(owner: ControllerView) -> bool:
+    """Any version of the group, so that objects written by another version wake it too."""
+    return owner.kind == CLONE_SETS.kind and owner.group == CLONE_SETS.group

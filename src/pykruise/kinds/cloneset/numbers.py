@@ -1,0 +1,269 @@
+"""How far a CloneSet is from where it should be, in pods.
+
+spec ──▶ limits_of() ──▶ Limits   (every int-or-percent field resolved once, by the parser admission uses)
+pods ──▶ tally_of() ──▶ Tally    (how many there are of each sort)
+Tally + Limits ──▶ numbers_of() ──▶ Numbers ──▶ scale.py, update.py
+
+Pure. A value that cannot be read is an error with its field, never a harmless-looking 0: a partition that
+became 0 would update everything.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, CloneSetSpec
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+
+__all__ = [
+    "UNLIMITED",
+    "FieldProblem",
+    "Limits",
+    "Numbers",
+    "Sort",
+    "Tally",
+    "limits_of",
+    "numbers_of",
+    "tally_of",
+]
+
+UNLIMITED = 2_147_483_647
+"""scaleStrategy.maxUnavailable when it is not given."""
+
+
+class FieldProblem(msgspec.Struct, frozen=True):
+    """A stored value that cannot be used."""
+
+    field: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}"
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the spec allows and wants, as whole numbers of pods."""
+
+    replicas: int
+    partition: int = 0
+    """Pods that stay in older revisions; at most `replicas`."""
+    max_unavailable: int = 0
+    max_surge: int = 0
+    """0 while paused."""
+    scale_max_unavailable: int = UNLIMITED
+
+
+def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
+    """The limits, and every field that cannot be resolved (then the limits must not be used).
+
+    Percentages may have a fraction. maxUnavailable is rounded up without surge (else nothing could ever be
+    updated) and down with it.
+    """
+    problems: list[FieldProblem] = []
+
+    def number(value: IntOrPercent, field: str, rounding: Rounding) -> int:
+        try:
+            return max(resolve(value, of=spec.replicas, rounding=rounding), 0)
+        except ValueError as error:
+            problems.append(FieldProblem(field, str(error)))
+            return 0
+
+    block, path = spec.rolling_update, "spec.updateStrategy.rollingUpdate"
+    partition, max_surge, max_unavailable = 0, 0, None
+    if block is not None:
+        if block.partition is not None:
+            partition = _partition(
+                block.partition,
+                number(block.partition, f"{path}.partition", Rounding.UP),
+                replicas=spec.replicas,
+            )
+        if block.max_surge is not None:
+            max_surge = number(block.max_surge, f"{path}.maxSurge", Rounding.UP)
+        max_unavailable = block.max_unavailable
+    if spec.is_paused:
+        max_surge = 0
+    strategy = spec.scale_strategy
+    scale_max_unavailable = UNLIMITED
+    if strategy is not None and strategy.max_unavailable is not None:
+        scale_max_unavailable = number(
+            strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", Rounding.UP
+        )
+    if spec.replicas < 0:
+        problems.append(FieldProblem("spec.replicas", "must be greater than or equal to 0"))
+    limits = Limits(
+        replicas=spec.replicas,
+        partition=partition,
+        max_unavailable=number(
+            DEFAULT_MAX_UNAVAILABLE if max_unavailable is None else max_unavailable,
+            f"{path}.maxUnavailable",
+            Rounding.DOWN if max_surge > 0 else Rounding.UP,
+        ),
+        max_surge=max_surge,
+        scale_max_unavailable=scale_max_unavailable,
+    )
+    return limits, problems
+
+
+def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
+    """A percentage below 100% lets at least one pod be updated; never more than there are pods."""
+    if isinstance(value, str) and value != "100%" and replicas > 1 and resolved == replicas:
+        return replicas - 1
+    return min(resolved, replicas)
+
+
+class Sort(msgspec.Struct, frozen=True, gc=False):
+    """What counts about one pod."""
+
+    is_new: bool
+    is_pre_deleting: bool = False
+    is_to_delete: bool = False
+    is_available: bool = True
+
+
+class Tally(msgspec.Struct, kw_only=True):
+    """How many active pods there are of each sort. *New*: of the update revision; *old*: of any other."""
+
+    total_new: int = 0
+    total_old: int = 0
+    pre_deleting_new: int = 0
+    """In PreparingDelete; not part of the following."""
+    pre_deleting_old: int = 0
+    to_delete_new: int = 0
+    """Specified for deletion; not part of the unavailable ones."""
+    to_delete_old: int = 0
+    unavailable_new: int = 0
+    unavailable_old: int = 0
+
+    @property
+    def total(self) -> int:
+        """All active pods."""
+        return self.total_new + self.total_old
+
+    @property
+    def pre_deleting(self) -> int:
+        """All in PreparingDelete."""
+        return self.pre_deleting_new + self.pre_deleting_old
+
+    @property
+    def to_delete(self) -> int:
+        """All that are specified for deletion and not yet in PreparingDelete."""
+        return self.to_delete_new + self.to_delete_old
+
+    @property
+    def unavailable(self) -> int:
+        """All that do not serve, without those that are specified for deletion."""
+        return self.pre_deleting + self.unavailable_new + self.unavailable_old
+
+
+def tally_of(counts: Mapping[Sort, int]) -> Tally:
+    """Add up how many active pods there are of each sort."""
+    tally = Tally()
+    for sort, count in counts.items():
+        kind = "new" if sort.is_new else "old"
+        _add(tally, f"total_{kind}", count)
+        if sort.is_pre_deleting:
+            _add(tally, f"pre_deleting_{kind}", count)
+        elif sort.is_to_delete:
+            _add(tally, f"to_delete_{kind}", count)
+        elif not sort.is_available:
+            _add(tally, f"unavailable_{kind}", count)
+    return tally
+
+
+def _add(tally: Tally, field: str, count: int) -> None:
+    setattr(tally, field, getattr(tally, field) + count)
+
+
+class Numbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to do. Unit: pods."""
+
+    create: int = 0
+    """Missing."""
+    create_old: int = 0
+    """... of which of the current revision."""
+    create_now: int = 0
+    """... and how many may be created now (scaleStrategy.maxUnavailable)."""
+    remove: int = 0
+    """Surplus; pods that are on their way out already are not part of it."""
+    remove_old: int = 0
+    """... of which of older revisions."""
+    ready_budget: int = 0
+    """Serving pods that may go without breaking maxUnavailable."""
+    update: int = 0
+    """Pods to take to the update revision; negative: back to the current one."""
+    update_budget: int = 0
+    """Pods that may be unavailable while updating; may be negative."""
+    surge: int = 0
+    """Pods beyond replicas that are wanted now."""
+    surge_old: int = 0
+
+
+def numbers_of(
+    tally: Tally,
+    limits: Limits,
+    *,
+    may_roll_back: bool = False,
+    exclude_preparing_delete: bool = False,
+    surge_for_updates: bool = True,
+) -> Numbers:
+    """The arithmetic of a CloneSet (specification: "Numbers").
+
+    `may_roll_back`: current and update revision differ and updated pods may go back. `surge_for_updates` is
+    False under OnDelete, where a surplus pod would never be needed.
+    """
+    old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
+    new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
+    if not may_roll_back:
+        old_diff, new_diff = max(old_diff, 0), min(new_diff, 0)
+    surge = surge_old = 0
+    if limits.max_surge > 0:
+        surge, surge_old = _surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
+    total, total_old = tally.total, tally.total_old
+    if exclude_preparing_delete:
+        total -= tally.pre_deleting
+        total_old -= tally.pre_deleting_old
+    want, want_old = limits.replicas + surge, limits.partition + surge_old
+    over = tally.total - limits.replicas
+
+    create = max(want - total, 0)
+    remove = max(total - tally.to_delete - want, 0)
+    leaving = tally.to_delete > 0 or remove > 0
+    update = old_diff if abs(old_diff) <= abs(new_diff) else -new_diff
+    return Numbers(
+        create=create,
+        create_old=max(want_old - total_old, 0) if create else 0,
+        create_now=min(create, max(limits.scale_max_unavailable - tally.unavailable, 0)),
+        remove=remove,
+        remove_old=max(total_old - tally.to_delete_old - want_old, 0) if remove else 0,
+        ready_budget=max(limits.max_unavailable + over - tally.unavailable, 0) if leaving else 0,
+        update=update,
+        update_budget=limits.max_unavailable + over if update else 0,
+        surge=surge,
+        surge_old=surge_old,
+    )
+
+
+def _surge(
+    tally: Tally, limits: Limits, old_diff: int, new_diff: int, *, for_updates: bool
+) -> tuple[int, int]:
+    """Pods beyond replicas, and how many of them in the current revision.
+
+    Whichever needs more decides: replacing specified pods before they go, or updating.
+    """
+    scale = scale_old = update = update_old = 0
+    if tally.to_delete:
+        needed = tally.unavailable + tally.to_delete - limits.max_unavailable
+        scale = min(max(needed, 0), tally.to_delete)
+        scale_old = max(scale - tally.to_delete_new, 0)
+    if for_updates and old_diff * new_diff < 0:
+        if abs(old_diff) <= abs(new_diff):
+            update = abs(old_diff)
+            update_old = update if old_diff < 0 else 0
+        else:
+            update = abs(new_diff)
+            update_old = update if new_diff > 0 else 0
+    if scale >= update:
+        surge = min(limits.max_surge, scale)
+        return surge, min(surge, scale_old)
+    surge = min(limits.max_surge, update)
+    return surge, min(surge, update_old)

@@ -1,0 +1,132 @@
+"""What one phase of a CloneSet's plan decided, and the steps that both phases make.
+
+scale.py, update.py ──▶ Phase ──▶ plan.py joins the phases into a Plan
+
+Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.lifecycle import LifecycleState, is_hooked, state_metadata
+from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
+from pykruise.pods.views import PodView
+
+__all__ = ["Phase", "delete_steps", "leave", "mark_step", "pod_chain", "state_step", "version"]
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """The writes of one phase, the pods left alone with their reasons, and what to tell."""
+
+    stages: tuple[Stage, ...] = ()
+    left: Mapping[str, str] = {}
+    notes: tuple[Note, ...] = ()
+    failure: str = ""
+    """Why the phase cannot do its work at all; reported as a condition."""
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """Names of the pods that are written to."""
+        return frozenset(chain.subject for stage in self.stages for chain in stage.chains)
+
+
+def pod_chain(pod: PodView, *steps: Step) -> Chain:
+    """The writes to one pod."""
+    return Chain(subject=pod.name, steps=steps)
+
+
+def leave(pods: Iterable[PodView], because: str) -> dict[str, str]:
+    """The same reason for all."""
+    return dict.fromkeys((pod.name for pod in pods), because)
+
+
+def version(pod: PodView, *, unchanged: bool) -> str:
+    """The resourceVersion to send: with `unchanged` the pod must still be as it was when decided."""
+    return str(pod.resource_version) if unchanged else ""
+
+
+def state_step(
+    ws: WorkingSet,
+    pod: PodView,
+    state: LifecycleState,
+    *,
+    because: str,
+    conditions: Sequence[dict[str, object]] = (),
+) -> Step:
+    """Set the lifecycle state; with conditions in one write of the status subresource, which takes both."""
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=ws.key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body={
+                "metadata": state_metadata(state, now=ws.now),
+                **({"status": {"conditions": list(conditions)}} if conditions else {}),
+            },
+            subresource="status" if conditions else "",
+            uid=pod.uid,
+            # A condition with several writers is read, changed and written: nobody may come between.
+            resource_version=version(pod, unchanged=bool(conditions)),
+        ),
+        because=because,
+    )
+
+
+def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], str]:
+    """What a deletion of the pod takes now: steps, or none and the reason why it waits.
+
+    A pod that the preDelete hook holds goes to PreparingDelete first. A pod that goes because it does not
+    serve must still be as it was seen: had it become ready meanwhile, it would cost a place in the budget.
+    """
+    hook = ws.spec.lifecycle.pre_delete if ws.spec.lifecycle else None
+    if hook is not None and is_hooked(hook, pod):
+        conditions = hold_back(pod, PRE_DELETE_HOOK, now=ws.now) if hook.mark_pod_not_ready else []
+        if pod.state == LifecycleState.PREPARING_DELETE and not conditions:
+            return (), "waits until the preDelete hook is taken off the pod"
+        step = state_step(
+            ws,
+            pod,
+            LifecycleState.PREPARING_DELETE,
+            because=f"{because}; the preDelete hook holds it",
+            conditions=conditions,
+        )
+        return (step,), ""
+    step = Step(
+        action=Delete(
+            resource=PODS,
+            key=ws.key(pod),
+            uid=pod.uid,
+            resource_version=version(pod, unchanged=not pod.is_serving or hook is not None),
+        ),
+        because=because,
+        done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
+        failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
+    )
+    return (step,), ""
+
+
+def mark_step(ws: WorkingSet, pod: PodView, *, because: str) -> Step:
+    """Specify the pod for deletion, so that the scale phase replaces it under all its rules."""
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=ws.key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body={"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}},
+            uid=pod.uid,
+        ),
+        because=because,
+        done=Note(reason="SuccessfulUpdatePodReCreate", message=f"marked pod {pod.name} to be recreated"),
+        failed=Note(
+            reason="FailedUpdatePodReCreate",
+            message=f"failed to mark pod {pod.name} to be recreated",
+            warning=True,
+        ),
+    )

@@ -1,0 +1,347 @@
+"""What to do about one CloneSet: the table of contents of its decisions.
+
+Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ plans/execute.py
+             stages: release pods that no longer match ▶ store the revision ▶ bring pods into service
+                     ▶ scale, or else update ▶ tidy up; and the status
+
+Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
+from pykruise.kinds.cloneset.phase import Phase, pod_chain
+from pykruise.kinds.cloneset.refresh import plan_refresh
+from pykruise.kinds.cloneset.scale import plan_scale
+from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
+from pykruise.kinds.cloneset.status import (
+    FAILED_SCALE,
+    FAILED_UPDATE,
+    PROGRESSING,
+    SUCCEEDED,
+    Failure,
+    counters,
+    deadline_at,
+    status_of,
+    with_failures,
+)
+from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
+from pykruise.kinds.cloneset.update import plan_update
+from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
+from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import release_patch
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Chain, Plan, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.availability import next_available_at
+from pykruise.pods.names import short_hash
+from pykruise.pods.revisions import (
+    UpdateChoice,
+    choose_current,
+    choose_update,
+    revision_body,
+    to_truncate,
+)
+from pykruise.pods.views import PodView
+
+__all__ = ["plan_cloneset", "status_after"]
+
+TIDY_UP: Final = "tidy up"
+UPDATE_STAGES: Final = frozenset({"refresh pods", "update pods"})
+"""Stages whose failure is a failed update; every other is a failed scaling."""
+
+
+def plan_cloneset(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this CloneSet now, its status, and when to look again."""
+    cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
+    if cloneset.is_deleting:
+        return _plan_of_terminating(snapshot)
+    if spec is None or cloneset.candidate is None:
+        return _refused(snapshot, {FAILED_SCALE: [FieldProblem("spec", cloneset.problem)]})
+    problems = _problems(spec)
+    if problems:
+        return _refused(snapshot, problems)
+    limits, _ = limits_of(spec)
+    selector = selector_from(msgspec.to_builtins(spec.selector))
+    matching, strangers = _by_selector(snapshot.pods, selector)
+    choice = _choose_update(snapshot, spec)
+    ws = working_set(
+        snapshot,
+        spec=spec,
+        limits=limits,
+        update=choice.revision,
+        current=choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision),
+        pods=matching,
+    )
+    if not selector.matches(labels_of(ws.current.template)):
+        field = "spec.template.metadata.labels"
+        problem = f"those of revision {ws.current.name} do not match spec.selector"
+        return _refused(snapshot, {FAILED_SCALE: [FieldProblem(field, problem)]})
+    return _joined(ws, choice, strangers)
+
+
+def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) -> Document | None:
+    """The status when a write of `plan` failed in its stage named `stage` with this error text.
+
+    None when there is nothing to report: tidying up is tried again with every plan and holds nobody back.
+    """
+    if stage == TIDY_UP:
+        return None
+    shown = plan.status if plan.status is not None else snapshot.cloneset.stored_status
+    status = msgspec.convert(shown, CloneSetStatus)
+    kind = FAILED_UPDATE if stage in UPDATE_STAGES else FAILED_SCALE
+    failures = {kind: Failure("WriteFailed", f"{stage}: {message}")}
+    conditions = with_failures(status.conditions or (), failures, now=snapshot.now)
+    return msgspec.structs.replace(status, conditions=list(conditions)).document()
+
+
+# Joining the phases
+
+
+def _joined(ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView]) -> Plan:
+    before = [*_release(ws.snapshot.cloneset, strangers), *_revision(ws.snapshot.cloneset, choice)]
+    scale = plan_scale(ws)
+    update = Phase() if scale.stages else plan_update(ws)
+    # Refreshing comes first of the three: a pod is finished before the next is begun.
+    refresh = plan_refresh(ws, except_for=scale.touched | update.touched)
+    status = status_of(
+        ws,
+        collision_count=choice.collision_count,
+        failures={} if before or scale.stages else _outcomes(refresh, update),
+        generation=ws.snapshot.cloneset.generation,
+    )
+    changed = _changed(ws.snapshot, status)
+    stages = [
+        *before,
+        *refresh.stages,
+        *scale.stages,
+        *update.stages,
+        *_tidy(ws, status_is_stored=changed is None),
+    ]
+    return Plan(
+        stages=tuple(stages),
+        status=changed,
+        after=_after(ws, status),
+        left={**refresh.left, **update.left, **scale.left},
+        notes=(*scale.notes, *update.notes),
+    )
+
+
+def _outcomes(refresh: Phase, update: Phase) -> dict[str, Failure]:
+    """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
+    found = {FAILED_SCALE: SUCCEEDED}
+    if update.failure:
+        found[FAILED_UPDATE] = Failure("NotSupported", update.failure)
+    elif not update.stages and not refresh.stages:
+        found[FAILED_UPDATE] = SUCCEEDED
+    return found
+
+
+def _changed(snapshot: Snapshot, status: CloneSetStatus) -> Document | None:
+    document = status.document()
+    return None if document == snapshot.cloneset.stored_status else document
+
+
+def _after(ws: WorkingSet, status: CloneSetStatus) -> float | None:
+    """Seconds until time alone changes something: a pod becomes available, or progress is overdue."""
+    times: list[float] = []
+    available = next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
+    if available is not None:
+        times.append(available - ws.now)
+    due = deadline_at(status.condition(PROGRESSING), ws.spec.progress_deadline_seconds)
+    if due is not None:
+        times.append(max(due - ws.now, 0.0) + 1.0)  # overdue only *after* that second
+    return min(times, default=None)
+
+
+# Pods that no longer match
+
+
+def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodView], list[PodView]]:
+    """Active pods that match, and active pods that do not."""
+    active = [pod for pod in pods if pod.is_active]
+    equal = {
+        one.key: one.values[0]
+        for one in selector.requirements
+        if one.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN) and len(one.values) == 1
+    }
+    matching = active
+    for key, value in equal.items():  # the usual selector, without a call per pod
+        matching = [pod for pod in matching if pod.labels.get(key) == value]
+    if len(equal) < len(selector.requirements):
+        matching = [pod for pod in matching if selector.matches(pod.labels)]
+    if len(matching) == len(active):
+        return matching, []
+    names = {pod.name for pod in matching}
+    return matching, [pod for pod in active if pod.name not in names]
+
+
+def _release(cloneset: CloneSetView, pods: Sequence[PodView]) -> list[Stage]:
+    chains = tuple(
+        pod_chain(
+            pod,
+            Step(
+                action=Patch(
+                    resource=PODS,
+                    key=Key(pod.namespace, pod.name),
+                    patch_type=PatchType.STRATEGIC,
+                    body=release_patch(owner_uid=cloneset.uid, uid=pod.uid),
+                    uid=pod.uid,
+                ),
+                because="its labels no longer match the selector",
+            ),
+        )
+        for pod in pods
+    )
+    return [Stage(name="release pods", chains=chains)] if chains else []
+
+
+# Revisions
+
+
+def _choose_update(snapshot: Snapshot, spec: CloneSetSpec) -> UpdateChoice:
+    cloneset = snapshot.cloneset
+    assert cloneset.candidate is not None
+    annotations = {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""}
+    return choose_update(
+        cloneset.candidate,
+        snapshot.revisions,
+        owner=cloneset.name,
+        collision_count=cloneset.status.collision_count or 0,
+        others=snapshot.other_revisions,
+        body=partial(
+            revision_body,
+            namespace=cloneset.namespace,
+            labels=labels_of(spec.template),
+            annotations={**cloneset.annotations, **annotations},
+            owner=cloneset.owner_reference,
+        ),
+        annotations=annotations,
+    )
+
+
+def _revision(cloneset: CloneSetView, choice: UpdateChoice) -> list[Stage]:
+    key = Key(cloneset.namespace, choice.revision.name)
+    action: Create | Patch
+    if choice.create is not None:
+        action = Create(resource=CONTROLLER_REVISIONS, key=key, body=choice.create)
+        because = "the template has no revision yet"
+    elif choice.patch is not None:
+        action = Patch(
+            resource=CONTROLLER_REVISIONS,
+            key=key,
+            patch_type=PatchType.MERGE,
+            body=choice.patch,
+            uid=choice.revision.uid,
+        )
+        because = "the template is that of an older revision again"
+    else:
+        return []
+    chain = Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))
+    return [Stage(name="store revision", chains=(chain,))]
+
+
+# Tidying up
+
+
+def _tidy(ws: WorkingSet, *, status_is_stored: bool) -> list[Stage]:
+    chains = [*_truncate_history(ws), *(_truncate_pods_to_delete(ws) if status_is_stored else ())]
+    return [Stage(name=TIDY_UP, chains=tuple(chains))] if chains else []
+
+
+def _truncate_history(ws: WorkingSet) -> Iterable[Chain]:
+    live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
+    limit = ws.spec.revision_history_limit
+    own = [one for one in ws.snapshot.revisions if one.controller_uid == ws.snapshot.cloneset.uid]
+    for revision in to_truncate(own, live=live, limit=limit):
+        action = Delete(
+            resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
+        )
+        because = f"no pod is of it, and revisionHistoryLimit is {limit}"
+        yield Chain(subject=revision.name, steps=(Step(action=action, because=because),))
+
+
+def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
+    """Only once the status is stored: that write moves the resourceVersion this one insists on."""
+    strategy = ws.spec.scale_strategy
+    listed = (strategy.pods_to_delete if strategy else None) or []
+    names = {pod.name for pod in ws.pods}
+    kept = [name for name in listed if name in names]
+    if kept == listed:
+        return
+    cloneset = ws.snapshot.cloneset
+    action = Patch(
+        resource=CLONE_SETS,
+        key=cloneset.key,
+        patch_type=PatchType.MERGE,
+        body={"spec": {"scaleStrategy": {"podsToDelete": kept or None}}},
+        uid=cloneset.uid,
+        resource_version=str(cloneset.resource_version),
+    )
+    gone = ", ".join(name for name in listed if name not in names)
+    yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {gone}"),))
+
+
+# What cannot be carried out
+
+
+def _problems(spec: CloneSetSpec) -> dict[str, list[FieldProblem]]:
+    """Stored values that admission would have refused, by the condition that reports them."""
+    found: dict[str, list[FieldProblem]] = {}
+
+    def report(kind: str, field: str, problem: str) -> None:
+        found.setdefault(kind, []).append(FieldProblem(field, problem))
+
+    try:
+        selector = selector_from(msgspec.to_builtins(spec.selector))
+        if selector.is_empty:
+            report(FAILED_SCALE, "spec.selector", "is empty and would match every pod")
+        elif not selector.matches(labels_of(spec.template)):
+            report(FAILED_SCALE, "spec.template.metadata.labels", "do not match spec.selector")
+    except SelectorError as error:
+        report(FAILED_SCALE, "spec.selector", str(error))
+    for problem in limits_of(spec)[1]:
+        kind = FAILED_UPDATE if problem.field.startswith("spec.updateStrategy") else FAILED_SCALE
+        report(kind, problem.field, problem.problem)
+    if spec.volume_claim_templates:
+        report(FAILED_SCALE, "spec.volumeClaimTemplates", "volumeClaimTemplates are not supported yet")
+    return found
+
+
+def _refused(snapshot: Snapshot, problems: Mapping[str, Sequence[FieldProblem]]) -> Plan:
+    """Nothing is touched, and the conditions say which fields are in the way."""
+    failures = {kind: Failure("InvalidSpec", "; ".join(map(str, found))) for kind, found in problems.items()}
+    status = _observed(snapshot)
+    conditions = with_failures(status.conditions or (), failures, now=snapshot.now)
+    return Plan(
+        status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
+        left={pod.name: "; ".join(failure.message for failure in failures.values()) for pod in snapshot.pods},
+    )
+
+
+def _plan_of_terminating(snapshot: Snapshot) -> Plan:
+    """Nothing is created, updated, deleted or released; what is left of it is still reported."""
+    return Plan(status=_changed(snapshot, _observed(snapshot)))
+
+
+def _observed(snapshot: Snapshot) -> CloneSetStatus:
+    """The stored status with the counters as they are now."""
+    cloneset = snapshot.cloneset
+    counted: dict[str, Any] = counters(
+        marks_of(
+            [pod for pod in snapshot.pods if pod.is_active],
+            update=short_hash(cloneset.status.update_revision),
+            to_delete=frozenset(),
+            min_ready_seconds=cloneset.spec.min_ready_seconds if cloneset.spec else 0,
+            now=snapshot.now,
+        )
+    )
+    return msgspec.structs.replace(cloneset.status, **counted, observed_generation=cloneset.generation)

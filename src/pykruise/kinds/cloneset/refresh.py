@@ -1,0 +1,91 @@
+"""Bringing pods into service: readiness conditions, lifecycle states, labels that older versions lack.
+
+WorkingSet ──▶ plan_refresh() ──▶ Phase
+
+Pure. Runs in every plan, also while paused and under OnDelete: whoever waits for a condition or a state waits
+for this. A new pod gets its readiness conditions and its state in one write, once it has a node.
+"""
+
+from collections.abc import Collection
+
+from pykruise.kinds.cloneset.phase import Phase, pod_chain, version
+from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
+from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
+from pykruise.pods.views import PodView
+
+__all__ = ["plan_refresh"]
+
+_DURING_UPDATE = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
+
+
+def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
+    """One write for each pod that is not as far as it could be; `except_for` are pods written to anyway."""
+    normal = LifecycleState.NORMAL.value
+    chains: list[Chain] = []
+    left: dict[str, str] = {}
+    for pod in ws.pods:
+        if pod.state == normal and not pod.open_gates and keys.TEMPLATE_HASH_LABEL in pod.labels:
+            continue
+        if pod.name in except_for:
+            continue
+        step = _step(ws, pod)
+        if step is not None:
+            chains.append(pod_chain(pod, step))
+        elif reason := why_waiting(pod, ws.spec.lifecycle):
+            left[pod.name] = reason
+    stages = (Stage(name="refresh pods", chains=tuple(chains)),) if chains else ()
+    return Phase(stages=stages, left=left)
+
+
+def _step(ws: WorkingSet, pod: PodView) -> Step | None:
+    """Everything that is due to the pod, in one patch; None: nothing is."""
+    state = next_state(
+        pod,
+        ws.spec.lifecycle,
+        is_updated=pod.revision == ws.update.hash,
+        # Completion is judged by the engine for updates in place, which is not part of this version.
+        is_update_complete=False,
+    )
+    metadata: Document = state_metadata(state, now=ws.now) if state else {}
+    if pod.revision and keys.TEMPLATE_HASH_LABEL not in pod.labels:
+        metadata.setdefault("labels", {})[keys.TEMPLATE_HASH_LABEL] = pod.revision
+    # Without a node nothing can become ready; with one, conditions and state are one write.
+    conditions = missing_conditions(pod, now=ws.now) if pod.node_name else []
+    if state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE:
+        conditions += let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
+    if not metadata and not conditions:
+        return None
+    body: Document = {}
+    if metadata:
+        body["metadata"] = metadata
+    if conditions:
+        body["status"] = {"conditions": conditions}
+    replaced = any(pod.condition(condition["type"]) is not None for condition in conditions)
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=ws.key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body=body,
+            subresource="status" if conditions else "",
+            uid=pod.uid,
+            # A condition that is turned must be the one that was looked at: an update may just have begun.
+            # One that is missing cannot be taken for another, and new pods change too often to insist.
+            resource_version=version(pod, unchanged=replaced),
+        ),
+        because=_because(state, conditions),
+    )
+
+
+def _because(state: LifecycleState | None, conditions: list[Document]) -> str:
+    parts = [f"nothing holds {condition['type']} back" for condition in conditions]
+    if state:
+        parts.append(f"it may go to {state}")
+    return ", and ".join(parts) or "it lacks the label with its template's hash"

@@ -1,0 +1,232 @@
+"""How many pods there are: creating what is missing, deleting what is specified or surplus.
+
+WorkingSet + Numbers ──▶ plan_scale() ──▶ Phase
+
+Pure. One of three things happens in a plan, in this order: pods whose deletion is no longer wanted are kept;
+missing pods are created; pods leave (those already on their way, those specified, those too many).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset.numbers import Numbers
+from pykruise.kinds.cloneset.phase import Phase, delete_steps, pod_chain, state_step
+from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.lifecycle import LifecycleState, state_metadata
+from pykruise.pods.names import InstanceId, pod_name
+from pykruise.pods.ordering import deletion_order
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import PodView
+
+__all__ = ["Parting", "part", "plan_scale", "pod_documents"]
+
+
+def plan_scale(ws: WorkingSet) -> Phase:
+    """The scale phase. A phase with stages means: something changes, updates wait."""
+    kept = _keep(ws)
+    if kept:
+        return kept
+    numbers = ws.scale_numbers()
+    notes = _limit_note(ws, numbers)
+    if numbers.create_now > 0:
+        return msgspec.structs.replace(_create(ws, numbers), notes=notes)
+    # Also when creations are held back: a pod on its way out may be what holds them.
+    return msgspec.structs.replace(_delete(ws, numbers), notes=notes)
+
+
+def _by_name(pods: Iterable[PodView]) -> list[PodView]:
+    return sorted(pods, key=lambda pod: pod.name)
+
+
+def _limit_note(ws: WorkingSet, numbers: Numbers) -> tuple[Note, ...]:
+    if numbers.create <= numbers.create_now:
+        return ()
+    limit = ws.limits.scale_max_unavailable
+    message = (
+        f"creating {numbers.create_now} of {numbers.create} missing pods now: "
+        f"scaleStrategy.maxUnavailable is {limit}"
+    )
+    return (Note(reason="ScaleUpLimited", message=message, warning=True),)
+
+
+# Keeping pods whose deletion is no longer wanted
+
+
+def _keep(ws: WorkingSet) -> Phase | None:
+    """Pods in PreparingDelete that are wanted again go back to PreparingNormal."""
+    waiting = list(ws.marked(Mark.PRE_DELETING))
+    if not waiting:
+        return None
+    if ws.spec.lifecycle is not None and ws.spec.lifecycle.marks_not_ready:
+        return None  # nothing would take the mark off again
+    leaving = sum(1 for marks in ws.marks if marks & (Mark.PRE_DELETING | Mark.TO_DELETE))
+    wanted = ws.limits.replicas - len(ws.pods) + leaving
+    to_delete = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
+    back = [pod for pod in _by_name(waiting) if pod.name not in to_delete][: max(wanted, 0)]
+    if not back:
+        return None
+    because = "its deletion is no longer wanted"
+    state = LifecycleState.PREPARING_NORMAL
+    chains = tuple(pod_chain(pod, state_step(ws, pod, state, because=because)) for pod in back)
+    return Phase(stages=(Stage(name="keep pods", chains=chains),))
+
+
+# Creating
+
+
+def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
+    """First the missing pods of the current revision, then those of the update revision."""
+    old = min(numbers.create_now, numbers.create_old)
+    used = {pod.instance_id for pod in ws.snapshot.pods}
+    ids = ws.snapshot.ids.fresh_ids(numbers.create_now, used=used)
+    chains: list[Chain] = []
+    for revision, chosen in ((ws.current, ids[:old]), (ws.update, ids[old:])):
+        because = f"{numbers.create} missing; built from revision {revision.name}"
+        chains += [_create_chain(document, because) for document in pod_documents(ws, revision, chosen)]
+    return Phase(stages=(Stage(name="create pods", chains=tuple(chains), ramp=True),))
+
+
+def _create_chain(document: Document, because: str) -> Chain:
+    name = document["metadata"]["name"]
+    step = Step(
+        action=Create(resource=PODS, key=Key(document["metadata"]["namespace"], name), body=document),
+        because=because,
+        done=Note(reason="SuccessfulCreate", message=f"created pod {name}"),
+        failed=Note(reason="FailedCreate", message=f"failed to create pod {name}", warning=True),
+    )
+    return Chain(subject=name, steps=(step,))
+
+
+def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[InstanceId]) -> Iterator[Document]:
+    """New pods of a revision. What is the same in all of them is shared, not copied: do not change it."""
+    owner = ws.snapshot.cloneset
+    metadata: Mapping[str, Any] = revision.template.get("metadata") or {}
+    state = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
+    labels = {
+        **(metadata.get("labels") or {}),
+        keys.REVISION_LABEL: revision.hash if ws.settings.short_hash else revision.name,
+        keys.TEMPLATE_HASH_LABEL: revision.hash,
+        **state["labels"],
+    }
+    shared: Document = {
+        "namespace": owner.namespace,
+        "annotations": {**(metadata.get("annotations") or {}), **state["annotations"]},
+        "ownerReferences": [owner.owner_reference],
+    }
+    if metadata.get("finalizers"):
+        shared["finalizers"] = metadata["finalizers"]
+    spec = _pod_spec(revision.template.get("spec") or {})
+    for instance_id in ids:
+        yield {
+            "apiVersion": PODS.api_version,
+            "kind": PODS.kind,
+            "metadata": {
+                "name": pod_name(owner.name, instance_id),
+                **shared,
+                "labels": {**labels, keys.INSTANCE_ID_LABEL: instance_id},
+            },
+            "spec": spec,
+        }
+
+
+def _pod_spec(template_spec: Mapping[str, Any]) -> Document:
+    """With the readiness gate of updates in place, once."""
+    gates = list(template_spec.get("readinessGates") or ())
+    if all(gate.get("conditionType") != keys.IN_PLACE_READY for gate in gates):
+        gates.append({"conditionType": keys.IN_PLACE_READY})
+    return {**template_spec, "readinessGates": gates}
+
+
+# Deleting
+
+
+class Parting(msgspec.Struct):
+    """Deletions, one after another, against a budget of serving pods; others cost nothing."""
+
+    ready_budget: int
+    chains: list[Chain]
+    left: dict[str, str]
+
+
+def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
+    """Delete what the budget allows, in order: the rule of specified deletion, scale-in and recreation."""
+    parting = Parting(ready_budget=ready_budget, chains=[], left={})
+    for pod in pods:
+        if pod.is_serving and parting.ready_budget <= 0:
+            parting.left[pod.name] = f"{why}, but maxUnavailable is used up"
+            continue
+        parting.ready_budget -= pod.is_serving
+        because = f"{why}, within maxUnavailable" if pod.is_serving else f"{why}, and not serving"
+        steps, waits = delete_steps(ws, pod, because=because)
+        if steps:
+            parting.chains.append(pod_chain(pod, *steps))
+        else:
+            parting.left[pod.name] = waits
+    return parting
+
+
+def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
+    """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
+    left: dict[str, str] = {}
+    waiting = _by_name(ws.marked(Mark.PRE_DELETING))
+    if waiting:
+        # Out of service already: no budget is asked.
+        going = part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
+        left |= going.left
+        if going.chains:
+            return _phase("delete pods", going, left)
+    specified = _by_name(
+        pod
+        for pod, marks in zip(ws.pods, ws.marks, strict=True)
+        if marks & Mark.TO_DELETE and not marks & Mark.PRE_DELETING
+    )
+    if specified:
+        going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
+        left |= going.left
+        if going.chains:
+            return _phase("delete pods", going, left)
+    if numbers.remove == 0:
+        return Phase(left=left)
+    if waiting or specified:
+        return Phase(left=left)  # the surplus is looked at again once these are gone
+    going = part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
+    return _phase("delete pods", going, left | going.left)
+
+
+def _phase(name: str, going: Parting, left: dict[str, str]) -> Phase:
+    stages = (Stage(name=name, chains=tuple(going.chains)),) if going.chains else ()
+    return Phase(stages=stages, left=left)
+
+
+def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:
+    """As many of older revisions as the partition has too many, the rest of the update revision."""
+    old_count = min(numbers.remove, numbers.remove_old)
+    old: list[PodView] = []
+    new: list[PodView] = []
+    for pod, marks in zip(ws.pods, ws.scale_marks, strict=True):
+        (new if marks & Mark.NEW else old).append(pod)
+    return [
+        *_first_victims(ws, old, old_count),
+        *_first_victims(ws, new, numbers.remove - old_count),
+    ]
+
+
+def _first_victims(ws: WorkingSet, pods: list[PodView], count: int) -> list[PodView]:
+    if count <= 0:
+        return []
+    available = {pod.name for pod in ws.marked(Mark.AVAILABLE)}
+    constraints = (ws.update.template.get("spec") or {}).get("topologySpreadConstraints") or ()
+    return deletion_order(
+        pods,
+        available=lambda pod: pod.name in available,
+        topology_keys=[constraint.get("topologyKey", "") for constraint in constraints],
+        node_labels=ws.snapshot.node_labels,
+    )[:count]

@@ -1,0 +1,196 @@
+"""Everything a decision about one CloneSet needs, as one value.
+
+bytes of a CloneSet ──▶ project_cloneset() ──▶ CloneSetView (what a cache keeps)
+views from caches + now + seed ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
+
+Pure. The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.names import IdSource
+from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
+from pykruise.pods.views import PodView
+
+__all__ = ["CloneSetView", "Settings", "Snapshot", "build_snapshot", "project_cloneset"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates and flags that change decisions about CloneSets; defaults are the original's."""
+
+    short_hash: bool = False
+    """Gate CloneSetShortHash: pods are labelled with the hash alone."""
+    partition_rollback: bool = False
+    """Gate CloneSetPartitionRollback: raising the partition takes updated pods back."""
+    preparing_update_as_update: bool = False
+    """Gate PreparingUpdateAsUpdate: pods in PreparingUpdate count as updated while scaling."""
+    exclude_preparing_delete: bool = False
+    """Flag --cloneset-scaling-exclude-preparing-delete, for all CloneSets."""
+
+
+class CloneSetView(msgspec.Struct, frozen=True, kw_only=True):
+    """One CloneSet as the cache keeps it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    is_deleting: bool = False
+    spec: CloneSetSpec | None
+    """None: it cannot be read; `problem` says why."""
+    problem: str = ""
+    """`<path>: <what is wrong>` of a spec that does not fit the types (admission was bypassed)."""
+    status: CloneSetStatus = CloneSetStatus()
+    stored_status: Document = {}
+    """The status as it is stored, to compare with."""
+    candidate: Candidate | None = None
+    """The revision that its template would be stored as."""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def owner_reference(self) -> Document:
+        """What its pods and revisions carry."""
+        return owner_reference(
+            api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name=self.name, uid=self.uid
+        )
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
+    """The view of a CloneSet's JSON text (v1beta1).
+
+    A spec that does not fit the types gives a view with `problem`, so that its owner is told and the watch
+    goes on. Raises ValueError only for something that is no Kubernetes object.
+    """
+    document = decode(raw)
+    meta = msgspec.convert(document.get("metadata"), _Meta)
+    spec, problem = _convert(_without_nulls(document.get("spec") or {}), CloneSetSpec, "spec")
+    stored_status = document.get("status") or {}
+    status, _ = _convert(_without_nulls(stored_status), CloneSetStatus, "status")
+    return CloneSetView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version or 0),
+        generation=meta.generation,
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        is_deleting=meta.deletion_timestamp is not None,
+        spec=spec,
+        problem=problem,
+        status=status or CloneSetStatus(),
+        stored_status=stored_status,
+        candidate=candidate(spec.template) if spec else None,
+    )
+
+
+def _convert(value: Any, kind: type[Any], path: str) -> tuple[Any, str]:
+    try:
+        return msgspec.convert(value, kind), ""
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        return None, f"{path}{where.rstrip('`')}: {what}"
+
+
+def _without_nulls(value: Any) -> Any:
+    """A null field is an absent one, here as everywhere in Kubernetes. Templates are left as they are."""
+    if isinstance(value, dict):
+        return {
+            name: item if name in ("template", "volumeClaimTemplates") else _without_nulls(item)
+            for name, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one CloneSet at one instant."""
+
+    cloneset: CloneSetView
+    pods: Sequence[PodView]
+    """All pods controlled by it, finished and terminating ones too, in any order."""
+    revisions: Sequence[RevisionView]
+    """Its own and unowned matching ones, oldest first."""
+    other_revisions: Mapping[str, RevisionView] = {}
+    """Further revisions whose names could be in the way, by name."""
+    node_labels: Mapping[str, Mapping[str, str]] = {}
+    """Labels of the nodes, by name; needed only when the template has topologySpreadConstraints."""
+    now: Instant
+    ids: IdSource
+    settings: Settings = Settings()
+
+
+def build_snapshot(
+    cloneset: CloneSetView,
+    *,
+    pods: Iterable[PodView],
+    revisions: Iterable[RevisionView],
+    now: Instant,
+    seed: int,
+    node_labels: Mapping[str, Mapping[str, str]] | None = None,
+    settings: Settings | None = None,
+) -> Snapshot:
+    """`pods`: those whose controller is the CloneSet (by uid). `revisions`: all of its namespace.
+
+    `seed` must be another one for every snapshot; ids of new pods come from it.
+    """
+    own, others = _split(cloneset, revisions)
+    return Snapshot(
+        cloneset=cloneset,
+        pods=tuple(pods),
+        revisions=own,
+        other_revisions=others,
+        node_labels=node_labels or {},
+        now=now,
+        ids=IdSource(seed),
+        settings=settings or Settings(),
+    )
+
+
+def _split(
+    cloneset: CloneSetView, revisions: Iterable[RevisionView]
+) -> tuple[list[RevisionView], dict[str, RevisionView]]:
+    """Revisions that are the CloneSet's, sorted, and those that only hold a name it may want."""
+    try:
+        selector = selector_from(msgspec.to_builtins(cloneset.spec.selector)) if cloneset.spec else None
+    except SelectorError:
+        selector = None
+    own: list[RevisionView] = []
+    others: dict[str, RevisionView] = {}
+    for revision in revisions:
+        unowned = not revision.controller_uid and selector is not None and not selector.is_empty
+        if revision.controller_uid == cloneset.uid or (
+            unowned and selector is not None and selector.matches(revision.labels)
+        ):
+            own.append(revision)
+        elif revision.name.startswith(f"{cloneset.name[:223]}-"):
+            others[revision.name] = revision
+    return sorted_revisions(own), others

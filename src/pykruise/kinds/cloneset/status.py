@@ -1,0 +1,236 @@
+"""What a CloneSet reports of itself.
+
+WorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
+conditions ──▶ with_condition(), with_failure() ──▶ conditions
+
+Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneSetSpec, CloneSetStatus
+from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.selectors import selector_from
+
+__all__ = [
+    "FAILED_SCALE",
+    "FAILED_UPDATE",
+    "PROGRESSING",
+    "Failure",
+    "counters",
+    "deadline_at",
+    "status_of",
+    "with_condition",
+    "with_failures",
+]
+
+PROGRESSING: Final = "Progressing"
+FAILED_SCALE: Final = "FailedScale"
+FAILED_UPDATE: Final = "FailedUpdate"
+
+AVAILABLE: Final = "CloneSetAvailable"
+PAUSED: Final = "CloneSetPaused"
+PARTITION_AVAILABLE: Final = "ProgressPartitionAvailable"
+DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+UPDATED: Final = "CloneSetUpdated"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a phase failed: a CamelCase reason and the text. An empty text means it succeeded."""
+
+    reason: str
+    message: str
+
+
+SUCCEEDED: Final = Failure("Succeeded", "")
+
+Conditions = Sequence[CloneSetCondition]
+
+
+def counters(marks: Sequence[int]) -> dict[str, Any]:
+    """The counters of the status, by their field, from the marks of the active pods."""
+    counts = Counter(marks)
+
+    def having(bits: int) -> int:
+        return sum(count for marks, count in counts.items() if marks & bits == bits)
+
+    return {
+        "replicas": len(marks),
+        "ready_replicas": having(Mark.READY),
+        "available_replicas": having(Mark.AVAILABLE),
+        "updated_replicas": having(Mark.NEW),
+        "updated_ready_replicas": having(Mark.NEW | Mark.READY),
+        "updated_available_replicas": having(Mark.NEW | Mark.AVAILABLE),
+    }
+
+
+def status_of(
+    ws: WorkingSet, *, collision_count: int, failures: Mapping[str, Failure], generation: int
+) -> CloneSetStatus:
+    """The whole status. `failures`: condition type → how its phase went; absent when it did not run."""
+    stored = ws.snapshot.cloneset.status
+    counted = counters(ws.marks)
+    status = CloneSetStatus(
+        **counted,
+        observed_generation=generation,
+        update_revision=ws.update.name,
+        current_revision=_current(ws, counted),
+        expected_updated_replicas=ws.limits.replicas - ws.limits.partition,
+        collision_count=collision_count or stored.collision_count,
+        label_selector=str(selector_from(msgspec.to_builtins(ws.spec.selector))),
+    )
+    conditions = with_failures(stored.conditions or (), failures, now=ws.now)
+    conditions = _with_progressing(conditions, status, stored, ws.spec, now=ws.now)
+    return msgspec.structs.replace(status, conditions=list(conditions) or None)
+
+
+def _current(ws: WorkingSet, counted: Mapping[str, int]) -> str:
+    """The update revision becomes current once every pod is of it, ready or not.
+
+    Scaled to nothing, a rollout that a partition holds back is not complete: scaled up again, the same number
+    of pods has to come back old.
+    """
+    replicas = ws.limits.replicas
+    if not counted["updated_replicas"] == counted["replicas"] == replicas:
+        return ws.current.name
+    if replicas == 0 and _has_partition(ws.spec):
+        return ws.current.name
+    return ws.update.name
+
+
+def _has_partition(spec: CloneSetSpec) -> bool:
+    block = spec.rolling_update
+    partition = block.partition if block else None
+    if isinstance(partition, str):
+        return any(digit in partition for digit in "123456789")
+    return bool(partition)
+
+
+# Conditions
+
+
+def with_condition(
+    conditions: Conditions, kind: str, *, status: str, reason: str, message: str, now: Instant
+) -> Conditions:
+    """Set a condition. Status and reason unchanged: nothing happens; else it moves to the end of the list."""
+    old = next((one for one in conditions if one.type == kind), None)
+    if old is not None and old.status == status and old.reason == reason:
+        return conditions
+    time = format_time(now)
+    new = CloneSetCondition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        last_update_time=time,
+        last_transition_time=old.last_transition_time if old is not None and old.status == status else time,
+    )
+    return [*_without(conditions, kind), new]
+
+
+def with_failures(conditions: Conditions, failures: Mapping[str, Failure], *, now: Instant) -> Conditions:
+    """A failed phase has its condition True with the text; one that succeeded again has it False."""
+    for kind, failure in failures.items():
+        old = next((one for one in conditions if one.type == kind), None)
+        if not failure.message and (old is None or old.status != "True"):
+            continue  # never failed: no condition
+        if old is not None and old.status == "True" and failure.message == old.message:
+            continue
+        status = "True" if failure.message else "False"
+        time = format_time(now)
+        kept = old.last_transition_time if old is not None and old.status == status else time
+        new = CloneSetCondition(
+            type=kind,
+            status=status,
+            reason=failure.reason,
+            message=failure.message,
+            last_update_time=time,
+            last_transition_time=kept,
+        )
+        conditions = [*_without(conditions, kind), new]
+    return conditions
+
+
+def _without(conditions: Conditions, kind: str) -> list[CloneSetCondition]:
+    return [one for one in conditions if one.type != kind]
+
+
+def _with_progressing(
+    conditions: Conditions,
+    status: CloneSetStatus,
+    stored: CloneSetStatus,
+    spec: CloneSetSpec,
+    *,
+    now: Instant,
+) -> Conditions:
+    deadline_s = spec.progress_deadline_seconds
+    if deadline_s is None or deadline_s == NO_DEADLINE:
+        return _without(conditions, PROGRESSING)
+    old = stored.condition(PROGRESSING)
+    done = status.current_revision == status.update_revision and (
+        status.replicas == status.updated_replicas == status.updated_available_replicas == spec.replicas
+    )
+    if done:
+        return _true(conditions, AVAILABLE, "CloneSet is available", now=now)
+    if spec.is_paused:
+        return _true(conditions, PAUSED, "CloneSet is paused", now=now)
+    expected = status.expected_updated_replicas
+    if expected < spec.replicas and expected <= status.updated_available_replicas:
+        message = "CloneSet has been paused due to partition ready"
+        return _true(conditions, PARTITION_AVAILABLE, message, now=now)
+    if _has_progressed(status, stored, old):
+        return [*_without(conditions, PROGRESSING), _updated(old, now=now)]
+    due = deadline_at(old, deadline_s)
+    if old is not None and (old.reason == DEADLINE_EXCEEDED or (due is not None and due < now)):
+        return with_condition(
+            conditions,
+            PROGRESSING,
+            status="False",
+            reason=DEADLINE_EXCEEDED,
+            message=f"CloneSet revision {status.update_revision} has timed out progressing",
+            now=now,
+        )
+    return conditions
+
+
+def _true(conditions: Conditions, reason: str, message: str, *, now: Instant) -> Conditions:
+    return with_condition(conditions, PROGRESSING, status="True", reason=reason, message=message, now=now)
+
+
+def _updated(old: CloneSetCondition | None, *, now: Instant) -> CloneSetCondition:
+    """Progress was seen: the deadline counts from now."""
+    time = format_time(now)
+    return CloneSetCondition(
+        type=PROGRESSING,
+        status="True",
+        reason=UPDATED,
+        message="CloneSet is progressing",
+        last_update_time=time,
+        last_transition_time=old.last_transition_time if old is not None and old.status == "True" else time,
+    )
+
+
+def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSetCondition | None) -> bool:
+    """Whether anything got better since the stored status, or the condition says something else as yet."""
+    if old is None or old.reason not in (UPDATED, DEADLINE_EXCEEDED):
+        return True
+    return (
+        status.update_revision != stored.update_revision
+        or status.updated_replicas != stored.updated_replicas
+        or status.ready_replicas > stored.ready_replicas
+        or status.available_replicas > stored.available_replicas
+    )
+
+
+def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:
+    """When progress is overdue; None: no deadline runs."""
+    if condition is None or condition.reason != UPDATED or not condition.last_update_time:
+        return None
+    if deadline_s is None or deadline_s == NO_DEADLINE:
+        return None
+    return parse_time(condition.last_update_time) + deadline_s

@@ -1,0 +1,46 @@
+"""An admission review: what an API server asks before it stores an object, and the answer.
+
+API server ──▶ AdmissionRequest ──▶ a reviewer (webhook server, or a function in the same process)
+           ◀── AdmissionAnswer (allowed with patched object, or refused with a Status)
+
+The names are those of `admission.k8s.io/v1 AdmissionReview`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.errors import Status
+from pykruise.kube.resources import Resource
+
+
+class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One write that is under review. Objects are plain documents in the version of `resource`."""
+
+    uid: str
+    operation: str
+    """CREATE, UPDATE, DELETE or CONNECT."""
+    resource: Resource
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    username: str = ""
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+    dry_run: bool = False
+    options: dict[str, Any] | None = None
+
+
+class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Allowed (`refusal` is None), possibly with a changed object; or refused."""
+
+    refusal: Status | None = None
+    object: dict[str, Any] | None = None
+    """The object as the reviewer wants it stored; None: unchanged. Only a mutating reviewer may set it."""
+    warnings: tuple[str, ...] = ()
+
+
+ALLOWED = AdmissionAnswer()
+
+Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]

@@ -1,0 +1,492 @@
+"""Typed requests to an API server: get, list, watch, create, update, patch, delete.
+
+caches, Writer, executor ──▶ Client ──▶ Limiter (how many at once) ──▶ Transport (HTTP or in process)
+                         ◀── raw bytes, or a typed error of kube/errors.py
+
+Answers stay bytes: who needs an object projects it (caches) or decodes it (kube/documents.py). The client
+promises three things. An error answer is raised as its type. A request is repeated only where that is safe:
+a read after anything that may pass, a write only when the server surely did not process it. And every wait
+is bounded and jittered, so that many clients do not come back at the same moment.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykruise import __version__
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.errors import (
+    ApiError,
+    ConnectionLostError,
+    GoneError,
+    InternalError,
+    KubeError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    Status,
+    TooManyRequestsError,
+    TransportError,
+    UnreachableError,
+    error_for,
+)
+from pykruise.kube.limiter import Limiter
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.kube.transport import Response, Transport
+
+Body = Mapping[str, Any] | Sequence[Any] | bytes
+"""A document, the operations of a JSON patch, or either already encoded."""
+
+JSON_CONTENT = "application/json"
+
+_WATCH_TIMEOUT_S = (300.0, 600.0)  # spread, so that watches opened together do not all end together
+
+
+class ListResult(msgspec.Struct, frozen=True):
+    """All pages of a list. `resource_version` is where a watch continues from.
+
+    An item is a view into its page: it keeps the whole page alive, so project it (or copy it) and let it go.
+    Items of built-in kinds carry no `apiVersion` and `kind`, as the API server sends them.
+    """
+
+    resource_version: str
+    items: list[msgspec.Raw]
+
+
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
+    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as sent."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how long a request is repeated, where repeating is safe."""
+
+    reads: int = 5
+    """Repetitions of a GET or of one page of a list."""
+    writes: int = 3
+    """Repetitions of a write that was surely not processed."""
+    base_s: float = 0.2
+    """The first wait is up to this long; each further one up to twice the one before (full jitter)."""
+    cap_s: float = 10.0
+    total_s: float = 60.0
+    """No repetition starts later than this after the first attempt."""
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _ListEnvelope(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_list = msgspec.json.Decoder(_ListEnvelope).decode
+_decode_event = msgspec.json.Decoder(WatchEvent).decode
+_decode_status = msgspec.json.Decoder(Status).decode
+
+_MAY_PASS = (
+    TransportError,
+    TooManyRequestsError,
+    InternalError,
+    ServerUnavailableError,
+    ServerTimeoutError,
+)
+
+
+class Client:
+    """Requests of one program to one API server. Safe to share between tasks.
+
+    `limiter=None` makes one of its own; give several clients the same one when they share a server.
+    `priority=1` on any request puts it ahead of waiting ones of priority 0.
+
+    Every method raises `ApiError` types when the server refuses and `TransportError` types when no answer
+    came (`sent` tells whether the request may have taken effect).
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock = system_clock,
+        user_agent: str = f"pykruise/{__version__}",
+        limiter: Limiter | None = None,
+        rng: random.Random | None = None,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+    ) -> None:
+        self.transport = transport
+        self.clock = clock
+        self.limiter = limiter if limiter is not None else Limiter()
+        self._rng = rng if rng is not None else random.Random()
+        self._retry = retry
+        self._read_headers = {"accept": JSON_CONTENT, "user-agent": user_agent}
+        self._write_headers = {
+            kind: {**self._read_headers, "content-type": kind}
+            for kind in (JSON_CONTENT, *(patch_type.value for patch_type in PatchType))
+        }
+
+    # ── reads ────────────────────────────────────────────────────────────────
+
+    async def get(
+        self, resource: Resource, namespace: str, name: str, *, subresource: str = "", priority: int = 0
+    ) -> bytes:
+        """The object (or its subresource) as stored now. Raises NotFoundError."""
+        return await self._read(resource.path(namespace, name, subresource), {}, priority=priority)
+
+    async def get_path(
+        self, path: str, *, query: Mapping[str, str] | None = None, timeout_s: float | None = None
+    ) -> bytes:
+        """The answer to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
+        return await self._read(path, query or {}, timeout_s=timeout_s)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        resource_version: str = "",
+        timeout_s: float = 60.0,
+        priority: int = 0,
+    ) -> ListResult:
+        """All objects of a resource (in a namespace, or everywhere), in pages of `limit` (0: all in one).
+
+        `resource_version=""` reads what is stored now; "0" accepts what the server has cached. A continue
+        token that expires between pages (410) makes the list begin again, then in one single page, which
+        cannot expire; so there are at most two passes. `timeout_s` is for each page.
+        """
+        selectors = _selectors(label_selector, field_selector)
+        path = resource.path(namespace)
+        try:
+            return await self._list(path, selectors, limit, resource_version, timeout_s, priority)
+        except _ExpiredPageError:
+            pass
+        try:
+            return await self._list(path, selectors, 0, resource_version, timeout_s, priority)
+        except _ExpiredPageError as err:  # a server that pages without being asked to
+            raise err.gone from err
+
+    async def _list(
+        self,
+        path: str,
+        selectors: Mapping[str, str],
+        limit: int,
+        resource_version: str,
+        timeout_s: float,
+        priority: int,
+    ) -> ListResult:
+        query = dict(selectors)
+        if limit:
+            query["limit"] = str(limit)
+        if resource_version:
+            query["resourceVersion"] = resource_version
+        page = await self._page(path, query, timeout_s, priority)
+        items = page.items or []
+        # All pages are of one snapshot; should a server ever move on between them, the first page's version
+        # makes the watch repeat events rather than miss some.
+        version = page.metadata.resource_version
+        query.pop("resourceVersion", None)
+        while page.metadata.continue_:
+            query["continue"] = page.metadata.continue_
+            try:
+                page = await self._page(path, query, timeout_s, priority)
+            except GoneError as err:
+                raise _ExpiredPageError(err) from err
+            items += page.items or ()
+        return ListResult(version, items)
+
+    async def _page(
+        self, path: str, query: Mapping[str, str], timeout_s: float, priority: int
+    ) -> _ListEnvelope:
+        body = await self._read(path, query, timeout_s=timeout_s, priority=priority)
+        try:
+            return _decode_list(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as err:
+            raise ConnectionLostError(f"GET {path}: the answer is not a list: {err}") from err
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        timeout_s: float | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
+        """Changes after `resource_version`, as they happen.
+
+            async with client.watch(PODS, resource_version=rv) as events:
+                async for event in events: ...
+
+        Entering raises the error of an answer that is not 200. The iterator ends when the server ends the
+        watch (after `timeout_s`; None: 5 to 10 minutes, jittered), raises the ApiError of an ERROR event (410
+        is GoneError: list again), and TransportError when the connection breaks, a line is not an event, or
+        nothing (not even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: who watches
+        knows where to continue. Watches do not count for the limiter.
+        """
+        query = _selectors(label_selector, field_selector)
+        query["watch"] = "true"
+        query["resourceVersion"] = resource_version
+        if bookmarks:
+            query["allowWatchBookmarks"] = "true"
+        seconds = self._rng.uniform(*_WATCH_TIMEOUT_S) if timeout_s is None else timeout_s
+        query["timeoutSeconds"] = str(max(1, round(seconds)))
+        return self._watch(resource.path(namespace), query, idle_timeout_s)
+
+    @asynccontextmanager
+    async def _watch(
+        self, path: str, query: Mapping[str, str], idle_timeout_s: float | None
+    ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+        stream = self.transport.stream(
+            path, query=query, headers=self._read_headers, idle_timeout_s=idle_timeout_s
+        )
+        async with stream as lines, aclosing(_events(path, lines)) as events:
+            yield events
+
+    # ── writes ───────────────────────────────────────────────────────────────
+
+    async def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        body: Body,
+        *,
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "",
+        priority: int = 0,
+    ) -> bytes:
+        """POST a new object, or with `name` a subresource of an existing one (`eviction`, `binding`).
+
+        Returns the object as stored. Raises AlreadyExistsError, InvalidError, ForbiddenError.
+        """
+        if bool(name) != bool(subresource):
+            raise ValueError("create: name and subresource go together")
+        path = resource.path(namespace, name, subresource)
+        query = _options(dry_run, field_manager)
+        return await self._write("POST", path, query, body, JSON_CONTENT, priority)
+
+    async def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "",
+        priority: int = 0,
+    ) -> bytes:
+        """PUT a whole object. Raises ConflictError when its resourceVersion is not the stored one.
+
+        For objects that are this program's alone; everything else is patched.
+        """
+        path = resource.path(namespace, name, subresource)
+        query = _options(dry_run, field_manager)
+        return await self._write("PUT", path, query, body, JSON_CONTENT, priority)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        *,
+        patch_type: PatchType,
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "",
+        force: bool = False,
+        priority: int = 0,
+    ) -> bytes:
+        """PATCH an object or a subresource. Preconditions are part of the body.
+
+        `force` takes fields over from other managers (server-side apply only). Raises NotFoundError,
+        ConflictError, InvalidError (a JSON patch whose `test` fails, among others).
+        """
+        path = resource.path(namespace, name, subresource)
+        query = _options(dry_run, field_manager)
+        if force:
+            query["force"] = "true"
+        return await self._write("PATCH", path, query, body, patch_type.value, priority)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_s: int | None = None,
+        propagation: str = "",
+        dry_run: bool = False,
+        priority: int = 0,
+    ) -> bytes:
+        """DELETE an object, only if it still has `uid` and `resource_version` (where given).
+
+        `grace_period_s=None` leaves the object's own; `propagation` is Background, Foreground or Orphan
+        (empty: the default of the resource). Returns the object when it only begins to terminate, else it
+        or a Status. Raises NotFoundError; ConflictError when a precondition does not hold.
+        """
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = {"uid": uid} if uid else {}
+        if resource_version:
+            preconditions["resourceVersion"] = resource_version
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if dry_run:
+            options["dryRun"] = ["All"]
+        path = resource.path(namespace, name)
+        return await self._write("DELETE", path, {}, options, JSON_CONTENT, priority)
+
+    # ── one request ──────────────────────────────────────────────────────────
+
+    async def _read(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        timeout_s: float | None = None,
+        priority: int = 0,
+    ) -> bytes:
+        async def attempt() -> Response:
+            return await self.transport.request(
+                "GET", path, query=query, headers=self._read_headers, timeout_s=timeout_s
+            )
+
+        return await self._attempts(attempt, self._retry.reads, _is_read_repeatable, priority)
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Body,
+        content_type: str,
+        priority: int,
+    ) -> bytes:
+        data = body if isinstance(body, bytes) else orjson.dumps(body)
+        headers = self._write_headers[content_type]
+
+        async def attempt() -> Response:
+            return await self.transport.request(method, path, query=query, headers=headers, body=data)
+
+        return await self._attempts(attempt, self._retry.writes, _is_write_repeatable, priority)
+
+    async def _attempts(
+        self,
+        attempt: Callable[[], Awaitable[Response]],
+        repetitions: int,
+        is_repeatable: Callable[[KubeError], bool],
+        priority: int,
+    ) -> bytes:
+        started = asyncio.get_running_loop().time()
+        failures = 0
+        while True:
+            try:
+                async with self.limiter.slot(priority=priority):
+                    answer = await attempt()
+                    if answer.status < 300:
+                        return answer.body
+                    raise error_for(answer.status, answer.body, answer.headers)
+            except KubeError as err:
+                failures += 1
+                if failures > repetitions or not is_repeatable(err):
+                    raise
+                wait_s = self._wait_s(err, failures)
+                waited_s = asyncio.get_running_loop().time() - started
+                if waited_s + wait_s > self._retry.total_s:
+                    raise
+            await asyncio.sleep(wait_s)
+
+    def _wait_s(self, err: KubeError, failures: int) -> float:
+        """Seconds before the next attempt: what the server asked for, and jitter on top."""
+        asked = err.retry_after_s if isinstance(err, ApiError) else None
+        jitter = self._rng.uniform(0, min(self._retry.cap_s, self._retry.base_s * 2 ** (failures - 1)))
+        return (asked or 0.0) + jitter
+
+
+class _ExpiredPageError(Exception):
+    """A continue token was too old."""
+
+    def __init__(self, gone: GoneError) -> None:
+        super().__init__(str(gone))
+        self.gone = gone
+
+
+def _is_read_repeatable(err: KubeError) -> bool:
+    return isinstance(err, _MAY_PASS)
+
+
+def _is_write_repeatable(err: KubeError) -> bool:
+    """True when the server surely did not process the write: it was refused at the door, or never sent."""
+    match err:
+        case UnreachableError():
+            return True
+        case TooManyRequestsError():
+            # A disruption budget's 429 is an answer to this very request, and lasts until pods come back.
+            return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
+        case ServerUnavailableError():
+            # Without Retry-After it may come from something between here and there, after the fact.
+            return err.code == 503 and err.retry_after_s is not None
+        case _:
+            return False
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    query = {}
+    if label_selector:
+        query["labelSelector"] = label_selector
+    if field_selector:
+        query["fieldSelector"] = field_selector
+    return query
+
+
+def _options(dry_run: bool, field_manager: str) -> dict[str, str]:
+    query = {}
+    if dry_run:
+        query["dryRun"] = "All"
+    if field_manager:
+        query["fieldManager"] = field_manager
+    return query
+
+
+async def _events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
+    async for line in lines:
+        try:
+            event = _decode_event(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as err:
+            # Half a line before the connection broke, or something that is no API server.
+            raise ConnectionLostError(f"watch {path}: a line is not an event: {err}") from err
+        if event.type == "ERROR":
+            raise _error_of(event)
+        yield event
+
+
+def _error_of(event: WatchEvent) -> ApiError:
+    body = bytes(event.object)
+    try:
+        code = _decode_status(body).code
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        code = 0
+    return error_for(code or 500, body)

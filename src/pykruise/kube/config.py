@@ -1,0 +1,589 @@
+"""Where the cluster is and who we are there: kubeconfig files and the service account of a pod.
+
+load(path, context) ──▶ Connection(server, ssl_context, credentials) ──▶ kube/http.py
+                                                       └── headers() for every request, refresh() after a 401
+
+Reading goes through the official `kubernetes` package (merging of files, exec plugins, OIDC, in-cluster
+rules), imported only when needed since that takes a third of a second. All reading runs in threads; only
+`load_kubeconfig` and `load_in_cluster`, for programs without a loop, block.
+
+Key material stays in memory: TLS contexts are built from data here, since the official loader would write
+private keys to temporary files that stay until the process ends. (Its OIDC refresh still writes the issuer's
+CA certificate, which is no secret, to such a file.)
+
+Every mistake in a configuration is a ConfigurationError: one line, what, where, what to do.
+"""
+
+import asyncio
+import base64
+import binascii
+import ipaddress
+import os
+import shutil
+import ssl
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, quote, urlsplit
+
+from pykruise.kube.clock import Clock, parse_time, system_clock
+from pykruise.kube.connection import Connection, Credentials, Material, RenewedCredentials, StaticCredentials
+from pykruise.kube.errors import ConfigurationError
+
+__all__ = ["SERVICE_ACCOUNT", "Connection", "load", "load_in_cluster", "load_kubeconfig"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where kubelets mount a pod's service account."""
+
+_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its life (at least 8 minutes before it ends)
+
+
+# ── loading ──────────────────────────────────────────────────────────────────
+
+
+async def load(
+    path: str | Path | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+    clock: Clock = system_clock,
+) -> Connection:
+    """The cluster that is meant: `path`, else $KUBECONFIG, else the pod we run in, else ~/.kube/config.
+
+    Naming a `context` leaves out the pod. Reads in a thread. Raises ConfigurationError.
+    """
+    if path or environ.get("KUBECONFIG") or context:
+        return await asyncio.to_thread(load_kubeconfig, path, context, environ=environ, clock=clock)
+    if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
+        return await asyncio.to_thread(
+            load_in_cluster, environ=environ, service_account=service_account, clock=clock
+        )
+    if _default_kubeconfig(environ).exists():
+        return await asyncio.to_thread(load_kubeconfig, None, context, environ=environ, clock=clock)
+    raise ConfigurationError(
+        f"no cluster is configured: $KUBECONFIG is not set, {_default_kubeconfig(environ)} does not exist,"
+        " and this is not a pod; name a kubeconfig, or start a cluster to play with: pykruise up"
+    )
+
+
+def load_kubeconfig(
+    path: str | Path | None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    clock: Clock = system_clock,
+) -> Connection:
+    """A context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else ~/.kube/config).
+
+    $KUBECONFIG may list several files, which are merged as kubectl does: the first to define something wins,
+    missing files are skipped. Raises ConfigurationError.
+    """
+    return _Kubeconfig(_kubeconfig_paths(path, environ), context, environ, clock).connection()
+
+
+def load_in_cluster(
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+    clock: Clock = system_clock,
+) -> Connection:
+    """The API server of the pod we run in, with its service account; the token is read again every minute.
+
+    Raises ConfigurationError.
+    """
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException
+    from kubernetes.config.incluster_config import InClusterConfigLoader
+
+    token, ca = service_account / "token", service_account / "ca.crt"
+    where = f"service account {service_account}"
+    official = Configuration()
+    try:
+        InClusterConfigLoader(str(token), str(ca), try_refresh_token=False, environ=environ).load_and_set(
+            official
+        )
+    except ConfigException as err:
+        raise ConfigurationError(
+            f"{where}: {_one_line(err)}; this works only inside a pod that mounts its service account token"
+        ) from err
+    except (OSError, UnicodeDecodeError) as err:
+        raise ConfigurationError(f"{where}: {_one_line(err)}") from err
+
+    def read() -> Material:
+        return Material(headers=_bearer_headers(_read_token(token, where)))
+
+    namespace = service_account / "namespace"
+    return Connection(
+        server=official.host,
+        ssl_context=_tls_context(_TlsParts(_read_bytes(ca, where)), where, where),
+        credentials=RenewedCredentials(read, clock=clock, every_s=_REREAD_S, current=read()),
+        proxy=_environment_proxy(urlsplit(official.host), environ),
+        namespace=_read_bytes(namespace, where).decode().strip() if namespace.exists() else "default",
+        source=where,
+    )
+
+
+def _default_kubeconfig(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
+
+
+def _kubeconfig_paths(path: str | Path | None, environ: Mapping[str, str]) -> list[Path]:
+    if path:
+        listed, origin = [Path(path).expanduser()], "the path given"
+    elif environ.get("KUBECONFIG"):
+        names = [name for name in environ["KUBECONFIG"].split(os.pathsep) if name]
+        listed, origin = [Path(name).expanduser() for name in names], "$KUBECONFIG"
+    else:
+        listed, origin = [_default_kubeconfig(environ)], "$KUBECONFIG is not set, and this is the default"
+    existing = [file for file in listed if file.exists()]
+    if not existing:
+        names_text = ", ".join(map(str, listed)) or "(empty)"
+        raise ConfigurationError(f"kubeconfig {names_text}: no such file ({origin}); name one that exists")
+    return existing
+
+
+class _Kubeconfig:
+    """One context of merged kubeconfig files, on its way to becoming a Connection."""
+
+    def __init__(
+        self, paths: Sequence[Path], context: str | None, environ: Mapping[str, str], clock: Clock
+    ) -> None:
+        self._environ = environ
+        self._clock = clock
+        self._entries, current = _merge(paths)
+        self._files = "kubeconfig " + ", ".join(map(str, paths))
+        name = context or current
+        if not name:
+            raise ConfigurationError(
+                f"{self._files}: no current-context; name one of: {self._names('contexts')},"
+                " or run: kubectl config use-context NAME"
+            )
+        chosen, _ = self._entry(
+            "contexts", "context", name, f"asked for as {'context' if context else 'current-context'}"
+        )
+        wanted_by = f"named by context {name!r}"
+        if not chosen.get("cluster"):
+            raise ConfigurationError(
+                f"{self._files}: context {name!r} names no cluster; add its cluster field"
+            )
+        self._source = f"{self._files}, context {name}"
+        self._namespace = str(chosen.get("namespace") or "default")
+        self._cluster_name = str(chosen["cluster"])
+        self._cluster, self._cluster_base = self._entry("clusters", "cluster", self._cluster_name, wanted_by)
+        self._user_name = str(chosen.get("user") or "")
+        self._user: dict[str, Any] = {}
+        self._user_base = Path()
+        if self._user_name:
+            self._user, self._user_base = self._entry("users", "user", self._user_name, wanted_by)
+        self._at_cluster = f"{self._files}: cluster {self._cluster_name!r}"
+        self._at_user = f"{self._files}: user {self._user_name!r}"
+
+    def connection(self) -> Connection:
+        server = self._server()
+        proxy = str(self._cluster.get("proxy-url") or "")
+        if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+            raise ConfigurationError(
+                f"{self._at_cluster}: proxy-url {proxy!r} is not supported; use an http:// or https:// proxy"
+            )
+        credentials, tls = self._credentials()
+        return Connection(
+            server=server.geturl().rstrip("/"),
+            ssl_context=tls if server.scheme == "https" else None,
+            credentials=credentials,
+            server_name=str(self._cluster.get("tls-server-name") or ""),
+            headers=tuple(_impersonation(self._user)),
+            proxy=proxy or _environment_proxy(server, self._environ),
+            namespace=self._namespace,
+            source=self._source,
+        )
+
+    def _server(self) -> SplitResult:
+        text = str(self._cluster.get("server") or "")
+        try:
+            server = urlsplit(text)
+            usable = server.scheme in ("http", "https") and bool(server.hostname) and server.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ConfigurationError(
+                f"{self._at_cluster}: server {text!r} is not a URL such as https://127.0.0.1:6443"
+            )
+        return server
+
+    # ── who we are ───────────────────────────────────────────────────────────
+
+    def _credentials(self) -> tuple[Credentials, ssl.SSLContext]:
+        """Credentials, and the TLS context to begin with (client certificate included)."""
+        user = self._user
+        has_files = any(_has_file(user, name) for name in ("client-certificate", "client-key"))
+        reader = _CertificateReader(self._tls_parts, self._tls)
+        tls = reader.read()
+        if token_file := user.get("tokenFile"):
+            path = self._user_base / str(token_file)
+
+            def read() -> Material:
+                token = _read_token(path, f"{self._at_user}, tokenFile")
+                return Material(headers=_bearer_headers(token), tls=reader.read())
+
+            return self._renewed(read, every_s=_REREAD_S), tls
+        if not user.get("token") and user.get("exec"):
+            return self._exec(), tls
+        if not user.get("token") and user.get("auth-provider"):
+            return self._oidc(reader), tls
+        headers = self._fixed_headers()
+        if has_files:
+            # Rotated by whoever wrote them (kubeadm, kubelet): read again now and then.
+            return self._renewed(
+                lambda: Material(headers=dict(headers), tls=reader.read()), every_s=_REREAD_S
+            ), tls
+        return StaticCredentials(headers), tls
+
+    def _renewed(self, read: Callable[[], Material], *, every_s: float) -> Credentials:
+        return RenewedCredentials(read, clock=self._clock, every_s=every_s, current=read())
+
+    def _fixed_headers(self) -> dict[str, str]:
+        if token := self._user.get("token"):
+            return _bearer_headers(_checked_token(str(token), f"{self._at_user}, token"))
+        if "username" in self._user or "password" in self._user:
+            pair = f"{self._user.get('username') or ''}:{self._user.get('password') or ''}"
+            return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+        return {}
+
+    def _tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "_TlsParts":
+        """What a TLS context is made of; `certificate` (chain, key) instead of the user's."""
+        ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
+        is_insecure = bool(self._cluster.get("insecure-skip-tls-verify"))
+        if is_insecure and ca:
+            raise ConfigurationError(
+                f"{self._at_cluster}: insecure-skip-tls-verify and certificate-authority exclude each other;"
+                " remove the first"
+            )
+        chain, key = certificate or (
+            self._data(self._user, "client-certificate", self._user_base, self._at_user),
+            self._data(self._user, "client-key", self._user_base, self._at_user),
+        )
+        if bool(chain) != bool(key):
+            names = ("client-certificate", "client-key")
+            there, missing = names if chain else reversed(names)
+            raise ConfigurationError(f"{self._at_user}: {there} without {missing}; add {missing}-data")
+        return _TlsParts(ca, chain, key, is_insecure)
+
+    def _tls(self, parts: "_TlsParts") -> ssl.SSLContext:
+        return _tls_context(parts, self._at_cluster, self._at_user)
+
+    def _data(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
+        """The PEM of a field that is a file or data, and empty when it is neither. Data goes first."""
+        from kubernetes.config.kube_config import FileOrData
+
+        given = {key: entry[key] for key in (name, f"{name}-data") if entry.get(key)}
+        if not given:
+            return b""
+        at = f"{name}-data" if f"{name}-data" in given else name
+        try:
+            encoded = FileOrData(given, name, file_base_path=str(base)).as_data()
+            return base64.b64decode("".join(encoded.split()), validate=True)
+        except OSError as err:
+            raise ConfigurationError(f"{where}: {name} {err.filename}: {err.strerror}") from err
+        except (binascii.Error, ValueError, TypeError, AttributeError) as err:
+            raise ConfigurationError(f"{where}: {at} is not base64 of a PEM certificate or key") from err
+
+    def _exec(self) -> Credentials:
+        from kubernetes.config.exec_provider import ExecProvider
+        from kubernetes.config.kube_config import ConfigNode
+
+        where = f"{self._at_user}, exec"
+        spec = self._user["exec"]
+        if not isinstance(spec, dict) or not spec.get("command") or not spec.get("apiVersion"):
+            raise ConfigurationError(f"{where}: command and apiVersion are required")
+        self._check_command(spec, where)
+
+        def read() -> Material:
+            node = ConfigNode("exec", spec)
+            cluster = ConfigNode("cluster", self._cluster)
+            try:
+                status = ExecProvider(node, str(self._user_base), cluster).run()
+            except Exception as err:  # whatever a plugin, or the loader with odd input, may raise
+                raise ConfigurationError(f"{where}: {spec['command']} failed: {_one_line(err)}") from err
+            return self._exec_material(status, where)
+
+        return RenewedCredentials(read, clock=self._clock)
+
+    def _check_command(self, spec: Mapping[str, Any], where: str) -> None:
+        """A plugin that is not installed is told at once, not at the first request."""
+        command = str(spec["command"])
+        variables = spec.get("env") or ()
+        own = {
+            item["name"]: item.get("value") for item in variables if isinstance(item, dict) and "name" in item
+        }
+        is_path = os.sep in command
+        candidate = str(self._user_base / command) if is_path else command
+        if shutil.which(candidate, path=own.get("PATH") or self._environ.get("PATH")) is None:
+            hint = _one_line(spec.get("installHint") or "install it, or correct the command")
+            raise ConfigurationError(f"{where}: {command} is not an executable in PATH; {hint}")
+
+    def _exec_material(self, status: Any, where: str) -> Material:
+        if not isinstance(status, dict):
+            raise ConfigurationError(f"{where}: the plugin's status is not an object")
+        token = status.get("token")
+        chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
+        if not token and not (chain and key):
+            raise ConfigurationError(
+                f"{where}: the plugin gave neither a token nor clientCertificateData with clientKeyData"
+            )
+        expires = None
+        if text := status.get("expirationTimestamp"):
+            try:
+                expires = parse_time(str(text))
+            except ValueError as err:
+                raise ConfigurationError(f"{where}: expirationTimestamp {text!r} is not RFC 3339") from err
+        parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
+        headers = _bearer_headers(_checked_token(str(token), where)) if token else {}
+        return Material(headers=headers, tls=self._tls(parts) if parts else None, expires=expires)
+
+    def _oidc(self, reader: "_CertificateReader") -> Credentials:
+        from kubernetes.client import Configuration
+        from kubernetes.config.kube_config import KubeConfigLoader
+
+        where = f"{self._at_user}, auth-provider"
+        provider = self._user["auth-provider"]
+        name = provider.get("name") if isinstance(provider, dict) else None
+        settings = provider.get("config") if isinstance(provider, dict) else None
+        if name != "oidc" or not isinstance(settings, dict):
+            raise ConfigurationError(
+                f"{where}: {name!r} is not supported, kubectl dropped it too; use the provider's exec plugin"
+            )
+        if not any(settings.get(f"idp-certificate-authority{suffix}") for suffix in ("", "-data")):
+            # The official loader would renew the token without verifying whom it talks to.
+            raise ConfigurationError(
+                f"{where}: oidc needs idp-certificate-authority(-data) here; or use the exec plugin kubelogin"
+            )
+        # Only what the loader's OIDC part reads. The renewed tokens are kept in `settings`, not in the file.
+        document = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "http://unused"}}],
+            "users": [{"name": "u", "user": {"auth-provider": provider}}],
+        }
+
+        def read() -> Material:
+            official = Configuration()
+            try:
+                KubeConfigLoader(document, config_base_path=str(self._user_base)).load_and_set(official)
+            except Exception as err:  # HTTP, OAuth and JSON errors of four libraries
+                raise ConfigurationError(f"{where}: the token was not renewed: {_one_line(err)}") from err
+            header = official.api_key.get("BearerToken")
+            if not header:
+                raise ConfigurationError(f"{where}: id-token is not a JWT; log in again")
+            return Material(headers={"Authorization": str(header)}, tls=reader.read())
+
+        return RenewedCredentials(read, clock=self._clock, every_s=_REREAD_S)
+
+    # ── entries ──────────────────────────────────────────────────────────────
+
+    def _entry(self, plural: str, singular: str, name: str, wanted_by: str) -> tuple[dict[str, Any], Path]:
+        """The named entry's content and the folder its relative paths start from."""
+        for node in self._entries[plural]:
+            if node.value.get("name") == name:
+                content = node.value.get(singular)
+                if not isinstance(content, dict):
+                    raise ConfigurationError(f"{self._files}: {singular} {name!r} is empty; fill it in")
+                return content, Path(node.path).resolve().parent
+        raise ConfigurationError(
+            f"{self._files}: {singular} {name!r} ({wanted_by}) is not in the file;"
+            f" there are: {self._names(plural)}"
+        )
+
+    def _names(self, plural: str) -> str:
+        return ", ".join(str(node.value.get("name")) for node in self._entries[plural]) or "none"
+
+
+class _TlsParts(NamedTuple):
+    """PEM data of a client's TLS context; empty: none."""
+
+    ca: bytes
+    chain: bytes = b""
+    key: bytes = b""
+    is_insecure: bool = False
+
+
+class _CertificateReader:
+    """Builds a TLS context anew only when what it is made of has changed: connections depend on it."""
+
+    def __init__(self, parts: Callable[[], _TlsParts], make: Callable[[_TlsParts], ssl.SSLContext]) -> None:
+        self._parts = parts
+        self._make = make
+        self._made: tuple[_TlsParts, ssl.SSLContext] | None = None
+
+    def read(self) -> ssl.SSLContext:
+        parts = self._parts()
+        if self._made is None or self._made[0] != parts:
+            self._made = (parts, self._make(parts))
+        return self._made[1]
+
+
+def _merge(paths: Iterable[Path]) -> tuple[dict[str, list[Any]], str]:
+    """contexts, clusters and users of all files (nodes with `.value` and `.path`); the current context."""
+    import yaml
+    from kubernetes.config import ConfigException
+    from kubernetes.config.kube_config import KubeConfigMerger
+
+    merger = KubeConfigMerger("")  # its own splitting would break paths with a colon
+    for path in paths:
+        where = f"kubeconfig {path}"
+        try:
+            merger.load_config(str(path))
+        except OSError as err:
+            raise ConfigurationError(
+                f"{where}: cannot be read: {err.strerror}; check its permissions"
+            ) from err
+        except yaml.YAMLError as err:
+            mark = getattr(err, "problem_mark", None)
+            place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+            problem = getattr(err, "problem", None) or "not YAML"
+            raise ConfigurationError(
+                f"{where}: malformed YAML{place}: {_one_line(problem)}; correct it"
+            ) from err
+        except (ConfigException, UnicodeDecodeError, AttributeError, TypeError, KeyError, ValueError) as err:
+            raise ConfigurationError(
+                f"{where}: is not a kubeconfig; expected a document with clusters, contexts and users"
+            ) from err
+        kind = merger.config_files[str(path)].get("kind") or "Config"
+        if kind != "Config":
+            raise ConfigurationError(f"{where}: holds a {kind}, not a kubeconfig (kind Config)")
+    entries = {plural: list(merger.config.value[plural]) for plural in ("contexts", "clusters", "users")}
+    for plural, nodes in entries.items():
+        for node in nodes:
+            if not isinstance(node.value, dict) or "name" not in node.value:
+                raise ConfigurationError(f"kubeconfig {node.path}: every entry of {plural} needs a name")
+    # The loader lets the last file win; kubectl takes the first, and so does everybody's muscle memory.
+    current = (document.get("current-context") for document in merger.config_files.values())
+    return entries, next((str(name) for name in current if name), "")
+
+
+def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if name := user.get("as"):
+        yield "Impersonate-User", str(name)
+    if uid := user.get("as-uid"):
+        yield "Impersonate-Uid", str(uid)
+    for group in user.get("as-groups") or ():
+        yield "Impersonate-Group", str(group)
+    for key, values in (user.get("as-user-extra") or {}).items():
+        for value in values:
+            yield f"Impersonate-Extra-{quote(str(key).lower(), safe='')}", str(value)
+
+
+def _environment_proxy(server: SplitResult, environ: Mapping[str, str]) -> str:
+    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY mean for a server, as Go programs read them."""
+    host = server.hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    if host == "localhost" or (address and address.is_loopback):
+        return ""
+    name = f"{server.scheme}_proxy"
+    proxy = environ.get(name.upper()) or environ.get(name) or ""
+    exempt = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if proxy and any(_is_exempt(host, address, rule.strip().lower()) for rule in exempt.split(",")):
+        return ""
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def _is_exempt(host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None, rule: str) -> bool:
+    if rule == "*":
+        return True
+    if not rule:
+        return False
+    if address is not None:
+        try:
+            return address in ipaddress.ip_network(rule, strict=False)
+        except ValueError:
+            return False
+    domain = rule.lstrip("*").lstrip(".")
+    return host.endswith(f".{domain}") or (host == domain and not rule.startswith("."))
+
+
+# ── files and TLS ────────────────────────────────────────────────────────────
+
+
+def _has_file(user: Mapping[str, Any], name: str) -> bool:
+    return bool(user.get(name)) and not user.get(f"{name}-data")
+
+
+def _bearer_headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _read_bytes(path: Path, where: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as err:
+        raise ConfigurationError(f"{where}: {path}: {err.strerror}") from err
+
+
+def _read_token(path: Path, where: str) -> str:
+    return _checked_token(_read_bytes(path, where).decode("utf-8", "replace"), f"{where}, {path}")
+
+
+def _checked_token(text: str, where: str) -> str:
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise ConfigurationError(
+            f"{where}: {'is empty' if not token else 'is not a token'}; put a token there"
+        )
+    return token
+
+
+def _tls_context(parts: _TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContext:
+    """A TLS context for a client; without a CA the system's are trusted. Raises ConfigurationError."""
+    try:
+        context = ssl.create_default_context(cadata=parts.ca.decode("ascii") if parts.ca else None)
+    except (ssl.SSLError, ValueError) as err:
+        raise ConfigurationError(
+            f"{at_cluster}: certificate-authority is not a PEM certificate ({_one_line(err)})"
+        ) from err
+    context.set_alpn_protocols(["http/1.1"])
+    # The default from Python 3.13 on; cluster CAs made by common tools lack the extensions it asks for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if parts.is_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if parts.chain:
+        try:
+            with _file_of(parts.chain + b"\n" + parts.key) as path:
+                # A password callback keeps OpenSSL from asking on the terminal.
+                context.load_cert_chain(path, password=lambda: b"")
+        except (ssl.SSLError, ValueError) as err:
+            raise ConfigurationError(
+                f"{at_user}: client-certificate and client-key are not a PEM certificate and its unencrypted"
+                f" key ({_one_line(err)})"
+            ) from err
+    return context
+
+
+@contextmanager
+def _file_of(content: bytes) -> Iterator[str]:
+    """A path to read `content` from, for the one call of the ssl module that takes nothing but files.
+
+    On Linux it is memory that has a path; elsewhere a file that only we can read, for the moment of the call.
+    """
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        fd = os.memfd_create("tls")
+        try:
+            os.write(fd, content)
+            yield f"/proc/self/fd/{fd}"
+        finally:
+            os.close(fd)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tls.pem"
+        file.touch(mode=0o600)
+        file.write_bytes(content)
+        yield str(file)
+
+
+def _one_line(value: object) -> str:
+    return " ".join(str(value).split()) or type(value).__name__

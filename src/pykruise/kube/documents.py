@@ -1,0 +1,147 @@
+"""Documents: Kubernetes objects as plain JSON values.
+
+bytes of an answer ──▶ decode() ──▶ Document (dict) ──▶ patches, selectors, ... ──▶ encode() ──▶ bytes
+
+Pure. A document is whatever `orjson` decodes: dict, list, str, int, float, bool, None. What a decision
+needs is projected into typed values elsewhere; the rest stays as it came, so unknown fields survive.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykruise.kube.ids import Key
+
+__all__ = [
+    "Document",
+    "annotations_of",
+    "canonical",
+    "decode",
+    "deep_copy",
+    "encode",
+    "get_path",
+    "key_of",
+    "labels_of",
+    "same",
+]
+
+Document = dict[str, Any]
+"""One JSON object: str keys, JSON values."""
+
+
+def decode(raw: bytes | msgspec.Raw) -> Document:
+    """The document of a JSON text (UTF-8).
+
+    Raises ValueError when the text is not JSON, or is JSON but not an object; the message says which, and
+    where.
+    """
+    try:
+        value = orjson.loads(memoryview(raw))
+    except orjson.JSONDecodeError as err:
+        raise ValueError(f"not a JSON document: {err}") from err
+    if not isinstance(value, dict):
+        raise ValueError(f"not a JSON document: expected an object, got {_json_type(value)}")
+    return value
+
+
+def encode(doc: Mapping[str, Any]) -> bytes:
+    """The JSON text of a document: compact, UTF-8, keys in their order.
+
+    Raises ValueError when it holds something JSON has no form for.
+    """
+    try:
+        return orjson.dumps(doc)
+    except orjson.JSONEncodeError as err:
+        raise ValueError(f"cannot be written as JSON: {err}") from err
+
+
+def canonical(doc: Mapping[str, Any]) -> bytes:
+    """The JSON text with all keys sorted: equal documents give equal bytes, however their keys came.
+
+    Raises ValueError as `encode` does.
+    """
+    try:
+        return orjson.dumps(doc, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as err:
+        raise ValueError(f"cannot be written as JSON: {err}") from err
+
+
+def key_of(doc: Mapping[str, Any]) -> Key:
+    """Namespace and name of an object; absent parts are empty."""
+    metadata = doc.get("metadata") or {}
+    return Key(metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+def labels_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
+    """The object's own labels (a view, not a copy); empty when it has none."""
+    return (doc.get("metadata") or {}).get("labels") or {}
+
+
+def annotations_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
+    """The object's annotations (a view, not a copy); empty when it has none."""
+    return (doc.get("metadata") or {}).get("annotations") or {}
+
+
+def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:
+    """The value under `path` (field names and list indexes), or `default` where the path ends early.
+
+    `get_path(pod, "spec", "containers", 0, "image")`. A null on the way counts as absent, as in Kubernetes;
+    a null at the end is `default` too.
+    """
+    value = doc
+    for step in path:
+        if isinstance(value, Mapping) and isinstance(step, str):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return default
+    return default if value is None else value
+
+
+def deep_copy(value: Any) -> Any:
+    """A copy of a JSON value that shares nothing mutable with it. Mappings become dicts, tuples lists."""
+    kind = type(value)
+    if kind is dict:
+        return {key: item if type(item) in _SCALARS else deep_copy(item) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [item if type(item) in _SCALARS else deep_copy(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: deep_copy(item) for key, item in value.items()}
+    return value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal: unlike Python's `==`, `true` is not 1; but 1 is 1.0."""
+    if left is right:
+        return True
+    if isinstance(left, dict):
+        return (
+            isinstance(right, dict)
+            and len(left) == len(right)
+            and all(key in right and same(item, right[key]) for key, item in left.items())
+        )
+    if isinstance(left, list):
+        return isinstance(right, list) and len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, bool) or isinstance(right, bool):
+        return False
+    return bool(left == right)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _json_type(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "a number"

@@ -1,0 +1,222 @@
+"""What can go wrong between a client and an API server, as types.
+
+KubeError
+├── TransportError            no answer came; `sent` tells whether the request may have taken effect
+│   ├── UnreachableError      no connection (refused, name not found, TLS refused): nothing was sent
+│   ├── ConnectionLostError   the connection broke before the answer was complete
+│   └── RequestTimeoutError   the answer did not come in time
+├── ApiError                  the server answered with a Status: code, reason, message, causes
+│   ├── BadRequestError       400
+│   ├── UnauthorizedError     401
+│   ├── ForbiddenError        403
+│   ├── NotFoundError         404
+│   ├── MethodNotAllowedError 405
+│   ├── AlreadyExistsError    409, reason AlreadyExists
+│   ├── ConflictError         409, any other reason
+│   ├── GoneError             410 (Gone, Expired): list again
+│   ├── RequestTooLargeError  413
+│   ├── UnsupportedMediaTypeError 415
+│   ├── InvalidError          422, causes carry field paths
+│   ├── TooManyRequestsError  429, retry_after_s
+│   ├── InternalError         500
+│   ├── ServerUnavailableError 502, 503, retry_after_s
+│   └── ServerTimeoutError    504, and 500 with reason ServerTimeout: the request may have taken effect
+└── ConfigurationError        a kubeconfig or in-cluster configuration that cannot be used
+
+`error_for(status, body)` makes the right one of an answer.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Anything this package raises about an API server."""
+
+
+class ConfigurationError(KubeError):
+    """How to reach the cluster could not be read; the message says what, where and what to do."""
+
+
+class TransportError(KubeError):
+    """No answer. `sent` is False only when the request surely did not reach the server."""
+
+    sent: bool = True
+
+
+class UnreachableError(TransportError):
+    """No connection could be made; the request was not sent."""
+
+    sent = False
+
+
+class ConnectionLostError(TransportError):
+    """The connection broke before the answer was complete; the request may have taken effect."""
+
+
+class RequestTimeoutError(TransportError):
+    """The answer did not come in time; the request may have taken effect."""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One entry of `details.causes` of a Status."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """`details` of a Status."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Kubernetes' `metav1.Status`: the answer to everything that is not an object."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class ApiError(KubeError):
+    """The API server refused; `str()` is its message."""
+
+    def __init__(self, status: Status, *, retry_after_s: float | None = None) -> None:
+        super().__init__(status.message or status.reason or f"HTTP {status.code}")
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+    @property
+    def code(self) -> int:
+        """The HTTP status code."""
+        return self.status.code
+
+    @property
+    def reason(self) -> str:
+        """Kubernetes' machine-readable reason, such as `NotFound`."""
+        return self.status.reason
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Field errors of a 422, each with its path."""
+        return self.status.details.causes if self.status.details else ()
+
+
+class BadRequestError(ApiError):
+    """400."""
+
+
+class UnauthorizedError(ApiError):
+    """401: credentials missing, wrong or expired."""
+
+
+class ForbiddenError(ApiError):
+    """403: RBAC, quota or an admission webhook said no."""
+
+
+class NotFoundError(ApiError):
+    """404: the object, its namespace or the whole resource is not there."""
+
+
+class MethodNotAllowedError(ApiError):
+    """405."""
+
+
+class AlreadyExistsError(ApiError):
+    """409: an object of that name is there."""
+
+
+class ConflictError(ApiError):
+    """409: a precondition (resourceVersion, uid, field manager) does not hold."""
+
+
+class GoneError(ApiError):
+    """410: the resourceVersion or continue token is too old; list again."""
+
+
+class RequestTooLargeError(ApiError):
+    """413."""
+
+
+class UnsupportedMediaTypeError(ApiError):
+    """415: this patch type is not supported for the resource."""
+
+
+class InvalidError(ApiError):
+    """422: the object breaks a validation rule; see `causes`."""
+
+
+class TooManyRequestsError(ApiError):
+    """429: the server, a priority level or a disruption budget asks to come back later."""
+
+
+class InternalError(ApiError):
+    """500."""
+
+
+class ServerUnavailableError(ApiError):
+    """502 or 503."""
+
+
+class ServerTimeoutError(ApiError):
+    """504 (or 500 with reason ServerTimeout): the request may have taken effect."""
+
+
+_BY_CODE: Mapping[int, type[ApiError]] = {
+    400: BadRequestError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    405: MethodNotAllowedError,
+    409: ConflictError,
+    410: GoneError,
+    413: RequestTooLargeError,
+    415: UnsupportedMediaTypeError,
+    422: InvalidError,
+    429: TooManyRequestsError,
+    500: InternalError,
+    502: ServerUnavailableError,
+    503: ServerUnavailableError,
+    504: ServerTimeoutError,
+}
+
+_BY_REASON: Mapping[str, type[ApiError]] = {
+    "AlreadyExists": AlreadyExistsError,
+    "Expired": GoneError,
+    "ServerTimeout": ServerTimeoutError,
+}
+
+_decode_status = msgspec.json.Decoder(Status).decode
+
+
+def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
+    """The typed error of an answer with an error code; a body that is no Status becomes the message."""
+    try:
+        status = _decode_status(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = Status(message=body[:500].decode("utf-8", "replace").strip())
+    if status.code != code:
+        status = msgspec.structs.replace(status, code=code)
+    kind = _BY_REASON.get(status.reason) or _BY_CODE.get(code)
+    if kind is None:
+        kind = InternalError if code >= 500 else BadRequestError if code >= 400 else ApiError
+    return kind(status, retry_after_s=_retry_after(status, headers or {}))
+
+
+def _retry_after(status: Status, headers: Mapping[str, str]) -> float | None:
+    text = headers.get("retry-after", "")
+    if text.isdecimal():
+        return float(text)
+    if status.details and status.details.retry_after_seconds > 0:
+        return float(status.details.retry_after_seconds)
+    return None

@@ -1,0 +1,82 @@
+"""Values in error messages, written the way Kubernetes' own messages write them.
+
+The API server's texts come from Go's formatting (`%q`, `%v`); people and scripts compare them, so the
+sandbox and admission use the same form. Pure.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+__all__ = ["go_type", "quoted", "shown"]
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def quoted(text: str) -> str:
+    """A string in double quotes, with everything unprintable escaped (Go's `%q`)."""
+    return '"' + "".join(_ESCAPES.get(char) or _printable(char) for char in text) + '"'
+
+
+def shown(value: Any) -> str:
+    """A JSON value as Go's `%v` shows it: `map[image:nginx ports:[map[containerPort:80]]]`, keys sorted."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case Mapping():
+            return "map[" + " ".join(f"{key}:{shown(value[key])}" for key in sorted(value)) + "]"
+        case list() | tuple():
+            return "[" + " ".join(map(shown, value)) + "]"
+        case float():
+            return _float(value)
+    return str(value)
+
+
+def go_type(value: Any) -> str:
+    """What Go calls the type of a decoded JSON value."""
+    match value:
+        case None:
+            return "%!s(<nil>)"
+        case bool():
+            return "bool"
+        case int():
+            return "int64"
+        case float():
+            return "float64"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "[]interface {}"
+    return "map[string]interface {}"
+
+
+def _float(value: float) -> str:
+    """Shortest digits that give the number back; powers of ten below -4 and from 6 on in scientific form."""
+    sign, digits, _ = (number := Decimal(repr(value)).normalize()).as_tuple()
+    power = number.adjusted()
+    if -4 <= power < 6 or not value:
+        return f"{number:f}"
+    mantissa = "".join(map(str, digits))
+    mantissa = mantissa if len(mantissa) == 1 else f"{mantissa[0]}.{mantissa[1:]}"
+    return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02}"
+
+
+def _printable(char: str) -> str:
+    if char == " " or char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,277 @@
+"""HTTP to an API server: the `Transport` that leaves this process.
+
+Client ──▶ HttpTransport.request() ──▶ pool of keep-alive connections ──▶ API server
+caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch   ──▶ API server
+
+Requests and streams have pools of their own, so watches never keep a request waiting. Every request carries
+what the Connection's credentials say at that moment; after a 401 they are asked for new ones, once. Whatever
+aiohttp raises comes out as a TransportError, which tells whether the request may have taken effect.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from pykruise import __version__
+from pykruise.kube.connection import Connection
+from pykruise.kube.errors import (
+    ConnectionLostError,
+    RequestTimeoutError,
+    TransportError,
+    UnreachableError,
+    error_for,
+)
+from pykruise.kube.transport import Response
+
+_NO_HEADERS: Mapping[str, str] = {}
+
+# What aiohttp raises before a connection stands: nothing of the request was sent.
+_NOT_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientConnectorCertificateError,
+    aiohttp.ClientConnectorSSLError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientHttpProxyError,
+)
+
+
+class HttpTransport:
+    """`Transport` over aiohttp. Belongs to the event loop that first uses it; `close()` it there.
+
+    `pool` bounds the connections for requests (more than 32 only queue at the server, measured); streams are
+    not bounded. `timeout_s` is for a whole request unless it says otherwise, and for opening a stream;
+    `connect_timeout_s` for TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes
+    idle connections. `compress` asks for gzip: for slow networks, on loopback it only costs time.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        pool: int = 32,
+        timeout_s: float = 30.0,
+        connect_timeout_s: float = 10.0,
+        keepalive_s: float = 60.0,
+        compress: bool = False,
+        user_agent: str = f"pykruise/{__version__}",
+    ) -> None:
+        self.connection = connection
+        self._base = connection.server.rstrip("/")
+        self._pool = pool
+        self._timeout_s = timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._keepalive_s = keepalive_s
+        self._default_headers = [("User-Agent", user_agent), *connection.headers]
+        self._skipped_headers = () if compress else ("Accept-Encoding",)
+        self._timeout = self._timeout_of(timeout_s)
+        self._requests: aiohttp.ClientSession | None = None
+        self._streams: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        """See `Transport.request`. A 401 is answered by refreshing credentials and asking once more."""
+        url = self._url(path, query)
+        timeout = self._timeout if timeout_s is None else self._timeout_of(timeout_s)
+        credentials = self.connection.credentials
+        auth = await credentials.headers()
+        answer = await self._request(method, url, headers or _NO_HEADERS, auth, body, timeout)
+        if answer.status != 401 or not await credentials.refresh(rejected=auth):
+            return answer
+        auth = await credentials.headers()
+        return await self._request(method, url, headers or _NO_HEADERS, auth, body, timeout)
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """See `Transport.stream`. Lines may be of any length."""
+        return self._stream(self._url(path, query), headers or _NO_HEADERS, idle_timeout_s)
+
+    async def close(self) -> None:
+        """Close all connections; requests under way fail, and new ones are refused."""
+        self._is_closed = True
+        for session in (self._requests, self._streams):
+            if session is not None:
+                await session.close()
+
+    # ── one exchange ─────────────────────────────────────────────────────────
+
+    async def _request(
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        auth: Mapping[str, str],
+        body: bytes | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> Response:
+        if self._requests is None:
+            self._requests = self._session(limit=self._pool)
+        try:
+            answer = await self._send(self._requests, method, url, {**headers, **auth}, timeout, body)
+            async with answer:
+                data = await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as err:
+            raise _transport_error(method, url, err) from err
+        return Response(answer.status, {name.lower(): value for name, value in answer.headers.items()}, data)
+
+    @asynccontextmanager
+    async def _stream(
+        self, url: URL, headers: Mapping[str, str], idle_timeout_s: float | None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        credentials = self.connection.credentials
+        auth = await credentials.headers()
+        answer = await self._open(url, {**headers, **auth}, idle_timeout_s)
+        if answer.status == 401 and await credentials.refresh(rejected=auth):
+            answer.close()
+            answer = await self._open(url, {**headers, **await credentials.headers()}, idle_timeout_s)
+        try:
+            if answer.status != 200:
+                raise error_for(answer.status, await self._read_refusal(url, answer), _lower(answer))
+            async with aclosing(_lines(url, answer, idle_timeout_s)) as lines:
+                yield lines
+        finally:
+            answer.close()  # in mid-stream this closes the connection, which is what ends a watch
+
+    async def _open(
+        self, url: URL, headers: Mapping[str, str], idle_timeout_s: float | None
+    ) -> aiohttp.ClientResponse:
+        if self._streams is None:
+            self._streams = self._session(limit=0)
+        timeout = aiohttp.ClientTimeout(sock_connect=self._connect_timeout_s, sock_read=idle_timeout_s)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._send(self._streams, "GET", url, headers, timeout, None)
+        except (aiohttp.ClientError, OSError, TimeoutError) as err:
+            raise _transport_error("GET", url, err) from err
+
+    async def _read_refusal(self, url: URL, answer: aiohttp.ClientResponse) -> bytes:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as err:
+            raise _transport_error("GET", url, err) from err
+
+    async def _send(
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        body: bytes | None,
+    ) -> aiohttp.ClientResponse:
+        connection = self.connection
+        if self._is_closed:
+            raise UnreachableError(f"{method} {url.path}: the transport is closed")
+        return await session.request(
+            method,
+            url,
+            data=body,
+            headers=headers,
+            timeout=timeout,
+            # A new context after a change of client certificate makes aiohttp open new connections.
+            ssl=connection.credentials.tls or connection.ssl_context or True,
+            server_hostname=connection.server_name or None,
+            proxy=connection.proxy or None,
+            allow_redirects=False,  # an API server has nowhere to send us, least of all with credentials
+        )
+
+    def _session(self, *, limit: int) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=self._keepalive_s),
+            headers=self._default_headers,
+            skip_auto_headers=self._skipped_headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=(_no_hidden_repetition,),
+            trust_env=False,  # proxies come with the Connection; ~/.netrc is none of our business
+        )
+
+    def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(total=seconds, sock_connect=self._connect_timeout_s)
+
+    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
+        text = f"{self._base}{path}?{urlencode(query, quote_via=quote)}" if query else self._base + path
+        return URL(text, encoded=True)
+
+
+async def _no_hidden_repetition(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """aiohttp repeats PUT and DELETE by itself when a connection breaks, also when the first took effect.
+
+    What may be repeated is the Client's decision, so the error leaves aiohttp in a type it does not repeat.
+    """
+    try:
+        return await handler(request)
+    except _NOT_CONNECTED:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as err:
+        raise _lost(request.method, request.url, err) from err
+
+
+async def _lines(
+    url: URL, answer: aiohttp.ClientResponse, idle_timeout_s: float | None
+) -> AsyncGenerator[bytes, None]:
+    """The lines of a body, without line ends; empty ones are skipped.
+
+    Not aiohttp's own `readline`, which refuses lines above its buffer size: objects reach 1.5 MB and more.
+    The parts of a long line are joined once.
+    """
+    begun: list[bytes] = []
+    try:
+        async for chunk in answer.content.iter_any():
+            lines = chunk.split(b"\n")
+            begun.append(lines[0])
+            if len(lines) == 1:
+                continue
+            lines[0] = begun[0] if len(begun) == 1 else b"".join(begun)
+            last = lines.pop()
+            begun = [last] if last else []
+            for line in lines:
+                if line:
+                    yield line
+    except aiohttp.SocketTimeoutError as err:
+        message = f"GET {url.path}: nothing arrived for {idle_timeout_s:g} s"
+        raise ConnectionLostError(message) from err
+    except (aiohttp.ClientError, OSError, TimeoutError) as err:
+        raise _lost("GET", url, err) from err
+    if rest := b"".join(begun):
+        yield rest
+
+
+def _transport_error(method: str, url: URL, err: Exception) -> TransportError:
+    if isinstance(err, _NOT_CONNECTED):
+        return UnreachableError(f"{method} {url.path}: cannot connect to {url.origin()}: {_words(err)}")
+    if isinstance(err, TimeoutError):
+        return RequestTimeoutError(f"{method} {url.path}: no answer in time")
+    return _lost(method, url, err)
+
+
+def _lost(method: str, url: URL, err: Exception) -> ConnectionLostError:
+    return ConnectionLostError(f"{method} {url.path}: the connection broke: {_words(err)}")
+
+
+def _words(err: Exception) -> str:
+    return str(err) or type(err).__name__
+
+
+def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}

@@ -1,0 +1,207 @@
+"""How many requests may be under way at once: as many as the API server answers well.
+
+Client ──▶ Limiter.slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
+
+Additive increase, multiplicative decrease. While the limit is in use it grows by one per round of requests;
+429, 503 and timeouts halve it, and Retry-After stops everything for that long. A round is halved for once:
+requests that were sent before the last cut say nothing new. Above where it started, the limit grows only
+while answers come about as fast as from a server that is not pressed: more requests would just queue there.
+
+Who waits is served first come, first served, in two lanes: priority 1 (a subject that already has writes
+behind it) before priority 0, though one in eight goes to lane 0 so that it never starves.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+
+from pykruise.kube.errors import (
+    ApiError,
+    RequestTimeoutError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TooManyRequestsError,
+)
+
+_LANE_0_SHARE = 8
+_SLOW_FACTOR = 3.0  # an answer this many times slower than usual is no reason to send more
+_SLOW_FLOOR_S = 0.02  # ... unless it is this fast: below it, jitter of the machine is all there is
+
+
+class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How a limiter is. Latency is in seconds, of answered requests."""
+
+    limit: int
+    in_flight: int
+    waiting: int
+    waiting_priority: int
+    """... of which in the lane that goes first."""
+    held_s: float
+    """Seconds until requests may start again (Retry-After); 0 when they may."""
+    usual_latency_s: float
+    """... while the server is not pressed."""
+    started: int
+    cuts: int
+    """How often the limit was halved."""
+
+
+class Limiter:
+    """Adaptive concurrency for one API server. Belongs to one event loop, whose time it uses.
+
+    `start`, `minimum` and `maximum` are requests under way.
+    """
+
+    def __init__(self, *, start: int = 16, minimum: int = 4, maximum: int = 64) -> None:
+        if not 1 <= minimum <= start <= maximum:
+            raise ValueError(
+                f"limiter: want 1 <= minimum <= start <= maximum, not {minimum}, {start}, {maximum}"
+            )
+        self._minimum = minimum
+        self._maximum = maximum
+        self._start = float(start)
+        self._limit = float(start)
+        self._in_flight = 0
+        self._lanes: tuple[deque[asyncio.Future[None]], deque[asyncio.Future[None]]] = (deque(), deque())
+        self._ahead = 0  # slots given to lane 1 in a row while lane 0 waited
+        self._held_until = float("-inf")
+        self._wake: asyncio.TimerHandle | None = None
+        self._usual_s = 0.0
+        self._last_cut = float("-inf")
+        self._started = 0
+        self._cuts = 0
+
+    @asynccontextmanager
+    async def slot(self, *, priority: int = 0) -> AsyncIterator[None]:
+        """Wait for a turn, and hold it while one request is under way.
+
+        The exception that leaves the block (or none) is what the limiter learns from: raise the error of an
+        answer inside it. Waiting can be cancelled.
+        """
+        loop = asyncio.get_running_loop()
+        await self._acquire(loop, priority)
+        self._started += 1
+        began = loop.time()
+        try:
+            yield
+        except BaseException as err:
+            self._learn_from_error(loop, err, began)
+            raise
+        else:
+            self._learn_from_answer(loop.time() - began)
+        finally:
+            self._in_flight -= 1
+            self._admit(loop)
+
+    def stats(self) -> LimiterStats:
+        """What it is doing now."""
+        try:
+            held_s = max(0.0, self._held_until - asyncio.get_running_loop().time())
+        except RuntimeError:  # asked from outside the loop
+            held_s = 0.0
+        return LimiterStats(
+            limit=int(self._limit),
+            in_flight=self._in_flight,
+            waiting=len(self._lanes[0]) + len(self._lanes[1]),
+            waiting_priority=len(self._lanes[1]),
+            held_s=held_s,
+            usual_latency_s=self._usual_s,
+            started=self._started,
+            cuts=self._cuts,
+        )
+
+    # ── turns ────────────────────────────────────────────────────────────────
+
+    async def _acquire(self, loop: asyncio.AbstractEventLoop, priority: int) -> None:
+        lane = self._lanes[1 if priority > 0 else 0]
+        if self._may_start(loop) and not lane and not self._lanes[1]:
+            self._in_flight += 1
+            return
+        turn = loop.create_future()
+        lane.append(turn)
+        self._admit(loop)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                with suppress(ValueError):  # `_admit` may have come across it already
+                    lane.remove(turn)
+            else:
+                self._in_flight -= 1  # the turn came and the waiter left in the same moment
+                self._admit(loop)
+            raise
+
+    def _may_start(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return self._in_flight < int(self._limit) and self._held_until <= loop.time()
+
+    def _admit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give free slots to those who wait, or arrange to do so when the hold ends."""
+        while (self._lanes[0] or self._lanes[1]) and self._may_start(loop):
+            turn = self._next_lane().popleft()
+            if not turn.cancelled():
+                self._in_flight += 1
+                turn.set_result(None)
+        if (self._lanes[0] or self._lanes[1]) and self._held_until > loop.time() and self._wake is None:
+            self._wake = loop.call_at(self._held_until, self._on_hold_over, loop)
+
+    def _on_hold_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._wake = None
+        self._admit(loop)
+
+    def _next_lane(self) -> deque[asyncio.Future[None]]:
+        normal, first = self._lanes
+        if not first:
+            self._ahead = 0
+            return normal
+        if not normal:
+            return first
+        self._ahead += 1
+        if self._ahead < _LANE_0_SHARE:
+            return first
+        self._ahead = 0
+        return normal
+
+    # ── learning ─────────────────────────────────────────────────────────────
+
+    def _learn_from_answer(self, elapsed_s: float) -> None:
+        limit = int(self._limit)
+        is_fast = self._usual_s == 0.0 or elapsed_s <= max(_SLOW_FLOOR_S, _SLOW_FACTOR * self._usual_s)
+        if self._usual_s == 0.0:
+            self._usual_s = elapsed_s
+        elif elapsed_s < self._usual_s:
+            self._usual_s += 0.1 * (elapsed_s - self._usual_s)
+        elif self._in_flight <= limit // 2:
+            # Upwards only while the server is not pressed; else its queue would count as usual in the end.
+            self._usual_s += 0.05 * (elapsed_s - self._usual_s)
+        # A limit that is not in use must not grow: nothing was learned about it.
+        if self._in_flight >= limit - 1 and (is_fast or self._limit < self._start):
+            self._limit = min(float(self._maximum), self._limit + 1 / self._limit)
+
+    def _learn_from_error(self, loop: asyncio.AbstractEventLoop, err: BaseException, began: float) -> None:
+        if not _is_overload(err):
+            return
+        now = loop.time()
+        if isinstance(err, ApiError) and err.retry_after_s:
+            self._hold(loop, now + err.retry_after_s)
+        if began <= self._last_cut:
+            return
+        self._last_cut = now
+        self._cuts += 1
+        self._limit = max(float(self._minimum), self._limit / 2)
+
+    def _hold(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
+        if until <= self._held_until:
+            return
+        self._held_until = until
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = loop.call_at(until, self._on_hold_over, loop)
+
+
+def _is_overload(err: BaseException) -> bool:
+    if isinstance(err, TooManyRequestsError):
+        # A disruption budget's 429 is about one pod, not about the server.
+        return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
+    return isinstance(err, ServerUnavailableError | RequestTimeoutError | ServerTimeoutError)

@@ -1,0 +1,197 @@
+"""JSON patches (RFC 6902): exact operations, with `test` for preconditions.
+
+document + operations ──▶ apply_json_patch() ──▶ document
+old + new             ──▶ diff_json()        ──▶ operations
+
+Pure; inputs are not changed and share nothing mutable with the result. The operations are those of the
+`jsonpatch` library; what differs on an API server (`test` and `replace`) is here, and so are the messages.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jsonpatch
+import jsonpointer
+
+from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.go_text import quoted
+from pykruise.kube.patches.errors import JsonPatchTestFailed, PatchError
+
+__all__ = ["Operation", "apply_json_patch", "diff_json", "escape_pointer", "pointer"]
+
+Operation = dict[str, Any]
+"""One operation: `op`, `path`, and `value` or `from`."""
+
+_MAX_OPERATIONS = 10_000
+_ABSENT = object()
+
+
+def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -> Document:
+    """The document after all operations, in order; if one fails none has taken effect.
+
+    As on an API server, `replace` of a key that is not there adds it when its parent is there, and `test`
+    for null holds for an absent key. `test` tells `true` from 1; 1 and 1.0 are equal.
+    Raises JsonPatchTestFailed when a `test` does not hold, PatchError when an operation is malformed or
+    does not fit.
+    """
+    if isinstance(ops, (str, bytes, Mapping)) or not isinstance(ops, Sequence):
+        raise PatchError("a JSON patch is a list of operations")
+    if len(ops) > _MAX_OPERATIONS:
+        raise PatchError(
+            f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(ops)}", code=413
+        )
+    result = deep_copy(doc)
+    for op in ops:
+        result = _applied(result, op)
+    if not isinstance(result, dict):
+        raise PatchError("a JSON patch must leave an object", code=422)
+    return result
+
+
+def diff_json(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
+    """Operations (add, remove, replace, move) that make `new` of `old`; empty when they are equal."""
+    operations: list[Operation] = jsonpatch.make_patch(deep_copy(old), deep_copy(new)).patch
+    return operations
+
+
+def pointer(*path: str | int) -> str:
+    """The JSON pointer to a place: `pointer("metadata", "labels", "a/b")` is `/metadata/labels/a~1b`."""
+    return "".join(f"/{escape_pointer(str(step))}" for step in path)
+
+
+def escape_pointer(step: str) -> str:
+    """One step of a JSON pointer, with `~` and `/` escaped."""
+    return step.replace("~", "~0").replace("/", "~1")
+
+
+class _Replace(jsonpatch.ReplaceOperation):
+    """Adds a missing key of an object, as an API server does."""
+
+    def apply(self, obj: Any) -> Any:
+        parent, step = self.pointer.to_last(obj)
+        if isinstance(parent, dict) and step is not None and "value" in self.operation:
+            parent[step] = deep_copy(self.operation["value"])
+            return obj
+        return super().apply(obj)
+
+
+class _Test(jsonpatch.TestOperation):
+    """Compares as JSON does, whatever the version of the library; an absent key equals null."""
+
+    def apply(self, obj: Any) -> Any:
+        if not same(self._found(obj), self.operation.get("value")):
+            raise JsonPatchTestFailed(f"testing value {self.location} failed: test failed")
+        return obj
+
+    def _found(self, obj: Any) -> Any:
+        parent, step = self.pointer.to_last(obj)
+        if step is None:
+            return parent
+        if isinstance(parent, dict):
+            return parent.get(step)
+        if step == "-":
+            raise jsonpointer.JsonPointerException("the end of a list is no value")
+        return self.pointer.walk(parent, step)
+
+
+_OPERATIONS: Mapping[str, Any] = {
+    "add": jsonpatch.AddOperation,
+    "remove": jsonpatch.RemoveOperation,
+    "replace": _Replace,
+    "move": jsonpatch.MoveOperation,
+    "test": _Test,
+    "copy": jsonpatch.CopyOperation,
+}
+
+
+def _applied(doc: Any, op: Mapping[str, Any]) -> Any:
+    """`doc`, changed in place (or replaced) by one operation."""
+    if not isinstance(op, Mapping):
+        raise PatchError("an operation of a JSON patch is an object with op and path")
+    kind = op.get("op")
+    operation = _OPERATIONS.get(kind) if isinstance(kind, str) else None
+    if operation is None:
+        raise _misfit(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+    path = op.get("path")
+    if not isinstance(path, str):
+        raise _misfit(f"{kind} operation failed to decode path: missing value")
+    if kind in ("move", "copy"):
+        _check_transfer(doc, kind, op.get("from"), path)
+    elif not path and kind not in ("test", "replace"):
+        raise _misfit(f'{kind} operation does not apply: doc is missing path: "": missing value')
+    try:
+        return operation(dict(op)).apply(doc)
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as err:
+        raise _explained(doc, op, err) from err
+
+
+def _explained(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
+    """The library's error in an API server's words, where it has words for it."""
+    match op["op"], op["path"]:
+        case "move", path:
+            return _misfit(f"error in move for path: '{path}': {_problem(doc, path, adding=True)}")
+        case "copy", path:
+            return _misfit(f"error while adding value during copy: {_problem(doc, path, adding=True)}")
+        case "test", path if not _has_parent(doc, path):
+            return JsonPatchTestFailed(
+                f"test operation does not apply: is missing path: {path}: missing value"
+            )
+        case "test", path:
+            return JsonPatchTestFailed(f"error in test for path: '{path}': {_problem(doc, path)}")
+        case "replace", path if not _has_parent(doc, path):
+            return _misfit(f"replace operation does not apply: doc is missing path: {path}: missing value")
+        case "replace", path:
+            return _misfit(f"replace operation does not apply: doc is missing key: {path}: missing value")
+        case kind, path if not _has_parent(doc, path):
+            return _misfit(f'{kind} operation does not apply: doc is missing path: "{path}": missing value')
+        case "add", path if "value" not in op:
+            return _misfit(f"error in add for path: '{path}': {err}")
+        case kind, path:
+            return _misfit(f"error in {kind} for path: '{path}': {_problem(doc, path, adding=kind == 'add')}")
+
+
+def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
+    """Refuses a move or copy whose ends are not there; before a move has taken its value away."""
+    if not isinstance(origin, str):
+        raise _misfit(f"{kind} operation failed to decode from: missing value")
+    if not _has_parent(doc, origin):
+        raise _misfit(f"{kind} operation does not apply: doc is missing from path: {origin}: missing value")
+    found = jsonpointer.resolve_pointer(doc, origin, _ABSENT)
+    if found is _ABSENT or isinstance(found, jsonpointer.EndOfList):
+        where = f"for from: '{origin}'" if kind == "copy" else f"for path: '{_last_step(origin)}'"
+        raise _misfit(f"error in {kind} {where}: {_problem(doc, origin)}")
+    if not _has_parent(doc, path):
+        raise _misfit(
+            f"{kind} operation does not apply: doc is missing destination path: {path}: missing value"
+        )
+
+
+def _problem(doc: Any, path: str, *, adding: bool = False) -> str:
+    """What is wrong with the last step of a path whose parent is there."""
+    step = _last_step(path)
+    if isinstance(jsonpointer.resolve_pointer(doc, path.rpartition("/")[0]), dict):
+        return f"Unable to remove nonexistent key: {step}: missing value"
+    if step.lstrip("+-").isdecimal():
+        return f"Unable to access invalid index: {int(step)}: invalid index referenced"
+    reason = f"strconv.Atoi: parsing {quoted(step)}: invalid syntax"
+    return f"value was not a proper array index: '{step}': {reason}" if adding else reason
+
+
+def _last_step(path: str) -> str:
+    step: str = jsonpointer.unescape(path.rpartition("/")[2])
+    return step
+
+
+def _misfit(message: str) -> PatchError:
+    return PatchError(message, code=422)
+
+
+def _has_parent(doc: Any, path: str) -> bool:
+    """Whether the place above `path` is an object or a list. The whole document has none."""
+    if not path.startswith("/"):
+        return False
+    try:
+        parent = jsonpointer.resolve_pointer(doc, path.rpartition("/")[0], _ABSENT)
+    except jsonpointer.JsonPointerException:
+        return False
+    return isinstance(parent, (dict, list))

@@ -1,0 +1,114 @@
+"""How each field of a built-in kind merges: the patch metadata of Kubernetes' API types.
+
+data/merge_keys.json (read once) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .field("spec") ──▶ FieldRule
+
+Pure, apart from the package's own data being read on first use.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from pykruise.kube.resources import Resource
+
+__all__ = [
+    "UNKNOWN_FIELD",
+    "FieldRule",
+    "Schema",
+    "definition_for",
+    "has_definition",
+    "merge_keys",
+    "schema_of",
+]
+
+
+class FieldRule(msgspec.Struct, frozen=True, rename="camel"):
+    """What is known of one field. The default, where nothing is: maps merge, lists are replaced."""
+
+    patch_strategy: str = ""
+    """`merge`, `replace`, `retainKeys`, or two of them with a comma."""
+    patch_merge_key: str = ""
+    """Field that tells the items of a merged list apart; empty for a list of scalars."""
+    ref: str = ""
+    """Definition of the value, or of its items when `of` is set."""
+    of: str = ""
+    """`list`, `map`, or empty for a single value."""
+    list_type: str = ""
+    """Server-side apply: `atomic`, `set` or `map`."""
+    list_map_keys: tuple[str, ...] = ()
+    map_type: str = ""
+    item_map_type: str = ""
+
+    @property
+    def merges_list(self) -> bool:
+        """Whether a list is merged rather than replaced."""
+        return self._has("merge")
+
+    @property
+    def replaces_map(self) -> bool:
+        """Whether a map is replaced rather than merged."""
+        return self._has("replace")
+
+    @property
+    def value_schema(self) -> "Schema":
+        """Schema of the value, or of each item of a list."""
+        return Schema(self.ref, is_map=self.of == "map")
+
+    def _has(self, strategy: str) -> bool:
+        return strategy in self.patch_strategy.split(",")
+
+
+UNKNOWN_FIELD = FieldRule()
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """The fields of an object: those of a definition, or (`is_map`) any, each holding the definition."""
+
+    definition: str = ""
+    is_map: bool = False
+
+    def field(self, name: str) -> FieldRule:
+        """The rule for a field; a field that is not known has no directives."""
+        if self.is_map:
+            return FieldRule(ref=self.definition)
+        return _definitions().get(self.definition, {}).get(name, UNKNOWN_FIELD)
+
+
+def schema_of(definition: str) -> Schema:
+    """The schema of a definition, a key of merge_keys.json. Raises KeyError for others."""
+    if definition not in _definitions():
+        raise KeyError(definition)
+    return Schema(definition)
+
+
+def has_definition(definition: str) -> bool:
+    """Whether patch metadata is known for it."""
+    return definition in _definitions()
+
+
+def definition_for(resource: Resource) -> str | None:
+    """The definition of a built-in resource's objects, or None: custom resources take no strategic merge."""
+    name = _definition_name(resource)
+    return name if name in _definitions() else None
+
+
+def merge_keys() -> Mapping[str, Mapping[str, FieldRule]]:
+    """All definitions with their fields. Fields without directives are not in it."""
+    return _definitions()
+
+
+def _definition_name(resource: Resource) -> str:
+    group = resource.group or "core"
+    if group == "apiextensions.k8s.io":
+        return f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{resource.version}.{resource.kind}"
+    if "." in group and not group.endswith(".k8s.io"):
+        return ""
+    return f"io.k8s.api.{group.partition('.')[0]}.{resource.version}.{resource.kind}"
+
+
+@cache
+def _definitions() -> Mapping[str, Mapping[str, FieldRule]]:
+    raw = resources.files("pykruise.kube").joinpath("data", "merge_keys.json").read_bytes()
+    return msgspec.json.decode(raw, type=dict[str, dict[str, FieldRule]])

@@ -1,0 +1,457 @@
+"""Strategic merge patches: Kubernetes' own merge, which knows the keys of the lists of built-in kinds.
+
+document + patch, definition ──▶ apply_strategic_merge() ──▶ document
+old + new, definition        ──▶ diff_strategic()        ──▶ patch
+
+Pure; inputs are not changed and share nothing mutable with the result.
+
+Maps merge, null deletes, lists are replaced unless their field says `merge`: then items are matched by
+their merge key (objects) or by value (scalars). Directives inside a patch:
+
+`$patch: replace | delete`         in a map: take the rest of the patch as the whole value, or empty the map;
+                                   in a list item: replace the whole list, or delete the item with this key
+`$retainKeys: [..]`                drop every field of the original that is not named
+`$setElementOrder/<list>: [..]`    order of a merged list: these first, relative to each other as given
+`$deleteFromPrimitiveList/<list>`  scalars to take out of a list
+
+What is not known to the merge metadata (fields of a newer Kubernetes, free-form content) merges as plain
+JSON. Order of merged lists, and messages, are those of the API server.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.go_text import go_type, quoted, shown
+from pykruise.kube.patches.errors import PatchError
+from pykruise.kube.patches.schemas import FieldRule, Schema, has_definition
+
+__all__ = ["apply_strategic_merge", "diff_strategic"]
+
+_PATCH = "$patch"
+_RETAIN_KEYS = "$retainKeys"
+_ORDER = "$setElementOrder"
+_DELETE_FROM_LIST = "$deleteFromPrimitiveList"
+
+_BAD_ORDER = "invalid patch format of setElementOrder list"
+_BAD_DELETE = "invalid patch format of primitive list"
+_BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
+
+
+def apply_strategic_merge(doc: Mapping[str, Any], patch: Mapping[str, Any], *, definition: str) -> Document:
+    """The document with the patch merged in; `definition` is a key of merge_keys.json (see `definition_for`).
+
+    Nulls and directives of the patch never reach the result; what the document itself holds stays as it is.
+    Raises PatchError on a malformed directive, a list item without its merge key, lists of mixed types, or
+    a kind without merge metadata (custom resources).
+    """
+    if not isinstance(patch, Mapping):
+        raise PatchError("invalid JSON document")
+    if not has_definition(definition):
+        raise PatchError("strategic merge patch format is not supported")
+    return _merge_map(deep_copy(doc), deep_copy(patch), Schema(definition))
+
+
+def diff_strategic(old: Mapping[str, Any], new: Mapping[str, Any], *, definition: str) -> Document:
+    """The smallest strategic merge patch that makes `new` of `old`; empty when they are equal.
+
+    Merged lists are patched item by item; a `$setElementOrder` is added only when the order would come out
+    wrong.
+    A null in `new` counts as absent: a patch cannot store one.
+    Raises PatchError when no such patch exists: `new` holds a directive, or a merged list with duplicates
+    or items without their key (no API server stores those).
+    """
+    if not has_definition(definition):
+        raise PatchError("strategic merge patch format is not supported")
+    return _diff_map(old, new, Schema(definition))
+
+
+# --- apply: every function owns the values it is given ---
+
+
+def _merge_map(original: Document, patch: Document, schema: Schema) -> Document:
+    if _PATCH in patch:
+        return _directed_map(patch)
+    _retain_keys(original, patch)
+    _merge_ordered_lists(original, patch, schema)
+    for name, change in patch.items():
+        if name.startswith(_DELETE_FROM_LIST):
+            _delete_from_list(original, _field_of(name, _DELETE_FROM_LIST, _BAD_DELETE), change)
+        elif change is None:
+            original.pop(name, None)
+        else:
+            _merge_field(original, name, change, schema.field(name))
+    return original
+
+
+def _directed_map(patch: Document) -> Document:
+    match patch.pop(_PATCH):
+        case "replace":
+            return _plain_map(patch)
+        case "delete":
+            return {}
+        case directive:
+            raise _unknown_directive(directive, patch)
+
+
+def _merge_field(original: Document, name: str, change: Any, rule: FieldRule) -> None:
+    before = original.get(name)
+    if isinstance(before, dict) and isinstance(change, dict) and not rule.replaces_map:
+        original[name] = _merge_map(before, change, rule.value_schema)
+    elif isinstance(before, list) and isinstance(change, list) and rule.merges_list:
+        original[name] = _merge_list(before, change, rule)
+    elif (
+        isinstance(change, dict) and _PATCH in change and not (isinstance(before, dict) and rule.replaces_map)
+    ):
+        # A directive for something that is not there leaves nothing, also when it says "replace".
+        original.pop(name, None)
+    else:
+        original[name] = _plain(change)
+
+
+def _merge_list(original: list[Any], patch: list[Any], rule: FieldRule) -> list[Any]:
+    if not original and not patch:
+        return original
+    key = rule.patch_merge_key
+    if not _is_list_of_maps(original, patch):
+        merged = _distinct([*original, *patch])
+        return _in_order(merged, given=patch, live=original, key=key)
+    if not key:
+        raise PatchError("cannot merge lists without merge key for struct", code=500)
+    original, patch = _after_item_directives(original, patch, key)
+    merged = _merge_items(original, patch, key, rule.value_schema)
+    return _in_order(merged, given=patch, live=original, key=key)
+
+
+def _after_item_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """What is left to merge once `$patch` items are carried out: the base list, and the plain items."""
+    plain, replace = [], False
+    for item in patch:
+        match item.get(_PATCH):
+            case None if _PATCH not in item:
+                plain.append(item)
+            case "delete":
+                value = _key_value(item, key)
+                original = [other for other in original if not _has_key(other, key, value)]
+            case "replace":
+                replace = True
+            case "merge":
+                raise PatchError("merging lists cannot yet be specified in the patch", code=500)
+            case directive:
+                raise _unknown_directive(directive, item)
+    if replace:
+        return [_plain_map(item) for item in plain], []
+    return original, plain
+
+
+def _merge_items(original: list[Any], patch: list[Any], key: str, schema: Schema) -> list[Any]:
+    merged = list(original)
+    for item in patch:
+        value = _key_value(item, key)
+        at = next((index for index, other in enumerate(merged) if _has_key(other, key, value)), None)
+        if at is None:
+            merged.append(_plain_map(item))
+        else:
+            merged[at] = _merge_map(merged[at], item, schema)
+    return merged
+
+
+def _retain_keys(original: Document, patch: Document) -> None:
+    if _RETAIN_KEYS not in patch:
+        return
+    keep = patch.pop(_RETAIN_KEYS)
+    if not isinstance(keep, list):
+        raise PatchError(_BAD_RETAIN_KEYS)
+    for name, change in patch.items():
+        directive = name.startswith((_DELETE_FROM_LIST, _ORDER))
+        if change is not None and not directive and name not in keep:
+            raise PatchError(_BAD_RETAIN_KEYS)
+    for name in original.keys() - {name for name in keep if isinstance(name, str)}:
+        del original[name]
+
+
+def _merge_ordered_lists(original: Document, patch: Document, schema: Schema) -> None:
+    """Carries out `$setElementOrder/x` with the change of `x` itself, and takes both out of the patch."""
+    for directive in [name for name in patch if name.startswith(_ORDER)]:
+        order = _as_list(patch.pop(directive))
+        name = _field_of(directive, _ORDER, _BAD_ORDER)
+        before = None if original.get(name) is None else _as_list(original[name])
+        change = _as_list(patch.pop(name)) if name in patch else None
+        rule = schema.field(name)
+        key = rule.patch_merge_key
+        _check_order(change or [], order, key)
+        if change is None and before is None:
+            continue
+        if before is None:
+            merged = _plain_list(change or [])
+        elif change is None:
+            merged = before
+        else:
+            merged = _merge_list(before, change, rule) if rule.merges_list else _plain_list(change)
+        if not before and not change:
+            raise PatchError("no elements in any of the given slices", code=500)
+        live = _live_order(before or [], merged, change or [], key)
+        original[name] = _in_order(merged, given=order, live=live, key=key)
+
+
+def _check_order(change: list[Any], order: list[Any], key: str) -> None:
+    """The items of a patch must stand in the order list, in the same order; deletions need not."""
+    if not change or not order:
+        return
+    items = [item for item in change if not key or _map(item).get(_PATCH) != "delete"]
+    at = place = 0
+    while at < len(items) and place < len(order):
+        if isinstance(items[at], dict) and _PATCH in items[at]:
+            at += 1
+            continue
+        at += _identity(items[at], key) == _identity(order[place], key)
+        place += 1
+    if at < len(items) and place >= len(order):
+        raise PatchError(
+            f"The order in patch list:\n{shown(change)}\n doesn't match {_ORDER} list:\n{shown(order)}\n",
+            code=500,
+        )
+
+
+def _live_order(before: list[Any], merged: list[Any], change: list[Any], key: str) -> list[Any]:
+    """The order of the live list that a `$setElementOrder` is interleaved with.
+
+    New items take the places that deletions freed at its end, as they do on the API server: a container that
+    replaces another one stays behind an injected one that was in front.
+    """
+    known, kept = _positions(before, key), _positions(merged, key)
+    survivors = [item for item in before if _identity(item, key) in kept]
+    plain = (item for item in change if not (isinstance(item, dict) and _PATCH in item))
+    added = [item for item in plain if _identity(item, key) not in known]
+    return [*survivors, *added][: len(before)]
+
+
+def _delete_from_list(original: Document, name: str, gone: Any) -> None:
+    before = original.get(name)
+    if gone is None:
+        original.pop(name, None)
+    elif isinstance(before, list) and isinstance(gone, list) and (before or gone):
+        if _is_list_of_maps(before, gone):
+            raise PatchError("cannot merge lists without merge key for struct", code=500)
+        original[name] = [item for item in before if not _contains(gone, item)]
+
+
+# --- order of merged lists ---
+
+
+def _in_order(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], key: str) -> list[Any]:
+    """`merged` in the order the API server gives it.
+
+    Items that are in `given` (the patch, or its $setElementOrder) stand in that order; the others keep the
+    order of
+    `live`. The two runs are interleaved: another item goes before the next given one only if it stood
+    before it.
+    """
+    given_at, live_at = _positions(given, key), _positions(live, key)
+    last = len(given) + len(live)
+    ours = sorted(
+        (item for item in merged if _identity(item, key) in given_at),
+        key=lambda item: given_at[_identity(item, key)],
+    )
+    others = sorted(
+        (item for item in merged if _identity(item, key) not in given_at),
+        key=lambda item: live_at.get(_identity(item, key), last),
+    )
+    ordered: list[Any] = []
+    while ours and others:
+        first, other = live_at.get(_identity(ours[0], key)), live_at.get(_identity(others[0], key))
+        goes_first = first is not None and other is not None and other < first
+        ordered.append((others if goes_first else ours).pop(0))
+    return ordered + ours + others
+
+
+def _positions(items: Iterable[Any], key: str) -> dict[Any, int]:
+    """First place of each item, by identity."""
+    places: dict[Any, int] = {}
+    for place, item in enumerate(items):
+        places.setdefault(_identity(item, key), place)
+    return places
+
+
+def _identity(item: Any, key: str) -> tuple[type, Any]:
+    """What tells list items apart: the value of the merge key, or the scalar itself; 1 is not `true`."""
+    value = _key_value(item, key) if key else item
+    if isinstance(value, list):
+        raise PatchError("lists of lists are not supported", code=422)
+    if isinstance(value, dict):
+        raise PatchError(f"map: {shown(value)} does not contain declared merge key: {key}", code=500)
+    return type(value), value
+
+
+# --- small questions about items and values ---
+
+
+def _key_value(item: Any, key: str) -> Any:
+    if key not in _map(item):
+        raise PatchError(f"map: {shown(item)} does not contain declared merge key: {key}", code=500)
+    return item[key]
+
+
+def _has_key(item: Any, key: str, value: Any) -> bool:
+    return key in _map(item) and type(item[key]) is type(value) and item[key] == value
+
+
+def _map(item: Any) -> Document:
+    if not isinstance(item, dict):
+        raise PatchError(f"expected a map[string]interface {{}}, but received a {go_type(item)}", code=500)
+    return item
+
+
+def _contains(items: Iterable[Any], wanted: Any) -> bool:
+    return any(type(item) is type(wanted) and item == wanted for item in items)
+
+
+def _distinct(items: Iterable[Any]) -> list[Any]:
+    found: dict[Any, Any] = {}
+    for item in items:
+        found.setdefault((type(item), item), item)
+    return list(found.values())
+
+
+def _is_list_of_maps(*lists: list[Any]) -> bool:
+    """Whether lists that are merged hold maps, not scalars. Anything mixed is refused."""
+    types = {type(item) for items in lists for item in items}
+    if list in types:
+        raise PatchError("lists of lists are not supported", code=422)
+    if len(types) > 1:
+        raise PatchError(f"list element types are not identical: {shown(lists)}", code=500)
+    return dict in types
+
+
+def _as_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise PatchError(f"expected a []interface {{}}, but received a {go_type(value)}", code=500)
+    return value
+
+
+def _field_of(directive: str, prefix: str, message: str) -> str:
+    """`x` of `$setElementOrder/x`."""
+    start, slash, name = directive.partition("/")
+    if not slash or start != prefix:
+        raise PatchError(message)
+    return name
+
+
+def _unknown_directive(directive: Any, patch: Mapping[str, Any]) -> PatchError:
+    return PatchError(
+        f"unknown patch type: {shown(directive)} in map: {shown({_PATCH: directive, **patch})}", code=500
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value of the patch as it is stored: without nulls in maps, and without directives."""
+    if isinstance(value, dict):
+        return _plain_map(value)
+    if isinstance(value, list):
+        return _plain_list(value)
+    return value
+
+
+def _plain_map(value: Document) -> Document:
+    return {
+        name: _plain(item)
+        for name, item in value.items()
+        if item is not None and not _is_directive(name) and not (isinstance(item, dict) and _PATCH in item)
+    }
+
+
+def _plain_list(items: list[Any]) -> list[Any]:
+    return [_plain(item) for item in items if not (isinstance(item, dict) and _PATCH in item)]
+
+
+def _is_directive(name: str) -> bool:
+    return name.startswith("$") and (
+        name in (_PATCH, _RETAIN_KEYS) or name.startswith((_ORDER + "/", _DELETE_FROM_LIST + "/"))
+    )
+
+
+# --- diff ---
+
+
+def _diff_map(old: Mapping[str, Any], new: Mapping[str, Any], schema: Schema) -> Document:
+    patch: Document = {name: None for name in old if name not in new}
+    for name, after in new.items():
+        before = old.get(name)
+        if same(before, after):
+            continue
+        rule = schema.field(name)
+        if after is None:
+            patch[name] = None
+        elif isinstance(before, dict) and isinstance(after, dict) and not rule.replaces_map:
+            if changes := _diff_map(before, after, rule.value_schema):
+                patch[name] = changes
+        elif isinstance(before, list) and isinstance(after, list) and rule.merges_list:
+            patch |= _diff_list(name, before, after, schema)
+        else:
+            patch[name] = _storable(after)
+    return patch
+
+
+def _diff_list(name: str, old: list[Any], new: list[Any], schema: Schema) -> Document:
+    """The entries of a patch that make a merged list `new`: changes, deletions, order where needed."""
+    rule = schema.field(name)
+    key = rule.patch_merge_key
+    before, after = _by_identity(old, key), _by_identity(new, key)
+    if key and (before is None or after is None):
+        # Two ports of one number (TCP and UDP): the merge key cannot tell them apart, so the list goes as a
+        # whole.
+        return {name: [{_PATCH: "replace"}, *map(_storable, new)]}
+    if before is None or after is None:
+        raise PatchError(f"a patch cannot make a list with duplicates: {name}: {shown(new)}")
+    patch = _item_changes(name, before, after, rule) if key else _scalar_changes(name, before, after)
+    if not _makes(new, patch, name, old, schema):
+        patch[f"{_ORDER}/{name}"] = [{key: item[key]} for item in new] if key else list(new)
+    return patch
+
+
+def _item_changes(
+    name: str, before: Mapping[Any, Any], after: Mapping[Any, Any], rule: FieldRule
+) -> Document:
+    key = rule.patch_merge_key
+    items: list[Document] = []
+    for identity, item in after.items():
+        if identity not in before:
+            items.append(_storable(item))
+        elif changes := _diff_map(before[identity], item, rule.value_schema):
+            items.append({key: item[key], **changes})
+    items += (
+        {_PATCH: "delete", key: item[key]} for identity, item in before.items() if identity not in after
+    )
+    return {name: items} if items else {}
+
+
+def _scalar_changes(name: str, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Document:
+    added = [item for identity, item in after.items() if identity not in before]
+    gone = [item for identity, item in before.items() if identity not in after]
+    lists = {name: added, f"{_DELETE_FROM_LIST}/{name}": gone}
+    return {entry: items for entry, items in lists.items() if items}
+
+
+def _by_identity(items: list[Any], key: str) -> dict[Any, Any] | None:
+    """The items by what tells them apart, in their order; None when two are alike."""
+    found = {_identity(item, key): item for item in items}
+    return found if len(found) == len(items) else None
+
+
+def _makes(wanted: list[Any], patch: Document, name: str, old: list[Any], schema: Schema) -> bool:
+    """Whether the patch already brings the list into the wanted order."""
+    result = _merge_map({name: deep_copy(old)}, deep_copy(patch), schema)[name]
+    key = schema.field(name).patch_merge_key
+    return list(_positions(result, key)) == list(_positions(wanted, key))
+
+
+def _storable(value: Any) -> Any:
+    """A copy to put into a patch. Refuses what the patch would take for a directive."""
+    if isinstance(value, dict):
+        for name in value:
+            if _is_directive(name):
+                raise PatchError(f"a strategic merge patch cannot store the field {quoted(name)}")
+        return {name: _storable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    return value

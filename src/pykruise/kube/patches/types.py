@@ -1,0 +1,19 @@
+"""The kinds of patch an API server takes."""
+
+from enum import StrEnum
+
+
+class PatchType(StrEnum):
+    """Content type of a patch request; the value is what goes into the Content-Type header."""
+
+    JSON = "application/json-patch+json"
+    """RFC 6902: a list of operations, with `test` for preconditions."""
+
+    MERGE = "application/merge-patch+json"
+    """RFC 7396: the only merge that custom resources take."""
+
+    STRATEGIC = "application/strategic-merge-patch+json"
+    """Kubernetes' own: lists of built-in kinds are merged by their keys."""
+
+    APPLY = "application/apply-patch+yaml"
+    """Server-side apply."""

@@ -1,0 +1,451 @@
+"""Label selectors and field selectors: which objects a list, a watch or an owner means.
+
+"a=b,c in (x,y),!d"      ──▶ parse_label_selector() ─┐
+LabelSelector document   ──▶ selector_from()        ─┴▶ Selector ──▶ .matches(labels), str()
+"metadata.name=x"        ──▶ parse_field_selector() ──▶ FieldSelector ──▶ .matches(get)
+
+Pure. Grammar, validation and messages are those of the API server.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.go_text import quoted
+from pykruise.kube.validation_rules import is_valid_label_key, is_valid_label_value
+
+__all__ = [
+    "EVERYTHING",
+    "NOTHING",
+    "FieldRequirement",
+    "FieldSelector",
+    "Operator",
+    "Requirement",
+    "Selector",
+    "SelectorError",
+    "escape_field_value",
+    "format_label_selector",
+    "parse_field_selector",
+    "parse_label_selector",
+    "selector_from",
+]
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be read; the message is the one the API server gives."""
+
+
+class Operator(StrEnum):
+    """How a requirement compares; the value is how Kubernetes writes it in messages."""
+
+    DOES_NOT_EXIST = "!"
+    EQUALS = "="
+    DOUBLE_EQUALS = "=="
+    IN = "in"
+    NOT_EQUALS = "!="
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    GREATER_THAN = "gt"
+    LESS_THAN = "lt"
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One condition of a label selector. `values` is empty for (not) exists, one integer text for > and <."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels meets it; a missing label meets !=, notin and ! only."""
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_EQUALS | Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.GREATER_THAN:
+                return (number := _integer(value)) is not None and number > int(self.values[0])
+            case Operator.LESS_THAN:
+                return (number := _integer(value)) is not None and number < int(self.values[0])
+
+    def __str__(self) -> str:
+        match self.operator:
+            case Operator.EXISTS:
+                return self.key
+            case Operator.DOES_NOT_EXIST:
+                return f"!{self.key}"
+            case Operator.IN | Operator.NOT_IN:
+                return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
+            case Operator.GREATER_THAN:
+                return f"{self.key}>{self.values[0]}"
+            case Operator.LESS_THAN:
+                return f"{self.key}<{self.values[0]}"
+            case _:
+                return f"{self.key}{self.operator}{self.values[0]}"
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """A label selector: all requirements must hold. Sorted by key; none at all matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+    selects_nothing: bool = False
+    """True only of the selector that is absent (null) where one is expected."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether it selects an object with these labels."""
+        if self.selects_nothing:
+            return False
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects every object."""
+        return not self.requirements and not self.selects_nothing
+
+    def required_value(self, key: str) -> str | None:
+        """The one value a label must have to be selected, or None when the selector does not fix it."""
+        for requirement in self.requirements:
+            if requirement.key == key:
+                exact = requirement.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+                return requirement.values[0] if exact and len(requirement.values) == 1 else None
+        return None
+
+    def __str__(self) -> str:
+        """Canonical text, `a=b,c in (x,y),!d,e`, as it goes into a query or `status.labelSelector`."""
+        return ",".join(map(str, self.requirements))
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(selects_nothing=True)
+
+
+def parse_label_selector(text: str) -> Selector:
+    """The selector of a query parameter: `a=b`, `==`, `!=`, `in (..)`, `notin (..)`, `key`, `!key`, `>`, `<`.
+
+    Empty text selects everything. Raises SelectorError.
+    Rule: Kubernetes' `labels.Parse`.
+    """
+    requirements = list(_Parser(text).requirements())
+    requirements.sort(key=_key)
+    return Selector(tuple(requirements)) if requirements else EVERYTHING
+
+
+_DOCUMENT_OPERATORS: Mapping[Any, Operator] = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+
+def selector_from(doc: Mapping[str, Any] | None) -> Selector:
+    """The selector of a LabelSelector document (`matchLabels`, `matchExpressions`).
+
+    None selects nothing, an empty document everything. Raises SelectorError on an unknown operator, an
+    invalid key or value, values missing for In and NotIn or given for Exists and DoesNotExist.
+    Rule: Kubernetes' `metav1.LabelSelectorAsSelector`.
+    """
+    if doc is None:
+        return NOTHING
+    match_labels = doc.get("matchLabels") or {}
+    expressions = doc.get("matchExpressions") or []
+    if not isinstance(match_labels, Mapping) or not isinstance(expressions, (list, tuple)):
+        raise SelectorError("a label selector has a map matchLabels and a list matchExpressions")
+    requirements = [_requirement(key, Operator.EQUALS, [value]) for key, value in match_labels.items()]
+    requirements += [_from_expression(expression) for expression in expressions]
+    requirements.sort(key=_key)
+    return Selector(tuple(requirements)) if requirements else EVERYTHING
+
+
+def format_label_selector(doc: Mapping[str, Any] | None) -> str:
+    """A LabelSelector document for people: canonical text, `<none>` (empty or absent), `<error>`.
+
+    Rule: Kubernetes' `metav1.FormatLabelSelector`.
+    """
+    try:
+        return str(selector_from(doc)) or "<none>"
+    except SelectorError:
+        return "<error>"
+
+
+def _from_expression(expression: Any) -> Requirement:
+    if not isinstance(expression, Mapping):
+        raise SelectorError("an entry of matchExpressions has a key, an operator and values")
+    name = expression.get("operator", "")
+    operator = _DOCUMENT_OPERATORS.get(name) if isinstance(name, str) else None
+    if operator is None:
+        raise SelectorError(f"{quoted(str(name))} is not a valid label selector operator")
+    return _requirement(expression.get("key", ""), operator, expression.get("values") or [])
+
+
+def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Requirement:
+    """A valid requirement, or SelectorError with everything that is wrong with it."""
+    if not isinstance(key, str) or not all(isinstance(value, str) for value in values):
+        raise SelectorError(
+            f"keys and values of a label selector are strings, got {key!r} and {list(values)!r}"
+        )
+    errors = [*_key_errors("key", key), *_count_errors(operator, values)]
+    for index, value in enumerate(values):
+        errors += _value_errors(f"values[{index}][{key}]", value)
+    if errors:
+        distinct = list(dict.fromkeys(errors))
+        raise SelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+    return Requirement(key, operator, tuple(values))
+
+
+def _key_errors(path: str, key: str) -> list[str]:
+    problems = is_valid_label_key(key)
+    return [f"{path}: Invalid value: {quoted(key)}: {'; '.join(problems)}"] if problems else []
+
+
+def _value_errors(path: str, value: str) -> list[str]:
+    problems = is_valid_label_value(value)
+    return [f"{path}: Invalid value: {quoted(value)}: {'; '.join(problems)}"] if problems else []
+
+
+def _count_errors(operator: Operator, values: Sequence[str]) -> list[str]:
+    found = f"[]string{{{', '.join(map(quoted, values))}}}" if values else "[]string(nil)"
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            problem = "" if values else "for 'in', 'notin' operators, values set can't be empty"
+        case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.NOT_EQUALS:
+            problem = "" if len(values) == 1 else "exact-match compatibility requires one single value"
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            problem = "values set must be empty for exists and does not exist" if values else ""
+        case Operator.GREATER_THAN | Operator.LESS_THAN:
+            return [
+                f"values[{index}]: Invalid value: {quoted(value)}: "
+                "for 'Gt', 'Lt' operators, the value must be an integer"
+                for index, value in enumerate(values)
+                if _integer(value) is None
+            ]
+    return [f"values: Invalid value: {found}: {problem}"] if problem else []
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+
+
+def _integer(text: str | None) -> int | None:
+    """A signed 64-bit number, or None."""
+    if text is None or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _key(requirement: Requirement) -> str:
+    return requirement.key
+
+
+# --- the grammar of label selectors ---
+
+_TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>\0]+)|(\0.*)?$)", re.DOTALL)
+_BINARY = {
+    "in": Operator.IN,
+    "notin": Operator.NOT_IN,
+    "=": Operator.EQUALS,
+    "==": Operator.DOUBLE_EQUALS,
+    "!=": Operator.NOT_EQUALS,
+    ">": Operator.GREATER_THAN,
+    "<": Operator.LESS_THAN,
+}
+_BINARY_NAMES = "in, notin, =, ==, !=, gt, lt"
+
+
+class _Token(msgspec.Struct, frozen=True):
+    text: str
+    word: bool
+    """A key, a value, or one of the words `in` and `notin`; otherwise a symbol, or (empty) the end."""
+
+    @property
+    def ends_requirement(self) -> bool:
+        return not self.word and self.text in ("", ",")
+
+
+class _Parser:
+    """Reads requirements from left to right, one token of look-ahead."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [_Token(symbol or word or "", bool(word)) for symbol, word, _ in _TOKEN.findall(text)]
+        self._at = 0
+
+    def requirements(self) -> Iterator[Requirement]:
+        if not self._peek().text:
+            return
+        self._expect_start("found '{}', expected: !, identifier, or 'end of string'")
+        while True:
+            try:
+                yield self._requirement()
+            except SelectorError as err:
+                raise SelectorError(f"unable to parse requirement: {err}") from err
+            token = self._next()
+            if not token.text:
+                return
+            if token.word or token.text != ",":
+                raise SelectorError(f"found '{token.text}', expected: ',' or 'end of string'")
+            self._expect_start("found '{}', expected: identifier after ','")
+
+    def _expect_start(self, message: str) -> None:
+        token = self._peek()
+        if not token.word and token.text != "!":
+            raise SelectorError(message.format(token.text))
+
+    def _requirement(self) -> Requirement:
+        token = self._next()
+        negated = not token.word and token.text == "!"
+        if negated:
+            token = self._next()
+        if not token.word:
+            raise SelectorError(f"found '{token.text}', expected: identifier")
+        key = token.text
+        if errors := _key_errors("<nil>", key):
+            raise SelectorError(errors[0])
+        # `!key=value` is read as `key=value`, as the API server does.
+        if negated:
+            return _requirement(key, Operator.DOES_NOT_EXIST, ())
+        if self._peek().ends_requirement:
+            return _requirement(key, Operator.EXISTS, ())
+        operator = self._operator()
+        values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else self._exact()
+        return _requirement(key, operator, sorted(values))
+
+    def _operator(self) -> Operator:
+        token = self._next()
+        operator = _BINARY.get(token.text)
+        if operator is None:
+            raise SelectorError(f"found '{token.text}', expected: {_BINARY_NAMES}")
+        return operator
+
+    def _exact(self) -> set[str]:
+        if self._peek().ends_requirement:
+            return {""}
+        token = self._next()
+        if not token.word:
+            raise SelectorError(f"found '{token.text}', expected: identifier")
+        return {token.text}
+
+    def _set(self) -> set[str]:
+        """`(x,y)`; places left empty between brackets and commas are the empty value."""
+        token = self._next()
+        if token.word or token.text != "(":
+            raise SelectorError(f"found '{token.text}' expected: '('")
+        first = self._peek()
+        if not first.word and first.text not in (",", ")"):
+            raise SelectorError(f"found '{first.text}', expected: ',', ')' or identifier")
+        values: set[str] = set()
+        after_word = False
+        while True:
+            token = self._next()
+            if token.word and not after_word:
+                values.add(token.text)
+                after_word = True
+            elif token.word or (after_word and token.text not in (",", ")")):
+                raise SelectorError(f"found '{token.text}', expected: ',' or ')'")
+            elif token.text == ",":
+                if not after_word:
+                    values.add("")
+                after_word = False
+            elif token.text == ")":
+                return values if after_word else values | {""}
+            else:
+                raise SelectorError(f"found '{token.text}', expected: ',', or identifier")
+
+    def _peek(self) -> _Token:
+        return self._tokens[min(self._at, len(self._tokens) - 1)]
+
+    def _next(self) -> _Token:
+        token = self._peek()
+        self._at += 1
+        return token
+
+
+# --- field selectors ---
+
+
+class FieldRequirement(msgspec.Struct, frozen=True):
+    """One term of a field selector: `field` equals `value`, or (`negated`) does not."""
+
+    field: str
+    value: str
+    negated: bool = False
+
+    @property
+    def operator(self) -> str:
+        """`=` or `!=`."""
+        return "!=" if self.negated else "="
+
+    def __str__(self) -> str:
+        return f"{self.field}{self.operator}{escape_field_value(self.value)}"
+
+
+class FieldSelector(msgspec.Struct, frozen=True):
+    """A field selector: all terms must hold; none at all matches everything."""
+
+    requirements: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, get: Callable[[str], str]) -> bool:
+        """Whether it selects the object whose fields `get` returns as text (absent fields: empty text)."""
+        return all((get(term.field) == term.value) is not term.negated for term in self.requirements)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects every object."""
+        return not self.requirements
+
+    def required_value(self, field: str) -> str | None:
+        """The value a field must have to be selected, or None when the selector does not fix it."""
+        for term in self.requirements:
+            if term.field == field and not term.negated:
+                return term.value
+        return None
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+def parse_field_selector(text: str) -> FieldSelector:
+    """The selector of a query parameter: `metadata.name=x,status.phase!=Running` (`==` is `=`).
+
+    In a value, a comma, an equals sign and a backslash are escaped with a backslash. Which fields a
+    resource supports is not checked here. Raises SelectorError.
+    Rule: Kubernetes' `fields.ParseSelector`.
+    """
+    terms = sorted(term for term in _TERMS.findall(text) if term)
+    requirements = [_field_requirement(term, text) for term in terms]
+    # `=` alone names neither field nor value: it restricts nothing.
+    return FieldSelector(tuple(term for term in requirements if term.field or term.value))
+
+
+def escape_field_value(value: str) -> str:
+    """A value as it must be written in a field selector."""
+    return re.sub(r"[\\,=]", r"\\\g<0>", value)
+
+
+_TERMS = re.compile(r"((?:\\.|[^\\,]|\\$)+)", re.DOTALL)
+_FIELD_TERM = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.?)|([,=])", re.DOTALL)
+
+
+def _field_requirement(term: str, selector: str) -> FieldRequirement:
+    match = _FIELD_TERM.fullmatch(term)
+    if match is None:
+        raise SelectorError(f"invalid selector: '{selector}'; can't understand '{term}'")
+    field, operator, value = match.groups()
+    return FieldRequirement(field, _ESCAPED.sub(_unescape, value), operator == "!=")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    escaped, bare = match.groups()
+    if bare is not None:
+        raise SelectorError(f"invalid field selector: unescaped character in value: {ord(bare)}")
+    if escaped not in ("\\", ",", "="):
+        raise SelectorError(f"invalid field selector: invalid escape sequence: \\{escaped}")
+    return escaped

@@ -1,0 +1,292 @@
+"""Carrying a plan out: the only place where a decision becomes API writes.
+
+Plan ──▶ Executor.execute() ──▶ kube.writer (request, answer into the cache) ──▶ Outcome
+
+Stages run one after another; the chains of a stage run side by side, at most `max_in_flight` over all
+plans, and a chain keeps its place until its last step, so that a pod is finished before the next is begun.
+The first failure ends the plan: chains under way finish, nothing else starts, and the key is planned anew
+from what is then true.
+
+A write whose answer was lost is repeated until the server says what became of it. Planning on without
+knowing would, for a POST, create a pod too many, and for a DELETE take one too many out of service. Repeating
+is safe: names are chosen by the plan and deletes carry the uid, so the second try finds the first one's work.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    ServerTimeoutError,
+    TransportError,
+)
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import controller_of
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.kube.writer import Writer
+from pykruise.plans.actions import Action, Create, Delete, Patch
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+
+MAX_IN_FLIGHT = 32
+"""Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
+
+FIRST_REPEAT_S = 0.1
+LAST_REPEAT_S = 5.0
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The write that ended a plan, and how."""
+
+    stage: str
+    subject: str
+    step: Step
+    error: KubeError
+
+    @property
+    def is_stale(self) -> bool:
+        """True when the world had moved on since the snapshot: nothing is wrong, plan again."""
+        return isinstance(self.error, ConflictError | NotFoundError | AlreadyExistsError)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a plan."""
+
+    written: int = 0
+    """Writes that took effect."""
+    failure: Failure | None = None
+    """The first failed write that is a fault; a stale one only when there is no other."""
+    interrupted: bool = False
+    """True when `until` ended the plan early: plan anew at once."""
+    notes: tuple[tuple[Note, int], ...] = ()
+    """Events to record, each with how often it happened."""
+
+
+class _Run:
+    """What one execution has come to so far."""
+
+    def __init__(self, until: Callable[[], bool]) -> None:
+        self.until = until
+        self.written = 0
+        self.failures: list[Failure] = []
+        self.notes: list[tuple[str, Note]] = []
+        self.interrupted = False
+
+    @property
+    def goes_on(self) -> bool:
+        if not self.interrupted and self.until():
+            self.interrupted = True
+        return not self.failures and not self.interrupted
+
+
+class Executor:
+    """Carries plans out through one `Writer`; shared by all kinds of a manager."""
+
+    def __init__(self, writer: Writer, *, rng: random.Random, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+        self._writer = writer
+        self._rng = rng
+        self._max_in_flight = max_in_flight
+        self._places = asyncio.Semaphore(max_in_flight)
+
+    async def execute(self, plan: Plan, *, until: Callable[[], bool] = lambda: False) -> Outcome:
+        """Write what the plan says, stage by stage. Never raises for an API or transport error.
+
+        `until` is asked before each chain; once true, nothing more is started (the wish behind the plan has
+        changed, or its time slice is over).
+        """
+        run = _Run(until)
+        for stage in plan.stages:
+            await self._stage(stage, run)
+            if not run.goes_on:
+                break
+        return Outcome(
+            written=run.written,
+            failure=_worst(run.failures),
+            interrupted=run.interrupted,
+            notes=merged(run.notes),
+        )
+
+    async def _stage(self, stage: Stage, run: _Run) -> None:
+        """Chains side by side; a ramp runs batch after batch (1, 2, 4, …) up to `max_in_flight`."""
+        for batch in _batches(stage.chains, self._max_in_flight) if stage.ramp else (stage.chains,):
+            await self._side_by_side(stage, batch, run)
+            if not run.goes_on:
+                return
+
+    async def _side_by_side(self, stage: Stage, chains: Sequence[Chain], run: _Run) -> None:
+        """A few tasks share the chains: a task per chain would cost more than the writes of a large plan."""
+        if len(chains) == 1:
+            await self._next_chains(stage, iter(chains), run)
+            return
+        todo = iter(chains)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(self._max_in_flight, len(chains))):
+                tasks.create_task(self._next_chains(stage, todo, run))
+
+    async def _next_chains(self, stage: Stage, todo: Iterator[Chain], run: _Run) -> None:
+        while run.goes_on and (chain := next(todo, None)) is not None:
+            async with self._places:
+                await self._chain(stage, chain, run)
+
+    async def _chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
+        for number, step in enumerate(chain.steps):
+            try:
+                await self._write(step.action, priority=min(number, 1))
+            except KubeError as error:
+                failure = Failure(stage.name, chain.subject, step, error)
+                run.failures.append(failure)
+                if step.failed and not failure.is_stale:
+                    message = f"{step.failed.message}: {error}"
+                    run.notes.append((chain.subject, msgspec.structs.replace(step.failed, message=message)))
+                return
+            run.written += 1
+            if step.done:
+                run.notes.append((chain.subject, step.done))
+
+    async def _write(self, action: Action, *, priority: int) -> None:
+        """One write with a definite end: done, or an error that says it was not.
+
+        `priority=1` goes ahead of first writes at the client: it finishes what has been begun.
+        """
+        repeat_s = FIRST_REPEAT_S
+        while True:
+            try:
+                return await self._write_once(action, priority)
+            except (TransportError, ServerTimeoutError) as error:
+                if isinstance(error, TransportError) and not error.sent:
+                    raise
+            await asyncio.sleep(self._rng.uniform(0.5, 1.0) * repeat_s)
+            repeat_s = min(repeat_s * 2, LAST_REPEAT_S)
+
+    async def _write_once(self, action: Action, priority: int) -> None:
+        match action:
+            case Create():
+                await self._create(action, priority)
+            case Patch():
+                await self._patch(action, priority)
+            case Delete():
+                await self._delete(action, priority)
+
+    async def _create(self, action: Create, priority: int) -> None:
+        try:
+            await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
+        except AlreadyExistsError:
+            found = await self._look(action.resource, action.key)
+            if found is None or not _is_our_work(found, action.body):
+                raise
+        except ApiError as error:
+            # A server error may have come after the object was stored.
+            if error.code < 500 or isinstance(error, ServerTimeoutError):
+                raise
+            found = await self._look(action.resource, action.key)
+            if found is None or not _is_our_work(found, action.body):
+                raise
+
+    async def _patch(self, action: Patch, priority: int) -> None:
+        try:
+            await self._writer.patch(
+                action.resource,
+                action.key,
+                _with_preconditions(action),
+                patch_type=action.patch_type,
+                subresource=action.subresource,
+                uid=action.uid,
+                priority=priority,
+            )
+        except ConflictError:
+            await self._look(action.resource, action.key, uid=action.uid)
+            raise
+
+    async def _delete(self, action: Delete, priority: int) -> None:
+        try:
+            await self._writer.delete(
+                action.resource,
+                action.key,
+                uid=action.uid,
+                resource_version=action.resource_version,
+                grace_period_s=action.grace_period_s,
+                priority=priority,
+            )
+        except NotFoundError:
+            return  # gone already, which is what was wanted
+        except ConflictError:
+            found = await self._look(action.resource, action.key, uid=action.uid)
+            if found is None or found.get("metadata", {}).get("uid") != action.uid:
+                return  # gone already; the name belongs to another object now
+            raise
+
+    async def _look(self, resource: Resource, key: Key, *, uid: str = "") -> dict[str, Any] | None:
+        """The live object, put into the cache too, so that the next plan knows better; None: not there."""
+        try:
+            return decode(await self._writer.read(resource, key, uid=uid, priority=1))
+        except NotFoundError:
+            return None
+
+
+def _is_our_work(found: dict[str, Any], body: dict[str, Any]) -> bool:
+    """Whether an object of the wanted name is what an earlier try of this very write made of `body`."""
+    if found["metadata"].get("deletionTimestamp"):
+        return False
+    mine, theirs = controller_of(body), controller_of(found)
+    return mine is not None and theirs is not None and mine.uid == theirs.uid
+
+
+def _with_preconditions(action: Patch) -> Any:
+    """The patch body with uid and resourceVersion in it, where the API server checks them."""
+    wanted = {"uid": action.uid, "resourceVersion": action.resource_version}
+    wanted = {field: value for field, value in wanted.items() if value}
+    if not wanted:
+        return action.body
+    if action.patch_type is PatchType.JSON:
+        tests = [
+            {"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in wanted.items()
+        ]
+        return [*tests, *action.body]
+    return {**action.body, "metadata": {**action.body.get("metadata", {}), **wanted}}
+
+
+def _batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]:
+    """1, 2, 4, … chains, and once a batch would fill all places, the rest in one."""
+    start, size = 0, 1
+    while start < len(chains):
+        end = start + size if size < largest else len(chains)
+        yield chains[start:end]
+        start, size = end, size * 2
+
+
+def _worst(failures: Sequence[Failure]) -> Failure | None:
+    """A fault before a stale one: it is what has to be reported."""
+    return next((failure for failure in failures if not failure.is_stale), failures[0] if failures else None)
+
+
+def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
+    """Notes of one plan, one per reason and kind: with a count, and a list of the subjects.
+
+    One event says what thirty would say; the API server stores one object for it.
+    """
+    first: dict[tuple[str, bool], Note] = {}
+    subjects: dict[tuple[str, bool], list[str]] = {}
+    counts: Counter[tuple[str, bool]] = Counter()
+    for subject, note in notes:
+        group = (note.reason, note.warning)
+        first.setdefault(group, note)
+        subjects.setdefault(group, []).append(subject)
+        counts[group] += 1
+    return tuple((_listed(note, subjects[group][1:]), counts[group]) for group, note in first.items())
+
+
+def _listed(note: Note, others: Sequence[str]) -> Note:
+    if not others:
+        return note
+    shown = ", ".join(others[:20]) + (", …" if len(others) > 20 else "")
+    return msgspec.structs.replace(note, message=f"{note.message} (and {len(others)} more: {shown})")

@@ -1,0 +1,75 @@
+"""What a decision is: ordered stages of writes, the status to report, when to look again, and why.
+
+snapshot ──▶ plan() ──▶ Plan ──▶ plans/execute.py (writes) or `explain` (words) or a test (values)
+
+A plan is complete in itself: printing it says what would happen, and carrying it out needs nothing else.
+Pods that are left alone have their reason in it too, since that is what people ask about.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.plans.actions import Action
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """An event to record on the owner: `Normal` or `Warning`, a reason in CamelCase, and a message."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One write, why it is made, and what to say of it afterwards."""
+
+    action: Action
+    because: str
+    done: Note | None = None
+    failed: Note | None = None
+    """Recorded on failure, with the error appended to its message."""
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """Writes for one subject (a pod with its claims), one after another; a failure ends the chain."""
+
+    subject: str
+    steps: tuple[Step, ...]
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """Chains that may run side by side. A stage starts when the one before it succeeded.
+
+    `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that
+    the API server refuses costs one request and not a thousand.
+    """
+
+    name: str
+    chains: tuple[Chain, ...]
+    ramp: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything decided about one object from one snapshot."""
+
+    stages: tuple[Stage, ...] = ()
+    status: dict[str, Any] | None = None
+    """The status the object should show (whole, not a difference); None: the stored one is right."""
+    after: float | None = None
+    """Seconds until it must be looked at again although nothing changed; None: never."""
+    left: Mapping[str, str] = {}
+    """Name of every pod that was left alone → why, in words a user understands."""
+    notes: tuple[Note, ...] = ()
+    """Events to record whatever the writes do (limits reached, guards closed)."""
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """All writes in the order in which they may start."""
+        return (step for stage in self.stages for chain in stage.chains for step in chain.steps)
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing is to be written: the object is as it should be, or waits."""
+        return not self.stages and self.status is None

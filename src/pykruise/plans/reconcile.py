@@ -1,0 +1,204 @@
+"""One turn of the loop, the same for every kind: snapshot, plan, execute, report.
+
+key ──▶ planner.snapshot(key) ──▶ planner.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds till next
+
+A kind supplies a `Planner`: four plain functions. Everything that waits or writes is here.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Generic, Never, Protocol, TypeVar
+
+import msgspec
+
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import Resource
+from pykruise.plans.actions import Patch
+from pykruise.plans.execute import Executor, Failure, Outcome, merged
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.sources import Sources
+from pykruise.plans.status import StatusPace, status_patch
+
+S = TypeVar("S")
+
+SLICE_S = 1.0
+"""How long one plan is carried out before the world is looked at again: a plan of ten thousand creations
+must notice that somebody scaled back meanwhile, and that its first pods wait for their next step."""
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The object a plan is about, as far as reporting needs it."""
+
+    resource: Resource
+    key: Key
+    uid: str
+    resource_version: str
+    stored_status: dict[str, Any]
+
+
+class Planner(Protocol[S]):
+    """What a kind supplies. All but `snapshot` and `is_current` are pure."""
+
+    def snapshot(self, key: Key) -> S | None:
+        """Everything the plan needs, from the caches; None: the object is gone."""
+        ...
+
+    def owner(self, snapshot: S) -> Owner:
+        """Whose status and events these are."""
+        ...
+
+    def plan(self, snapshot: S) -> Plan:
+        """Decide."""
+        ...
+
+    def status_after(self, snapshot: S, plan: Plan, failure: Failure) -> dict[str, Any] | None:
+        """The status when the plan ended with a fault (never a stale one)."""
+        ...
+
+    def is_current(self, snapshot: S) -> bool:
+        """False once the wish itself (the object's spec) is another than the one planned for."""
+        ...
+
+
+class KindContext:
+    """What a manager gives every kind to build its controller with."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        sources: Sources,
+        executor: Executor,
+        clock: Clock,
+        rng: random.Random,
+        cpu_time: Callable[[], float],
+    ) -> None:
+        self.client = client
+        self.sources = sources
+        self.executor = executor
+        self.clock = clock
+        self.rng = rng
+        self.cpu_time = cpu_time
+        self.recorders: list[EventRecorder] = []
+
+    def recorder(self, component: str) -> "RecordEvent":
+        """A way to record events in the name of `component`; the manager runs and flushes it."""
+        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng)
+        self.recorders.append(recorder)
+
+        def record(owner: Owner, note: Note, count: int) -> None:
+            recorder.record(
+                owner.resource,
+                namespace=owner.key.namespace,
+                name=owner.key.name,
+                uid=owner.uid,
+                reason=note.reason,
+                message=note.message,
+                warning=note.warning,
+                count=count,
+            )
+
+        return record
+
+
+class PlanFailedError(Exception):
+    """A write of a plan failed; the key comes back with backoff. The cause is attached."""
+
+    def __init__(self, failure: Failure) -> None:
+        action = failure.step.action
+        verb = type(action).__name__.lower()
+        super().__init__(f"{verb} {action.resource} {action.key}: {failure.error}")
+        self.failure = failure
+
+
+RecordEvent = Callable[[Owner, Note, int], None]
+
+
+class Reconciler(Generic[S]):
+    """Runs the turns of one kind. `record` takes events (it must neither block nor raise)."""
+
+    def __init__(
+        self, planner: Planner[S], executor: Executor, *, record: RecordEvent, slice_s: float = SLICE_S
+    ) -> None:
+        self._planner = planner
+        self._executor = executor
+        self._record = record
+        self._slice_s = slice_s
+        self._pace = StatusPace()
+
+    async def __call__(self, key: Key) -> float | None:
+        """One turn for `key`. Returns in how many seconds to look again; None: only when something changes.
+
+        Raises ConflictError when the world had moved on (plan again soon), PlanFailedError for a failed write
+        that is worth a backoff.
+        """
+        snapshot = self._planner.snapshot(key)
+        if snapshot is None:
+            self._pace.forget(key)
+            return None
+        owner = self._planner.owner(snapshot)
+        plan = self._planner.plan(snapshot)
+        for note, count in merged([("", note) for note in plan.notes]):
+            self._record(owner, note, count)
+        later = await self._report(owner, plan.status)
+        if not plan.stages:
+            return _sooner(plan.after, later)
+        outcome = await self._execute(snapshot, plan)
+        for note, count in outcome.notes:
+            self._record(owner, note, count)
+        if outcome.failure is not None:
+            await self._failed(snapshot, owner, plan, outcome.failure)
+        return 0.0 if outcome.interrupted else _sooner(plan.after, later)
+
+    async def _execute(self, snapshot: S, plan: Plan) -> Outcome:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._slice_s
+        return await self._executor.execute(
+            plan, until=lambda: loop.time() >= end or not self._planner.is_current(snapshot)
+        )
+
+    async def _failed(self, snapshot: S, owner: Owner, plan: Plan, failure: Failure) -> Never:
+        if failure.is_stale:
+            raise _stale(failure) from failure.error
+        await self._report(owner, self._planner.status_after(snapshot, plan, failure), at_once=True)
+        raise PlanFailedError(failure) from failure.error
+
+    async def _report(
+        self, owner: Owner, status: dict[str, Any] | None, *, at_once: bool = False
+    ) -> float | None:
+        """Write the status when it differs; returns in how many seconds that is due when not now."""
+        if status is None:
+            return None
+        patch = status_patch(
+            owner.resource, owner.key, uid=owner.uid, stored=owner.stored_status, wanted=status
+        )
+        if patch is None:
+            return None
+        wait_s = self._pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
+        if wait_s > 0 and not at_once:
+            return wait_s
+        outcome = await self._executor.execute(_alone(patch))
+        if outcome.failure and not outcome.failure.is_stale:
+            raise PlanFailedError(outcome.failure) from outcome.failure.error
+        return None
+
+
+def _stale(failure: Failure) -> ConflictError:
+    """Nothing is wrong: what was found is in the cache by now, or comes with the next event."""
+    message = f"{failure.step.action.key} is not as planned with any more: {failure.error}"
+    return ConflictError(Status(code=409, reason="Conflict", message=message))
+
+
+def _alone(patch: Patch) -> Plan:
+    step = Step(action=patch, because="the status shows something else")
+    return Plan(stages=(Stage(name="status", chains=(Chain(subject="", steps=(step,)),)),))
+
+
+def _sooner(first: float | None, second: float | None) -> float | None:
+    times = [time for time in (first, second) if time is not None]
+    return min(times, default=None)

@@ -1,0 +1,129 @@
+"""The caches that all kinds share, and what the writer needs to keep them true to one's own writes.
+
+API server ──▶ Sources.pods, .revisions, .nodes, and one cache per kind ──▶ snapshots
+Writer     ──▶ Sources.by_resource (the answer of a write goes into the matching cache at once)
+
+A pod is mirrored once, however many kinds look at it.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Projected
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, Resource
+from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.views import PodProjector, PodView
+
+T = TypeVar("T", bound=Projected)
+
+BY_CONTROLLER = "controller"
+"""Index: uid of the managing owner."""
+
+BY_NAME_PREFIX = "name-prefix"
+"""Index of revisions: (namespace, name without its hash): which owner they may belong to."""
+
+ORPHANS = "orphans"
+"""Index: namespace of objects that nobody manages."""
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as decisions see it."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    labels: Mapping[str, str] = {}
+
+
+class _NodeMeta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    labels: dict[str, str] | None = None
+
+
+class _Node(msgspec.Struct):
+    metadata: _NodeMeta
+
+
+_decode_node = msgspec.json.Decoder(_Node).decode
+
+
+def project_node(raw: bytes | msgspec.Raw) -> NodeView:
+    """A Node's view. Raises msgspec.DecodeError for what is not an object."""
+    meta = _decode_node(raw).metadata
+    return NodeView(
+        name=meta.name, uid=meta.uid, resource_version=int(meta.resource_version), labels=meta.labels or {}
+    )
+
+
+class Sources:
+    """All caches of one manager. Kinds add their own resource with `add()` before `run()`."""
+
+    def __init__(self, client: Client, *, clock: Clock, rng: random.Random) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._caches: dict[Resource, Cache[Any]] = {}
+        self.pods: Cache[PodView] = self.add(PODS, PodProjector(), indexes={BY_CONTROLLER: _pod_controller})
+        self.revisions: Cache[RevisionView] = self.add(
+            CONTROLLER_REVISIONS,
+            project_revision,
+            indexes={
+                BY_CONTROLLER: lambda revision: (revision.controller_uid,),
+                BY_NAME_PREFIX: lambda revision: ((revision.namespace, owner_name(revision)),),
+                ORPHANS: lambda revision: () if revision.controller_uid else (revision.namespace,),
+            },
+        )
+        self.nodes: Cache[NodeView] = self.add(NODES, project_node)
+
+    def add(
+        self,
+        resource: Resource,
+        project: Callable[[bytes | msgspec.Raw], T],
+        *,
+        indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+    ) -> Cache[T]:
+        """A cache of one more resource, run and kept true with the others."""
+        cache = Cache(
+            self._client, resource, project=project, indexes=indexes or {}, clock=self._clock, rng=self._rng
+        )
+        self._caches[resource] = cache
+        return cache
+
+    @property
+    def by_resource(self) -> Mapping[Resource, Cache[Any]]:
+        """Every cache under the resource it mirrors."""
+        return self._caches
+
+    @property
+    def synced(self) -> bool:
+        """True once every cache has taken its first list over."""
+        return all(cache.synced for cache in self._caches.values())
+
+    async def wait_synced(self) -> None:
+        """Return when `synced`."""
+        for cache in self._caches.values():
+            await cache.wait_synced()
+
+    async def run(self) -> None:
+        """Mirror until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for resource, cache in self._caches.items():
+                tasks.create_task(cache.run(), name=f"cache-{resource}")
+
+
+def _pod_controller(pod: PodView) -> tuple[Hashable, ...]:
+    return (pod.controller.uid,) if pod.controller else ()
+
+
+def owner_name(revision: RevisionView) -> str:
+    """The name of the owner that a revision was named after (its first 223 characters)."""
+    return revision.name.rpartition("-")[0]

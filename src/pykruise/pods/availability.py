@@ -1,0 +1,40 @@
+"""When a pod counts as available, and when that will next change by time alone.
+
+PodView + minReadySeconds + now ──▶ is_available(), becomes_available_at()
+
+Pure; serves every kind.
+"""
+
+from collections.abc import Iterable
+
+from pykruise.kube.clock import Instant
+from pykruise.pods.views import PodView
+
+__all__ = ["becomes_available_at", "is_available", "next_available_at"]
+
+
+def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
+    """Serving (ready, lifecycle state absent or Normal), and ready for `min_ready_seconds` at least.
+
+    The very instant at which that time is over counts, so that a plan can name it.
+    """
+    if not pod.is_serving:
+        return False
+    if min_ready_seconds <= 0:
+        return True
+    return pod.ready_since is not None and pod.ready_since + min_ready_seconds <= now
+
+
+def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | None:
+    """When a serving pod is ready for long enough; None: not by time alone."""
+    if not pod.is_serving or pod.ready_since is None:
+        return None
+    return pod.ready_since + max(min_ready_seconds, 0)
+
+
+def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant) -> Instant | None:
+    """The next instant at which one of the pods becomes available by time alone; None: there is none."""
+    if min_ready_seconds <= 0:
+        return None
+    times = (becomes_available_at(pod, min_ready_seconds=min_ready_seconds) for pod in pods)
+    return min((time for time in times if time is not None and time > now), default=None)

@@ -1,0 +1,39 @@
+"""Labels, annotations, condition types and readiness gates that pods carry for OpenKruise's sake.
+
+A leaf: every other module spells these through here, so a key is written down once.
+"""
+
+from typing import Final
+
+STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
+STATE_TIME_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
+
+SPECIFIED_DELETE_LABEL: Final = "apps.kruise.io/specified-delete"
+"""Its presence, whatever the value, asks the owner to delete the pod under protection."""
+
+INSTANCE_ID_LABEL: Final = "apps.kruise.io/cloneset-instance-id"
+"""On a pod and its claims: five characters that they share."""
+
+REVISION_LABEL: Final = "controller-revision-hash"
+"""On a pod: the name of the revision it was built from, or only the hash part of it."""
+
+TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
+"""On a pod of a CloneSet: always only the hash part."""
+
+REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
+"""On a ControllerRevision: the hash part of its name."""
+
+CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
+
+DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"
+IN_PLACE_GRACE_ANNOTATION: Final = "apps.kruise.io/inplace-update-grace"
+LEGACY_IN_PLACE_STATE_ANNOTATION: Final = "inplace-update-state"
+LEGACY_IN_PLACE_GRACE_ANNOTATION: Final = "inplace-update-grace"
+
+IN_PLACE_READY: Final = "InPlaceUpdateReady"
+"""Readiness gate and condition: False while an in-place update runs."""
+
+KRUISE_POD_READY: Final = "KruisePodReady"
+"""Readiness gate and condition with several writers, each with its keys in the message."""

@@ -1,0 +1,166 @@
+"""Lifecycle states of a pod, and the hooks by which others take part in its turns.
+
+pod + hooks of its owner ──▶ next_state() ──▶ the state it should be in now, or None: it waits
+hook + pod               ──▶ is_hooked(), is_all_hooked()
+state                    ──▶ state_metadata() ──▶ labels and annotations of the patch that sets it
+
+Pure; the table serves every kind that has `spec.lifecycle`. The state is published in a label; somebody else
+(a registry, a load balancer) sees it, does its part, and sets or removes the hook's labels and finalizers.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.pods import keys
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "Lifecycle",
+    "LifecycleHook",
+    "LifecycleState",
+    "is_all_hooked",
+    "is_hooked",
+    "next_state",
+    "state_metadata",
+    "why_waiting",
+]
+
+
+class LifecycleState(StrEnum):
+    """Values of the state label. A pod without the label counts as Normal."""
+
+    PREPARING_NORMAL = "PreparingNormal"
+    """Created; waits for the preNormal hook or for a node."""
+    NORMAL = "Normal"
+    """In service."""
+    PREPARING_UPDATE = "PreparingUpdate"
+    """Chosen for an update in place; waits until the hook lets go."""
+    UPDATING = "Updating"
+    """The update runs."""
+    UPDATED = "Updated"
+    """The update is done; waits until the hook is set again."""
+    PREPARING_DELETE = "PreparingDelete"
+    """Chosen for deletion; waits until the hook lets go."""
+
+
+class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Labels and finalizers by which somebody else holds a pod back."""
+
+    finalizers_handler: list[str] | None = None
+    labels_handler: dict[str, str] | None = None
+    mark_pod_not_ready: bool = False
+
+    @property
+    def has_handlers(self) -> bool:
+        """Whether there is anything to wait for."""
+        return bool(self.finalizers_handler or self.labels_handler)
+
+
+class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """`spec.lifecycle`: the hooks at the turns of a pod's life."""
+
+    in_place_update: LifecycleHook | None = None
+    pre_delete: LifecycleHook | None = None
+    pre_normal: LifecycleHook | None = None
+
+    @property
+    def marks_not_ready(self) -> bool:
+        """Whether waiting for a deletion or an update takes the pod out of service."""
+        hooks = (self.pre_delete, self.in_place_update)
+        return any(hook is not None and hook.mark_pod_not_ready for hook in hooks)
+
+
+def is_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
+    """Whether at least one label (key and value) or finalizer of the hook is on the pod."""
+    if hook is None:
+        return False
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    return any(name in pod.finalizers for name in finalizers) or any(
+        pod.labels.get(key) == value for key, value in labels.items()
+    )
+
+
+def is_all_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
+    """Whether every label and finalizer of the hook is on the pod; False without a hook."""
+    if hook is None:
+        return False
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    return all(name in pod.finalizers for name in finalizers) and all(
+        pod.labels.get(key) == value for key, value in labels.items()
+    )
+
+
+def next_state(
+    pod: PodView, lifecycle: Lifecycle | None, *, is_updated: bool, is_update_complete: bool
+) -> LifecycleState | None:
+    """The state that a pod moves to by itself now; None: it stays as it is.
+
+    `is_updated`: the pod is of the update revision. `is_update_complete`: nothing of an update in place is
+    still open. Turns that a plan chooses (start an update, delete) are not part of this.
+    """
+    match pod.state:
+        case LifecycleState.PREPARING_NORMAL:
+            return LifecycleState.NORMAL if _may_become_normal(pod, lifecycle) else None
+        case LifecycleState.PREPARING_UPDATE if is_updated:  # rolled back before the hook let go
+            return _after_update(pod, lifecycle)
+        case LifecycleState.UPDATING if is_update_complete:
+            return _after_update(pod, lifecycle)
+        case LifecycleState.UPDATED:
+            hook = lifecycle.in_place_update if lifecycle else None
+            return LifecycleState.NORMAL if hook is None or is_all_hooked(hook, pod) else None
+    return None
+
+
+def _may_become_normal(pod: PodView, lifecycle: Lifecycle | None) -> bool:
+    hook = lifecycle.pre_normal if lifecycle else None
+    if hook is None or not hook.has_handlers:
+        # Labels written to a pod without a node can race the scheduler.
+        return bool(pod.node_name)
+    return is_all_hooked(hook, pod)
+
+
+def _after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
+    if lifecycle is not None and not is_all_hooked(lifecycle.in_place_update, pod):
+        return LifecycleState.UPDATED
+    return LifecycleState.NORMAL
+
+
+def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> str:
+    """Why a pod that is not Normal stays as it is, in words; empty when nothing holds it."""
+    match pod.state:
+        case LifecycleState.PREPARING_NORMAL:
+            hook = lifecycle.pre_normal if lifecycle else None
+            if hook is not None and hook.has_handlers:
+                return f"waits for the preNormal hook: {_missing(hook, pod)}"
+            return "waits for a node"
+        case LifecycleState.PREPARING_UPDATE:
+            return "waits until the inPlaceUpdate hook is taken off the pod"
+        case LifecycleState.UPDATING:
+            return "its update in place is under way"
+        case LifecycleState.UPDATED:
+            hook = lifecycle.in_place_update if lifecycle else None
+            return f"waits for the inPlaceUpdate hook: {_missing(hook, pod)}" if hook else ""
+        case LifecycleState.PREPARING_DELETE:
+            return "waits until the preDelete hook is taken off the pod"
+    return ""
+
+
+def _missing(hook: LifecycleHook, pod: PodView) -> str:
+    labels = [
+        f"label {key}={value}"
+        for key, value in (hook.labels_handler or {}).items()
+        if pod.labels.get(key) != value
+    ]
+    finalizers = [f"finalizer {name}" for name in hook.finalizers_handler or () if name not in pod.finalizers]
+    return ", ".join(labels + finalizers)
+
+
+def state_metadata(state: LifecycleState, *, now: Instant) -> Document:
+    """`labels` and `annotations` that put a pod into a state."""
+    return {
+        "labels": {keys.STATE_LABEL: str(state)},
+        "annotations": {keys.STATE_TIME_ANNOTATION: format_time(now)},
+    }

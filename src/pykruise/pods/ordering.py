@@ -1,0 +1,224 @@
+"""Who goes first: the order of deletion, and the order of updates (base, priority, scatter).
+
+PodViews with their ready-made ranks ──▶ deletion_order() ──▶ whose loss is least felt comes first
+                                     ──▶ update_order() ▶ by_weight() / by_ordered_keys() ▶ scatter()
+
+Pure; serves every kind. Every order is total (the name decides last) and every later step is stable, so the
+same pods always come out in the same order, however they went in.
+"""
+
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import log
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from pykruise.kube.selectors import Selector
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "Term",
+    "by_ordered_keys",
+    "by_weight",
+    "deletion_order",
+    "first",
+    "scatter",
+    "spread_ranks",
+    "update_order",
+]
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+_INT64_MAX: Final = 2**63 - 1
+
+P = TypeVar("P")
+
+
+class Term(msgspec.Struct, frozen=True):
+    """A label by which pods are scattered."""
+
+    key: str
+    value: str
+
+
+# Deletion
+
+
+def deletion_order(
+    pods: Sequence[PodView],
+    *,
+    available: Callable[[PodView], bool],
+    topology_keys: Sequence[str] = (),
+    node_labels: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[PodView]:
+    """Victims first. `topology_keys` are those of the template's topologySpreadConstraints, if it has any.
+
+    First difference decides: no node; Pending, Unknown, Running; not available, then not Ready; lower cost;
+    higher spread rank; most recently ready; more restarts; newest.
+    """
+    spread = spread_ranks(pods, topology_keys=topology_keys, node_labels=node_labels or {})
+    return sorted(pods, key=lambda pod: _deletion_key(pod, spread.get(pod.name, 0), available=available(pod)))
+
+
+def _deletion_key(pod: PodView, spread: float, *, available: bool | None) -> tuple[Any, ...]:
+    """`available=None` leaves availability out of it."""
+    rank = pod.rank
+    return (
+        rank[0],
+        rank[1],
+        available,
+        rank[2],
+        pod.deletion_cost,
+        -spread,
+        rank[3],
+        rank[4],
+        rank[5],
+        rank[7],
+        rank[8],
+        rank[9],
+    )
+
+
+def spread_ranks(
+    pods: Sequence[PodView], *, topology_keys: Sequence[str], node_labels: Mapping[str, Mapping[str, str]]
+) -> dict[str, float]:
+    """Name of a pod → how much better the others are spread without it (0 when absent).
+
+    With constraints all topologies count, weighted by the logarithm of the number of their values; without,
+    pods that share a node rank above those that have one to themselves.
+    """
+    same_node = _same_node_ranks(pods)
+    if not topology_keys:
+        return same_node
+    ranks: defaultdict[str, float] = defaultdict(float)
+    for topology_key in topology_keys:
+        groups: defaultdict[str, list[PodView]] = defaultdict(list)
+        for pod in pods:
+            value = node_labels.get(pod.node_name, {}).get(topology_key)
+            if value is not None:
+                groups[value].append(pod)
+        weight = log(len(groups) + 2)
+        inner: Mapping[str, float] = {} if topology_key == HOSTNAME else same_node
+        for group in groups.values():
+            for position, pod in enumerate(_sorted_by_rank(group, inner)):
+                ranks[pod.name] += (len(group) - position) * weight
+    return ranks
+
+
+def _same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
+    nodes: defaultdict[str, list[PodView]] = defaultdict(list)
+    for pod in pods:
+        if pod.node_name:
+            nodes[pod.node_name].append(pod)
+    return {
+        pod.name: float(len(group) - 1 - position)
+        for group in nodes.values()
+        if len(group) > 1
+        for position, pod in enumerate(_sorted_by_rank(group, {}))
+    }
+
+
+def _sorted_by_rank(pods: Sequence[PodView], spread: Mapping[str, float]) -> list[PodView]:
+    return sorted(pods, key=lambda pod: _deletion_key(pod, spread.get(pod.name, 0), available=None))
+
+
+# Updates
+
+
+def update_order(pods: Iterable[PodView]) -> list[PodView]:
+    """The base order: pods whose loss is least felt first, whatever their cost and spread."""
+    return sorted(pods, key=lambda pod: pod.rank)
+
+
+def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:
+    """Stable: the larger the sum of the weights of all selectors that match, the earlier."""
+    return sorted(
+        pods, key=lambda pod: -sum(weight for selector, weight in terms if selector.matches(pod.labels))
+    )
+
+
+def by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> list[PodView]:
+    """Stable: pods without any of the labels first, then by the first label they have, higher number first.
+
+    The number is what the label's value ends with: `sts-10` is 10; none, or beyond 63 bits, is 0.
+    """
+    return sorted(pods, key=lambda pod: _level(pod, ordered_keys))
+
+
+def _level(pod: PodView, ordered_keys: Sequence[str]) -> tuple[int, int]:
+    for level, key in enumerate(ordered_keys):
+        if key in pod.labels:
+            return level, -_trailing_number(pod.labels[key])
+    return -1, 0
+
+
+def _trailing_number(text: str) -> int:
+    digits = len(text)
+    while digits and "0" <= text[digits - 1] <= "9":
+        digits -= 1
+    number = int(text[digits:] or "0")
+    return number if number <= _INT64_MAX else 0
+
+
+def first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
+    """Stable: the chosen ones before the others."""
+    return sorted(pods, key=lambda pod: not chosen(pod))
+
+
+def scatter(
+    candidates: Sequence[PodView], everyone: Sequence[PodView], terms: Sequence[Term]
+) -> list[PodView]:
+    """Spread candidates that carry a label evenly over the rollout; `everyone` are all active pods.
+
+    Several terms are applied one after another, those that match most candidates first.
+    """
+    if not terms or len(candidates) <= 1:
+        return list(candidates)
+    matches: Counter[Term] = Counter()
+    for term in terms:
+        matches[term] += sum(_has(pod, term) for pod in candidates)
+    ordered = list(candidates)
+    used = terms if len(terms) == 1 else sorted((t for t in matches if matches[t]), key=lambda t: -matches[t])
+    for term in used:
+        ordered = _scatter_one(ordered, everyone, term)
+    return ordered
+
+
+def _has(pod: PodView, term: Term) -> bool:
+    return pod.labels.get(term.key) == term.value
+
+
+def _scatter_one(candidates: Sequence[PodView], everyone: Sequence[PodView], term: Term) -> list[PodView]:
+    matched = [pod for pod in candidates if _has(pod, term)]
+    others = [pod for pod in candidates if not _has(pod, term)]
+    if len(matched) <= 1 or len(others) <= 1:
+        return list(candidates)
+    last = matched.pop()
+    all_matched = sum(_has(pod, term) for pod in everyone)
+    all_others = len(everyone) - all_matched
+    all_matched -= 1
+    rest = 0
+    if _float32(all_others / all_matched) >= _float32(len(others) / len(matched)):
+        size, other_size = _group(len(matched), len(others))
+        groups = min(len(matched), len(others))
+    else:
+        size, other_size = _group(all_matched, all_others)
+        groups = min(len(matched) // size, len(others) // other_size)
+        rest = len(others) - groups * other_size
+    result, others = others[:rest], others[rest:]
+    for _ in range(groups):
+        result += matched[:size] + others[:other_size]
+        matched, others = matched[size:], others[other_size:]
+    return [*result, *matched, *others, last]
+
+
+def _group(first_count: int, second_count: int) -> tuple[int, int]:
+    """How many of each make one group, half rounded away from zero."""
+    smaller = min(first_count, second_count)
+    return (2 * first_count + smaller) // (2 * smaller), (2 * second_count + smaller) // (2 * smaller)
+
+
+def _float32(value: float) -> float:
+    """Rounded to single precision, in which the original compares the ratios."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])

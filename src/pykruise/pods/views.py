@@ -1,0 +1,346 @@
+"""A pod as decisions see it: a small frozen value made straight from the bytes of a watch event.
+
+bytes ──▶ PodProjector ──▶ PodView ──▶ availability, ordering, lifecycle, every kind's plan
+
+Pure, but for a bounded table of values that many pods share (labels, containers, conditions): ten thousand
+pods of one owner differ in a name, a uid, an id and a few times, and only those are stored per pod. What
+plans ask again and again (is it active, is it serving, who goes first) is worked out here, once per event.
+Nothing keeps the document: writes are narrow patches, so fields that are not here survive.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.pods import keys
+from pykruise.pods.names import RevisionHash, short_hash
+from pykruise.pods.ranks import Rank, deletion_cost, update_rank
+
+NEEDED_ANNOTATIONS: Final = (
+    keys.STATE_TIME_ANNOTATION,
+    keys.DELETION_COST_ANNOTATION,
+    keys.IN_PLACE_STATE_ANNOTATION,
+    keys.IN_PLACE_GRACE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
+)
+"""The only annotations a view keeps."""
+
+SERVING_STATES: Final = ("", "Normal")
+"""Lifecycle states in which a pod takes part; one without the label was never under management."""
+
+SHARED_VALUES: Final = 100_000
+"""Entries of a projector's table; beyond that it starts afresh (views already made keep their values)."""
+
+
+class ContainerView(msgspec.Struct, frozen=True, gc=False):
+    """A regular container of the spec."""
+
+    name: str = ""
+    image: str = ""
+
+
+class ContainerStatusView(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What the kubelet last said of a regular container."""
+
+    name: str = ""
+    image: str = ""
+    image_id: str = msgspec.field(name="imageID", default="")
+    restart_count: int = 0
+    ready: bool = False
+
+
+class ConditionView(msgspec.Struct, frozen=True, gc=False):
+    """One condition of the pod, without its times. Null and absent are empty."""
+
+    type: str
+    status: str = ""
+    reason: str | None = ""
+    message: str | None = ""
+
+
+class ControllerView(msgspec.Struct, frozen=True, gc=False):
+    """The owner that manages the pod."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str
+
+
+class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One pod. Times are seconds since the epoch; empty text and None mean absent."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    """Only those of `NEEDED_ANNOTATIONS`."""
+    finalizers: tuple[str, ...] = ()
+    controller: ControllerView | None = None
+    created_at: Instant | None = None
+    is_deleting: bool = False
+
+    node_name: str = ""
+    containers: tuple[ContainerView, ...] = ()
+    readiness_gates: tuple[str, ...] = ()
+
+    phase: str = ""
+    conditions: tuple[ConditionView, ...] = ()
+    ready_since: Instant | None = None
+    """When the Ready condition last changed (also when it is False)."""
+    container_statuses: tuple[ContainerStatusView, ...] = ()
+
+    # Worked out once per event:
+    state: str = ""
+    """Lifecycle state: a `LifecycleState`, a text unknown to this version, or empty."""
+    revision: RevisionHash = RevisionHash("")
+    """Hash part of the revision label, so that the full name and the short form are the same."""
+    instance_id: str = ""
+    is_active: bool = True
+    """Neither finished nor terminating."""
+    is_ready: bool = False
+    """Running, Ready, and not held back by an in-place update."""
+    is_serving: bool = False
+    """Ready and in a lifecycle state that takes part. One that is not may go without asking a budget."""
+    is_specified_delete: bool = False
+    """Marked for deletion by the label."""
+    open_gates: tuple[str, ...] = ()
+    """Readiness gates of this project whose condition has still to be set to True."""
+    deletion_cost: int = 0
+    rank: Rank = (0, 0, 0, 0, 0.0, 0, 0, 0, 0.0, "")
+    """Sorts pods into the base order of updates; see `pods/ranks.py`."""
+
+    @property
+    def has_ready_condition(self) -> bool:
+        """Whether the Ready condition itself is True, whatever phase and readiness gates say."""
+        return self.rank[2] == 1
+
+    def condition(self, kind: str) -> ConditionView | None:
+        """The condition of this type, or None."""
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
+
+class _Owner(msgspec.Struct, gc=False, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Gate(msgspec.Struct, gc=False, rename="camel"):
+    condition_type: str = ""
+
+
+class _InitContainer(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    restart_policy: str | None = None
+
+
+class _Spec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str | None = None
+    containers: tuple[ContainerView, ...] | None = None
+    init_containers: tuple[_InitContainer, ...] | None = None
+    readiness_gates: tuple[_Gate, ...] | None = None
+
+
+class _Condition(msgspec.Struct, gc=False, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class _Status(msgspec.Struct, gc=False, rename="camel"):
+    phase: str | None = None
+    conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[ContainerStatusView, ...] | None = None
+    init_container_statuses: tuple[ContainerStatusView, ...] | None = None
+
+
+class _Pod(msgspec.Struct, gc=False, rename="camel"):
+    metadata: _Meta
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+_NO_SPEC: Final = _Spec()
+_NO_STATUS: Final = _Status()
+_IN_PLACE: Final = (
+    keys.IN_PLACE_STATE_ANNOTATION,
+    keys.IN_PLACE_GRACE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
+)
+_UNSHARED_LABELS: Final = frozenset(
+    {keys.INSTANCE_ID_LABEL, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
+)
+
+
+class PodProjector:
+    """Makes views that share what they have in common; one per cache.
+
+    Call it with the JSON text of a pod. Raises msgspec.DecodeError for anything that is no pod.
+    """
+
+    def __init__(self, *, shared_values: int = SHARED_VALUES) -> None:
+        self._shared: dict[Any, Any] = {}
+        self._limit = shared_values
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> PodView:
+        if len(self._shared) > self._limit:
+            self._shared = {}
+        share = self._shared.setdefault
+        pod = _decode(raw)
+        meta = pod.metadata
+        spec = pod.spec or _NO_SPEC
+        status = pod.status or _NO_STATUS
+
+        labels = self._labels(meta.labels) if meta.labels else {}
+        annotations = _needed(meta.annotations) if meta.annotations else {}
+        state = labels.get(keys.STATE_LABEL, "")
+        revision = short_hash(labels.get(keys.REVISION_LABEL, ""))
+        node_name = spec.node_name or ""
+        phase = status.phase or ""
+        statuses = status.container_statuses or ()
+        gates = tuple([gate.condition_type for gate in spec.readiness_gates]) if spec.readiness_gates else ()
+        conditions = self._conditions(status.conditions) if status.conditions else ()
+        ready, ready_since, held = _readiness(status.conditions or ())
+        is_ready = ready and phase == "Running" and not held
+        created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
+        controller = _controller(meta.owner_references) if meta.owner_references else None
+        is_deleting = meta.deletion_timestamp is not None
+        return PodView(
+            namespace=share(meta.namespace, meta.namespace),
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=int(meta.resource_version or 0),
+            generation=meta.generation,
+            labels=labels,
+            annotations=annotations,
+            finalizers=share(meta.finalizers, meta.finalizers) if meta.finalizers else (),
+            controller=share(controller, controller),
+            created_at=created_at,
+            is_deleting=is_deleting,
+            node_name=share(node_name, node_name),
+            containers=share(spec.containers, spec.containers) if spec.containers else (),
+            readiness_gates=share(gates, gates),
+            phase=share(phase, phase),
+            conditions=conditions,
+            ready_since=ready_since,
+            container_statuses=share(statuses, statuses),
+            state=state,
+            revision=share(revision, revision),
+            instance_id=labels.get(keys.INSTANCE_ID_LABEL, ""),
+            is_active=not is_deleting and phase != "Succeeded" and phase != "Failed",
+            is_ready=is_ready,
+            is_serving=is_ready and state in SERVING_STATES,
+            is_specified_delete=keys.SPECIFIED_DELETE_LABEL in labels,
+            open_gates=_open_gates(gates, conditions, annotations) if gates else (),
+            deletion_cost=deletion_cost(annotations.get(keys.DELETION_COST_ANNOTATION)) if annotations else 0,
+            rank=update_rank(
+                name=meta.name,
+                node_name=node_name,
+                phase=phase,
+                ready=ready,
+                ready_since=ready_since,
+                restarts=max([container.restart_count for container in statuses]) if statuses else 0,
+                init_restarts=_init_restarts(spec, status) if status.init_container_statuses else 0,
+                created_at=created_at,
+            ),
+        )
+
+    def _labels(self, labels: dict[str, str]) -> dict[str, str]:
+        share = self._shared.setdefault
+        return {
+            share(key, key): value if key in _UNSHARED_LABELS else share(value, value)
+            for key, value in labels.items()
+        }
+
+    def _conditions(self, found: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
+        """Without times, equal for most pods; looked up by their texts, which costs less than making them."""
+        texts = tuple([(one.type, one.status, one.reason, one.message) for one in found])
+        views: tuple[ConditionView, ...] | None = self._shared.get(texts)
+        if views is None:
+            views = tuple(
+                [ConditionView(one.type, one.status, one.reason or "", one.message or "") for one in found]
+            )
+            self._shared[texts] = views
+        return views
+
+
+def project_pod(raw: bytes | msgspec.Raw) -> PodView:
+    """One view on its own. A cache uses a `PodProjector`, whose views share their common values."""
+    return PodProjector()(raw)
+
+
+def _needed(annotations: dict[str, str]) -> dict[str, str]:
+    return {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
+
+
+def _controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
+    for owner in owners:
+        if owner.controller:
+            group, slash, _ = owner.api_version.rpartition("/")
+            return ControllerView(group if slash else "", owner.kind, owner.name, owner.uid)
+    return None
+
+
+def _readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:
+    """Whether Ready is True, since when it is as it is, and whether an update in place holds the pod back."""
+    ready, since, held = False, None, False
+    for condition in conditions:
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+            since = condition.last_transition_time
+        elif condition.type == keys.IN_PLACE_READY:
+            held = condition.status != "True"
+    return ready, parse_time(since) if since else None, held
+
+
+def _open_gates(
+    gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Own gates without a clean True. A pod with an update in place under way is left to that update."""
+    in_place = kruise = None
+    for condition in conditions:
+        if condition.type == keys.IN_PLACE_READY:
+            in_place = condition
+        elif condition.type == keys.KRUISE_POD_READY:
+            kruise = condition
+    lacks_in_place = in_place is None or in_place.status != "True" or in_place.reason or in_place.message
+    missing: tuple[str, ...] = ()
+    if lacks_in_place and keys.IN_PLACE_READY in gates and not any(key in annotations for key in _IN_PLACE):
+        missing = (keys.IN_PLACE_READY,)
+    if kruise is None and keys.KRUISE_POD_READY in gates:
+        missing = (*missing, keys.KRUISE_POD_READY)
+    return missing
+
+
+def _init_restarts(spec: _Spec, status: _Status) -> int:
+    """The most restarts of an init container that keeps running beside the regular ones."""
+    sidecars = {one.name for one in spec.init_containers or () if one.restart_policy == "Always"}
+    statuses = status.init_container_statuses or ()
+    return max([one.restart_count for one in statuses if one.name in sidecars], default=0)

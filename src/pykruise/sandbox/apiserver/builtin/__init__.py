@@ -1,0 +1,114 @@
+"""The rules of built-in kinds: which `Strategy` a resource has, and how its documents are read.
+
+    strategy_for(resource) ──▶ Strategy (its kind's own, or the generic one) with the decoder of its definition
+
+Each module below holds the kinds that belong together; pod_spec.py and pod_validation.py are shared by everything
+that has a pod template.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from pykruise.kube.resources import Resource
+from pykruise.sandbox.apiserver.builtin.cluster_objects import (
+    ConfigMapStrategy,
+    EndpointsStrategy,
+    EventStrategy,
+    LimitRangeStrategy,
+    NamespaceStrategy,
+    NodeStrategy,
+    ResourceQuotaStrategy,
+    SecretStrategy,
+    ServiceAccountStrategy,
+)
+from pykruise.sandbox.apiserver.builtin.jobs import CronJobStrategy, JobStrategy
+from pykruise.sandbox.apiserver.builtin.pods import PodStrategy
+from pykruise.sandbox.apiserver.builtin.policies import (
+    LeaseStrategy,
+    PodDisruptionBudgetStrategy,
+    PriorityClassStrategy,
+    RoleBindingStrategy,
+    RoleStrategy,
+    ValidatingAdmissionPolicyStrategy,
+    WebhookConfigurationStrategy,
+)
+from pykruise.sandbox.apiserver.builtin.services import EndpointSliceStrategy, ServiceStrategy
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.typed import DecodeError, Decoder, decoder_for
+from pykruise.sandbox.apiserver.builtin.volumes import (
+    CSIDriverStrategy,
+    PersistentVolumeClaimStrategy,
+    PersistentVolumeStrategy,
+    StorageClassStrategy,
+)
+from pykruise.sandbox.apiserver.builtin.workloads import (
+    ControllerRevisionStrategy,
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    PodTemplateStrategy,
+    ReplicaSetStrategy,
+    ReplicationControllerStrategy,
+    StatefulSetStrategy,
+)
+
+__all__ = ["DecodeError", "Strategy", "definition_of", "strategy_for"]
+
+_Make = Callable[[Decoder | None], Strategy]
+
+_STRATEGIES: Final[Mapping[str, _Make]] = {
+    "clusterrolebindings.rbac.authorization.k8s.io": partial(RoleBindingStrategy, namespaced=False),
+    "clusterroles.rbac.authorization.k8s.io": partial(RoleStrategy, namespaced=False),
+    "configmaps": ConfigMapStrategy,
+    "controllerrevisions.apps": ControllerRevisionStrategy,
+    "cronjobs.batch": CronJobStrategy,
+    "csidrivers.storage.k8s.io": CSIDriverStrategy,
+    "daemonsets.apps": DaemonSetStrategy,
+    "deployments.apps": DeploymentStrategy,
+    "endpoints": EndpointsStrategy,
+    "endpointslices.discovery.k8s.io": EndpointSliceStrategy,
+    "events": EventStrategy,
+    "events.events.k8s.io": partial(EventStrategy, subject="regarding"),
+    "jobs.batch": JobStrategy,
+    "leases.coordination.k8s.io": LeaseStrategy,
+    "limitranges": LimitRangeStrategy,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": partial(
+        WebhookConfigurationStrategy, mutating=True
+    ),
+    "namespaces": NamespaceStrategy,
+    "nodes": NodeStrategy,
+    "persistentvolumeclaims": PersistentVolumeClaimStrategy,
+    "persistentvolumes": PersistentVolumeStrategy,
+    "poddisruptionbudgets.policy": PodDisruptionBudgetStrategy,
+    "pods": PodStrategy,
+    "podtemplates": PodTemplateStrategy,
+    "priorityclasses.scheduling.k8s.io": PriorityClassStrategy,
+    "replicasets.apps": ReplicaSetStrategy,
+    "replicationcontrollers": ReplicationControllerStrategy,
+    "resourcequotas": ResourceQuotaStrategy,
+    "rolebindings.rbac.authorization.k8s.io": RoleBindingStrategy,
+    "roles.rbac.authorization.k8s.io": RoleStrategy,
+    "secrets": SecretStrategy,
+    "serviceaccounts": ServiceAccountStrategy,
+    "services": ServiceStrategy,
+    "statefulsets.apps": StatefulSetStrategy,
+    "storageclasses.storage.k8s.io": StorageClassStrategy,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": ValidatingAdmissionPolicyStrategy,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy,
+}
+
+
+def strategy_for(resource: Resource) -> Strategy:
+    """The rules of a built-in resource; a kind without rules of its own gets the generic ones."""
+    make = _STRATEGIES.get(str(resource), Strategy)
+    return make(decoder_for(definition_of(resource)))
+
+
+def definition_of(resource: Resource) -> str:
+    """The OpenAPI name of a built-in resource's kind: `io.k8s.api.core.v1.Pod`."""
+    group = resource.group or "core"
+    if group == "apiextensions.k8s.io":
+        package = f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{resource.version}"
+    else:
+        package = f"io.k8s.api.{group.partition('.')[0]}.{resource.version}"
+    return f"{package}.{resource.kind}"

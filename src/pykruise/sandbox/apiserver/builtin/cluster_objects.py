@@ -1,0 +1,368 @@
+"""Rules of the core group's plain objects: namespaces, nodes, configuration, service accounts, events.
+
+    an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
+
+Pure.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.go_text import quoted
+from pykruise.kube.validation_rules import is_valid_label_value
+from pykruise.sandbox.apiserver.builtin.fields import (
+    Causes,
+    check_config_key,
+    check_one_of,
+    check_qualified_name,
+    check_quantity_not_negative,
+)
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
+from pykruise.sandbox.apiserver.builtin.typed import Decoder
+from pykruise.sandbox.apiserver.causes import forbidden, invalid, required, too_long
+
+__all__ = [
+    "ConfigMapStrategy",
+    "EndpointsStrategy",
+    "EventStrategy",
+    "LimitRangeStrategy",
+    "NamespaceStrategy",
+    "NodeStrategy",
+    "ResourceQuotaStrategy",
+    "SecretStrategy",
+    "ServiceAccountStrategy",
+]
+
+Doc = Mapping[str, Any]
+_MAX_DATA: Final = 1024 * 1024
+
+
+class NamespaceStrategy(Strategy):
+    """Namespaces: Active with the `kubernetes` finalizer, which is taken off once everything in them is gone."""
+
+    has_status = True
+
+    def default(self, doc: Document) -> Document:
+        name = (doc.get("metadata") or {}).get("name")
+        if name:
+            metadata = doc["metadata"]
+            metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": name}
+        doc.setdefault("status", {}).setdefault("phase", "Active")
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {"phase": "Active"}
+        spec = doc.setdefault("spec", {})
+        finalizers = spec.get("finalizers") or []
+        if "kubernetes" not in finalizers:
+            spec["finalizers"] = [*finalizers, "kubernetes"]
+        return doc
+
+    def prepare_update(self, new: Document, old: Document) -> Document:
+        keep(new, old, "status")
+        keep(new.setdefault("spec", {}), old.get("spec") or {}, "finalizers")
+        return new
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        found: list[Cause] = []
+        for name in (doc.get("spec") or {}).get("finalizers") or ():
+            found += check_finalizer(name, "spec.finalizers")
+        return found
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return []
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        ending = bool((new.get("metadata") or {}).get("deletionTimestamp"))
+        phase = (new.get("status") or {}).get("phase") or ""
+        if phase == ("Terminating" if ending else "Active"):
+            return []
+        only, state = ("'Terminating'", "not empty") if ending else ("'Active'", "empty")
+        return [invalid("status.Phase", phase, f"may only be {only} if `deletionTimestamp` is {state}")]
+
+
+def finalize_namespace(new: Document, old: Document) -> Document:
+    """namespaces/finalize: the old namespace with the finalizers of the new one; a new document."""
+    spec = dict(old.get("spec") or {})
+    keep(spec, new.get("spec") or {}, "finalizers")
+    finalizers = spec.get("finalizers")
+    if not finalizers:
+        spec.pop("finalizers", None)
+    return {**new, "spec": spec, "status": old.get("status") or {}}
+
+
+def check_finalizer(name: str, path: str) -> Causes:
+    """A finalizer: a qualified name, or one of Kubernetes' own."""
+    yield from check_qualified_name(name, path)
+    if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
+        detail = "name is neither a standard finalizer name nor is it fully qualified"
+        yield invalid(path, name, detail)
+
+
+class NodeStrategy(Strategy):
+    """Nodes: whoever creates one may give its status at once, as kubelets do."""
+
+    has_status = True
+
+    def default(self, doc: Document) -> Document:
+        status = doc.setdefault("status", {})
+        if status.get("capacity") and "allocatable" not in status:
+            status["allocatable"] = dict(status["capacity"])
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_node(doc))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = list(_check_node(new))
+        before, after = old.get("spec") or {}, new.get("spec") or {}
+        if before.get("podCIDRs") and before["podCIDRs"] != after.get("podCIDRs"):
+            detail = 'node updates may not change podCIDR except from "" to valid'
+            found.append(forbidden("spec.podCIDRs", detail))
+        if before.get("providerID") and before["providerID"] != after.get("providerID"):
+            detail = 'node updates may not change providerID except from "" to valid'
+            found.append(forbidden("spec.providerID", detail))
+        return found
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        return list(_check_node(new))
+
+
+def _check_node(node: Doc) -> Causes:
+    # The taints' place is the server's: it says metadata and means spec.
+    yield from _check_taints((node.get("spec") or {}).get("taints") or (), "metadata.taints")
+    for field in ("capacity", "allocatable"):
+        for resource, amount in ((node.get("status") or {}).get(field) or {}).items():
+            yield from check_quantity_not_negative(amount, f"status.{field}.{resource}")
+
+
+def _check_taints(taints: Any, path: str) -> Causes:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        here, key, effect = f"{path}[{index}]", taint.get("key") or "", taint.get("effect") or ""
+        yield from check_qualified_name(key, f"{here}.key")
+        wrong = is_valid_label_value(taint.get("value") or "")
+        if wrong:
+            yield invalid(f"{here}.value", taint.get("value"), ";".join(wrong))
+        yield from check_one_of(effect, f"{here}.effect", ("NoSchedule", "PreferNoSchedule", "NoExecute"))
+        if (key, effect) in seen:
+            value = f"core.Taint{{Key:{quoted(key)}, Value:{quoted(taint.get('value') or '')}, Effect:{quoted(effect)}"
+            message = (
+                f"Duplicate value: {value}, TimeAdded:<nil>}}: taints must be unique by key and effect pair"
+            )
+            yield Cause(reason="FieldValueDuplicate", message=message, field=here)
+        seen.add((key, effect))
+
+
+class ConfigMapStrategy(Strategy):
+    """ConfigMaps: strings and binary data under file names, fixed for good once `immutable`."""
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_config_map(doc))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return [*_check_frozen(new, old, ("data", "binaryData")), *_check_config_map(new)]
+
+
+def _check_config_map(doc: Doc) -> Causes:
+    data, binary = doc.get("data") or {}, doc.get("binaryData") or {}
+    size = 0
+    for key, value in data.items():
+        yield from check_config_key(key, f"data[{key}]")
+        if key in binary:
+            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        size += len(value.encode())
+    for key, value in binary.items():
+        yield from check_config_key(key, f"binaryData[{key}]")
+        size += _decoded_size(value)
+    if size > _MAX_DATA:
+        yield too_long("", _MAX_DATA)
+
+
+def _decoded_size(text: str) -> int:
+    return len(text) * 3 // 4 - text[-2:].count("=")
+
+
+def _check_frozen(new: Doc, old: Doc, fields: tuple[str, ...]) -> Causes:
+    if not old.get("immutable"):
+        return
+    detail = "field is immutable when `immutable` is set"
+    if not new.get("immutable"):
+        yield forbidden("immutable", detail)
+    for field in fields:
+        if not same(new.get(field), old.get(field)):
+            yield forbidden(field, detail)
+
+
+class SecretStrategy(Strategy):
+    """Secrets: as ConfigMaps, with a type that some keys belong to."""
+
+    def default(self, doc: Document) -> Document:
+        if doc.get("stringData"):
+            texts = {
+                key: base64.b64encode(value.encode()).decode() for key, value in doc["stringData"].items()
+            }
+            doc["data"] = {**(doc.get("data") or {}), **texts}
+        # stringData is for writing only: it is never stored.
+        doc.pop("stringData", None)
+        if not doc.get("type"):
+            doc["type"] = "Opaque"
+        return doc
+
+    def prepare_update(self, new: Document, old: Document) -> Document:
+        if not new.get("type"):
+            keep(new, old, "type")
+        return new
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_secret(doc))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = []
+        if new.get("type") != old.get("type"):
+            found.append(invalid("type", new.get("type"), "field is immutable"))
+        return [*found, *_check_frozen(new, old, ("data",)), *_check_secret(new)]
+
+
+def _check_secret(doc: Doc) -> Causes:
+    data = doc.get("data") or {}
+    for key in data:
+        yield from check_config_key(key, f"data[{key}]")
+    if sum(_decoded_size(value or "") for value in data.values()) > _MAX_DATA:
+        yield too_long("data", _MAX_DATA)
+    match doc.get("type"):
+        case "kubernetes.io/service-account-token":
+            annotations = (doc.get("metadata") or {}).get("annotations") or {}
+            if not annotations.get("kubernetes.io/service-account.name"):
+                yield required("metadata.annotations[kubernetes.io/service-account.name]")
+        case "kubernetes.io/dockercfg":
+            yield from _check_json_key(data, ".dockercfg")
+        case "kubernetes.io/dockerconfigjson":
+            yield from _check_json_key(data, ".dockerconfigjson")
+        case "kubernetes.io/basic-auth":
+            if "username" not in data and "password" not in data:
+                yield required("data[username]")
+                yield required("data[password]")
+        case "kubernetes.io/ssh-auth":
+            if not data.get("ssh-privatekey"):
+                yield required("data[ssh-privatekey]")
+        case "kubernetes.io/tls":
+            for key in ("tls.crt", "tls.key"):
+                if key not in data:
+                    yield required(f"data[{key}]")
+
+
+def _check_json_key(data: Doc, key: str) -> Causes:
+    if key not in data:
+        yield required(f"data[{key}]")
+        return
+    try:
+        parsed = json.loads(base64.b64decode(data[key]))
+        problem = "" if isinstance(parsed, dict) else "json: cannot unmarshal into a map"
+    except json.JSONDecodeError as error:
+        here = error.doc[error.pos : error.pos + 1]
+        problem = (
+            f"invalid character '{here}' looking for beginning of value"
+            if here
+            else "unexpected end of JSON input"
+        )
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        yield invalid(f"data[{key}]", "<secret contents redacted>", problem)
+
+
+class ServiceAccountStrategy(Strategy):
+    """ServiceAccounts: nothing beyond metadata is checked."""
+
+
+class EventStrategy(Strategy):
+    """Events, in both groups: about something in the event's own namespace."""
+
+    def __init__(self, decoder: Decoder | None = None, *, subject: str = "involvedObject") -> None:
+        super().__init__(decoder)
+        self._subject = subject
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        found = self._check(doc)
+        if self._subject == "regarding":
+            if not doc.get("eventTime"):
+                found.append(required("eventTime"))
+            if doc.get("type") not in ("Normal", "Warning"):
+                found.append(invalid("type", "", f"has invalid value: {doc.get('type') or ''}"))
+        return found
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return self._check(new)
+
+    def _check(self, doc: Document) -> list[Cause]:
+        about = (doc.get(self._subject) or {}).get("namespace") or ""
+        namespace = (doc.get("metadata") or {}).get("namespace") or ""
+        found: list[Cause] = []
+        # Events about something without a namespace go to "default" or "kube-system".
+        expected = ("", "default", "kube-system") if not about else (about,)
+        if namespace not in expected:
+            found.append(invalid("involvedObject.namespace", about, "does not match event.namespace"))
+        if doc.get("eventTime"):
+            controller = "reportingComponent" if self._subject == "involvedObject" else "reportingController"
+            for field in (controller, "reportingInstance", "action", "reason"):
+                if not doc.get(field):
+                    found.append(required(field))
+        return found
+
+
+class LimitRangeStrategy(Strategy):
+    """LimitRanges: stored with their defaults, not enforced."""
+
+    def default(self, doc: Document) -> Document:
+        for item in (doc.get("spec") or {}).get("limits") or ():
+            if item.get("type") != "Container":
+                continue
+            limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+            requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+            if limits:
+                item["default"] = limits
+            if requests:
+                item["defaultRequest"] = requests
+        return doc
+
+
+class EndpointsStrategy(Strategy):
+    """Endpoints."""
+
+    def default(self, doc: Document) -> Document:
+        for subset in doc.get("subsets") or ():
+            for port in subset.get("ports") or ():
+                port.setdefault("protocol", "TCP")
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        found: list[Cause] = []
+        for index, subset in enumerate(doc.get("subsets") or ()):
+            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+                detail = "must specify `addresses` or `notReadyAddresses`"
+                found.append(required(f"subsets[{index}]", detail))
+        return found
+
+
+class ResourceQuotaStrategy(Strategy):
+    """ResourceQuotas: stored with their status, not enforced."""
+
+    has_status = True
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {}
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        found: list[Cause] = []
+        for resource, amount in ((doc.get("spec") or {}).get("hard") or {}).items():
+            found += check_quantity_not_negative(amount, f"spec.hard[{resource}]")
+        return found

@@ -1,0 +1,246 @@
+"""Rules of Jobs and CronJobs.
+
+    a job as sent ──▶ JobStrategy ──▶ a job as stored (with a selector of its own), or Causes
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, same
+from pykruise.kube.errors import Cause
+from pykruise.sandbox.apiserver.builtin.fields import (
+    Causes,
+    check_immutable,
+    check_not_negative,
+    check_selector,
+    go_selector,
+    go_string_map,
+    selects,
+)
+from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
+from pykruise.sandbox.apiserver.builtin.pod_validation import check_pod_template
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.causes import (
+    forbidden,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+
+__all__ = ["CronJobStrategy", "JobStrategy"]
+
+Doc = Mapping[str, Any]
+
+
+class JobStrategy(Strategy):
+    """Jobs: the server makes up the selector, from the job's uid."""
+
+    tracks_generation = True
+    has_status = True
+
+    def default(self, doc: Document) -> Document:
+        spec = doc.setdefault("spec", {})
+        _fill_job_spec(spec)
+        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+        metadata = doc.setdefault("metadata", {})
+        if labels and not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {}
+        if not doc["spec"].get("manualSelector"):
+            _generate_selector(doc)
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_job(doc.get("spec") or {}))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = list(_check_job(new["spec"]))
+        return found + list(_check_job_changes(new["spec"], old["spec"]))
+
+
+def _fill_job_spec(spec: Document) -> None:
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    if spec.get("backoffLimit") is None:
+        spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    policy = spec.get("podFailurePolicy")
+    for rule in (policy or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
+    fill_pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
+
+
+_PREFIX: Final = "batch.kubernetes.io/"
+
+
+def _generate_selector(doc: Document) -> None:
+    metadata, spec = doc.setdefault("metadata", {}), doc["spec"]
+    uid, name = metadata.get("uid") or "", metadata.get("name") or ""
+    template = spec.setdefault("template", {}).setdefault("metadata", {})
+    labels = template.get("labels") or {}
+    took_labels = not metadata.get("labels") or metadata["labels"] == labels
+    template["labels"] = {
+        **labels,
+        f"{_PREFIX}controller-uid": uid,
+        "controller-uid": uid,
+        f"{_PREFIX}job-name": name,
+        "job-name": name,
+    }
+    if took_labels:
+        metadata["labels"] = dict(template["labels"])
+    selector = spec.get("selector") or {}
+    spec["selector"] = {
+        **selector,
+        "matchLabels": {**(selector.get("matchLabels") or {}), f"{_PREFIX}controller-uid": uid},
+    }
+
+
+def _check_job(spec: Doc, path: str = "spec") -> Causes:
+    yield from _check_job_spec(spec, path)
+    selector = spec.get("selector")
+    if selector is None:
+        yield required(f"{path}.selector")
+    else:
+        yield from check_selector(selector, f"{path}.selector")
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if not selects(selector, labels):
+        detail = "`selector` does not match template `labels`"
+        yield invalid_shown(f"{path}.template.metadata.labels", go_string_map(labels), detail)
+
+
+def _check_job_spec(spec: Doc, path: str) -> Causes:
+    for field in (
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ):
+        yield from check_not_negative(spec.get(field), f"{path}.{field}")
+    mode = spec.get("completionMode")
+    if mode not in ("NonIndexed", "Indexed"):
+        yield not_supported(f"{path}.completionMode", mode or "", ("NonIndexed", "Indexed"))
+    if mode == "Indexed":
+        if spec.get("completions") is None:
+            yield required(f"{path}.completions", "when completion mode is Indexed")
+        if (spec.get("parallelism") or 0) > 100_000:
+            detail = "must be less than or equal to 100000 when completion mode is Indexed"
+            yield invalid(f"{path}.parallelism", spec["parallelism"], detail)
+    else:
+        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if spec.get(field) is not None:
+                yield invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
+    replacement = spec.get("podReplacementPolicy")
+    allowed = ("Failed",) if spec.get("podFailurePolicy") else ("Failed", "TerminatingOrFailed")
+    if replacement is not None and replacement not in allowed:
+        yield not_supported(f"{path}.podReplacementPolicy", replacement, allowed)
+    yield from check_pod_template(spec.get("template") or {}, f"{path}.template")
+    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+    place = f"{path}.template.spec.restartPolicy"
+    if policy in (None, "", "Always"):
+        yield required(place, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(place, policy, ("OnFailure", "Never"))
+    elif spec.get("podFailurePolicy") and policy != "Never":
+        yield invalid(place, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _check_job_changes(new: Doc, old: Doc) -> Causes:
+    if new.get("completionMode") != "Indexed" and new.get("completions") != old.get("completions"):
+        yield invalid("spec.completions", new.get("completions"), "field is immutable")
+    elif new.get("completions") != old.get("completions") and new.get("completions") != new.get(
+        "parallelism"
+    ):
+        detail = "can only be modified in tandem with spec.parallelism"
+        yield invalid("spec.completions", new.get("completions"), detail)
+    if not same(new.get("selector"), old.get("selector")):
+        yield invalid_shown("spec.selector", go_selector(new.get("selector")), "field is immutable")
+    if not same(_frozen_template(new, old), _frozen_template(old, old)):
+        yield invalid_shown("spec.template", "core.PodTemplateSpec{…}", "field is immutable")
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        yield from check_immutable(new.get(field), old.get(field), f"spec.{field}")
+
+
+def _frozen_template(spec: Doc, old: Doc) -> Any:
+    """The parts of the template that never change; a suspended job may still move its pods elsewhere."""
+    template = spec.get("template") or {}
+    if not old.get("suspend"):
+        return template
+    pod = template.get("spec") or {}
+    fixed = {key: value for key, value in pod.items() if key not in _MOVABLE}
+    metadata = {
+        key: value
+        for key, value in (template.get("metadata") or {}).items()
+        if key not in ("annotations", "labels")
+    }
+    return {"metadata": metadata, "spec": fixed}
+
+
+_MOVABLE: Final = frozenset({"affinity", "nodeSelector", "schedulingGates", "tolerations"})
+
+
+class CronJobStrategy(Strategy):
+    """CronJobs."""
+
+    tracks_generation = True
+    has_status = True
+
+    def default(self, doc: Document) -> Document:
+        spec = doc.setdefault("spec", {})
+        if not spec.get("concurrencyPolicy"):
+            spec["concurrencyPolicy"] = "Allow"
+        spec.setdefault("suspend", False)
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        job = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
+        # Only the pod template inside: a job's own defaults come with each job that is made.
+        fill_pod_spec(job.setdefault("template", {}).setdefault("spec", {}))
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {}
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_cron_job(doc.get("spec") or {}, (doc.get("metadata") or {}).get("name") or ""))
+
+
+def _check_cron_job(spec: Doc, name: str) -> Causes:
+    schedule = spec.get("schedule") or ""
+    if not schedule:
+        yield required("spec.schedule")
+    elif not _is_schedule(schedule):
+        words = schedule.split()
+        detail = f"expected exactly 5 fields, found {len(words)}: [{' '.join(words)}]"
+        yield invalid("spec.schedule", schedule, detail)
+    yield from check_not_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
+    if spec.get("concurrencyPolicy") not in ("Allow", "Forbid", "Replace"):
+        allowed = ("Allow", "Forbid", "Replace")
+        yield not_supported("spec.concurrencyPolicy", spec.get("concurrencyPolicy") or "", allowed)
+    for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        yield from check_not_negative(spec.get(field), f"spec.{field}")
+    job = {"completionMode": "NonIndexed", **((spec.get("jobTemplate") or {}).get("spec") or {})}
+    if job.get("manualSelector"):
+        detail = "`manualSelector` must not be set in a job template"
+        yield forbidden("spec.jobTemplate.spec.manualSelector", detail)
+    yield from _check_job_spec(job, "spec.jobTemplate.spec")
+    if len(name) > 52:
+        yield invalid("metadata.name", name, "must be no more than 52 characters")
+
+
+def _is_schedule(schedule: str) -> bool:
+    return schedule.startswith("@") or len(schedule.split()) == 5

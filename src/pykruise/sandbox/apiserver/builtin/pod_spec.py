@@ -1,0 +1,264 @@
+"""What the API server fills into a pod's spec: defaults of a pod and of a pod template.
+
+    a decoded spec ──▶ fill_pod_spec()       (pods and templates alike)
+    a decoded pod  ──▶ fill_pod()            (the above, and what only pods get: requests from limits, …)
+    a new pod      ──▶ admit_pod()           (what the built-in admission of a server adds: tolerations, priority)
+
+Every function changes the document it is given, does nothing the second time, and leaves alone what is set.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.quantities import parse_quantity
+
+__all__ = ["admit_pod", "containers_of", "fill_claim_spec", "fill_pod", "fill_pod_spec", "qos_class"]
+
+CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+
+def containers_of(spec: Mapping[str, Any], *lists: str) -> Iterator[Document]:
+    """The containers in these lists of a pod spec; without any, regular and init containers."""
+    for name in lists or ("initContainers", "containers"):
+        yield from spec.get(name) or ()
+
+
+def fill_pod(pod: Document) -> None:
+    """Defaults of a pod."""
+    spec = pod.setdefault("spec", {})
+    for container in containers_of(spec):
+        _requests_from_limits(container)
+    for container in containers_of(spec, "containers"):
+        _fill_resize_policy(container)
+    spec.setdefault("enableServiceLinks", True)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    if spec.get("hostNetwork"):
+        for container in containers_of(spec):
+            for port in container.get("ports") or ():
+                if not port.get("hostPort") and port.get("containerPort"):
+                    port["hostPort"] = port["containerPort"]
+    fill_pod_spec(spec)
+
+
+def fill_pod_spec(spec: Document) -> None:
+    """Defaults of a pod spec, in a pod or in a template."""
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("schedulerName", "default-scheduler")
+    if spec.get("serviceAccountName"):
+        # Both spellings of the same field are written; the old one is what very old clients read.
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    elif spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"]
+    for volume in spec.get("volumes") or ():
+        _fill_volume(volume)
+    for container in containers_of(spec, *CONTAINER_LISTS):
+        _fill_container(container)
+
+
+def fill_claim_spec(spec: Document) -> None:
+    """Defaults of a PersistentVolumeClaim's spec, also where it is a template."""
+    spec.setdefault("volumeMode", "Filesystem")
+
+
+# --- containers ---
+
+
+def _fill_container(container: Document) -> None:
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+    for variable in container.get("env") or ():
+        _fill_field_ref((variable.get("valueFrom") or {}).get("fieldRef"))
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if container.get(name) is not None:
+            _fill_probe(container[name])
+    for handler in (container.get("lifecycle") or {}).values():
+        if isinstance(handler, dict):
+            _fill_http_get(handler.get("httpGet"))
+
+
+def _pull_policy(image: str) -> str:
+    """Always for the tag `latest`, also where it is only implied; a digest counts as a fixed tag."""
+    if "@" in image:
+        return "IfNotPresent"
+    _, colon, tag = image.rpartition("/")[2].partition(":")
+    return "Always" if not colon or tag == "latest" else "IfNotPresent"
+
+
+def _fill_probe(probe: Document) -> None:
+    for field, value in _PROBE_DEFAULTS.items():
+        if not probe.get(field):
+            probe[field] = value
+    _fill_http_get(probe.get("httpGet"))
+    if probe.get("grpc") is not None:
+        probe["grpc"]["service"] = probe["grpc"].get("service") or ""
+
+
+_PROBE_DEFAULTS: Final = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+
+
+def _fill_http_get(action: Document | None) -> None:
+    if action is not None:
+        if not action.get("path"):
+            action["path"] = "/"
+        if not action.get("scheme"):
+            action["scheme"] = "HTTP"
+
+
+def _fill_field_ref(reference: Document | None) -> None:
+    if reference is not None:
+        reference.setdefault("apiVersion", "v1")
+
+
+def _requests_from_limits(container: Document) -> None:
+    resources = container.setdefault("resources", {})
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+def _fill_resize_policy(container: Document) -> None:
+    """In-place resize is on in this server, so each resource asked for says what a resize of it means."""
+    requests = (container.get("resources") or {}).get("requests") or {}
+    policies = container.get("resizePolicy") or []
+    known = {policy.get("resourceName") for policy in policies}
+    for resource in ("cpu", "memory"):
+        if resource in requests and resource not in known:
+            policies = [*policies, {"resourceName": resource, "restartPolicy": "NotRequired"}]
+    if policies:
+        container["resizePolicy"] = policies
+
+
+# --- volumes ---
+
+
+def _fill_volume(volume: Document) -> None:
+    sources = [field for field in volume if field != "name"]
+    if not sources:
+        volume["emptyDir"] = {}
+    for source in sources:
+        fill = _VOLUME_DEFAULTS.get(source)
+        if fill:
+            fill(volume[source])
+
+
+def _values(**defaults: Any) -> Callable[[Document], None]:
+    def fill(source: Document) -> None:
+        for field, value in defaults.items():
+            source.setdefault(field, value)
+
+    return fill
+
+
+def _fill_downward(source: Document) -> None:
+    for item in source.get("items") or ():
+        _fill_field_ref(item.get("fieldRef"))
+
+
+def _fill_downward_volume(source: Document) -> None:
+    source.setdefault("defaultMode", 0o644)
+    _fill_downward(source)
+
+
+def _fill_projected(source: Document) -> None:
+    source.setdefault("defaultMode", 0o644)
+    for each in source.get("sources") or ():
+        _fill_downward(each.get("downwardAPI") or {})
+        if each.get("serviceAccountToken") is not None:
+            each["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+
+
+def _fill_ephemeral(source: Document) -> None:
+    if source.get("volumeClaimTemplate"):
+        fill_claim_spec(source["volumeClaimTemplate"].setdefault("spec", {}))
+
+
+def _fill_image(source: Document) -> None:
+    source.setdefault("pullPolicy", _pull_policy(source.get("reference", "")))
+
+
+_VOLUME_DEFAULTS: Final[Mapping[str, Callable[[Document], None]]] = {
+    "azureDisk": _values(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
+    "configMap": _values(defaultMode=0o644),
+    "downwardAPI": _fill_downward_volume,
+    "ephemeral": _fill_ephemeral,
+    "hostPath": _values(type=""),
+    "image": _fill_image,
+    "iscsi": _values(iscsiInterface="default"),
+    "projected": _fill_projected,
+    "rbd": _values(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+    "scaleIO": _values(storageMode="ThinProvisioned", fsType="xfs"),
+    "secret": _values(defaultMode=0o644),
+}
+
+
+# --- admission ---
+
+_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+
+
+def admit_pod(pod: Document) -> None:
+    """What admission adds to every new pod: a priority, and five minutes' grace on a node that fails."""
+    spec = pod["spec"]
+    if not spec.get("priorityClassName"):
+        spec.setdefault("priority", 0)
+    elif spec["priorityClassName"] in _PRIORITIES:
+        spec["priority"] = _PRIORITIES[spec["priorityClassName"]]
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    add_default_tolerations(spec)
+
+
+def add_default_tolerations(spec: Document) -> None:
+    """Tolerate a node that is not ready or not reachable for 300 s, unless the pod says how long it does."""
+    tolerations = spec.get("tolerations") or []
+    for key in (_NOT_READY, _UNREACHABLE):
+        if not any(_covers(toleration, key) for toleration in tolerations):
+            addition = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            tolerations = [*tolerations, addition]
+    spec["tolerations"] = tolerations
+
+
+def _covers(toleration: Mapping[str, Any], key: str) -> bool:
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
+
+
+# --- quality of service ---
+
+
+def qos_class(spec: Mapping[str, Any]) -> str:
+    """Guaranteed, Burstable or BestEffort: Kubernetes' rule over cpu and memory of all containers."""
+    requests: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    guaranteed = True
+    for container in containers_of(spec, "containers", "initContainers"):
+        resources = container.get("resources") or {}
+        _add(requests, resources.get("requests"))
+        limited = _add(limits, resources.get("limits"))
+        guaranteed = guaranteed and limited == {"cpu", "memory"}
+    if not requests and not limits:
+        return "BestEffort"
+    same = guaranteed and requests.keys() == limits.keys()
+    return "Guaranteed" if same and all(requests[name] == limits[name] for name in limits) else "Burstable"
+
+
+def _add(total: dict[str, Any], resources: Mapping[str, Any] | None) -> set[str]:
+    counted = set()
+    for name, text in (resources or {}).items():
+        if name in ("cpu", "memory") and (amount := parse_quantity(text)) > 0:
+            total[name] = total.get(name, 0) + amount
+            counted.add(name)
+    return counted

@@ -1,0 +1,435 @@
+"""Rules of pods: what is set on creation, what may change later, binding to a node and in-place resize.
+
+    a pod as sent ──▶ PodStrategy ──▶ a pod as stored, or Causes
+    pods/binding  ──▶ bind(pod, binding)   ──▶ the pod on its node, or BindError (409)
+    pods/resize   ──▶ resize(new, old)     ──▶ the pod with the new resources; check_resize() says what is wrong
+
+Pure. The fields below `spec` are the business of pod_spec.py (defaults) and pod_validation.py (checks).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.validation_rules import is_qualified_name
+from pykruise.sandbox.apiserver.builtin.fields import Causes, check_immutable, check_subdomain
+from pykruise.sandbox.apiserver.builtin.pod_spec import (
+    admit_pod,
+    fill_pod,
+    qos_class,
+)
+from pykruise.sandbox.apiserver.builtin.pod_validation import (
+    check_pod_spec,
+    check_tolerations,
+    check_whitespace,
+)
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
+from pykruise.sandbox.apiserver.causes import forbidden, invalid, not_supported, required
+
+__all__ = [
+    "BindError",
+    "PodStrategy",
+    "add_ephemeral_containers",
+    "bind",
+    "check_binding",
+    "check_resize",
+    "resize",
+]
+
+
+class PodStrategy(Strategy):
+    """Pods: the spec is fixed once created, apart from images and a few fields."""
+
+    has_status = True
+
+    def default(self, doc: Document) -> Document:
+        fill_pod(doc)
+        # Kubernetes does this in admission, before any webhook is asked: webhooks see it.
+        admit_pod(doc)
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        status: Document = {"phase": "Pending", "qosClass": qos_class(doc["spec"])}
+        if doc["spec"].get("schedulingGates"):
+            status["conditions"] = [_gated_condition(doc)]
+        doc["status"] = status
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        spec = doc.get("spec") or {}
+        found = list(_check_pod(doc))
+        if spec.get("ephemeralContainers"):
+            found.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            detail = "cannot be set until all schedulingGates have been cleared"
+            found.append(forbidden("spec.nodeName", detail))
+        return found
+
+    def prepare_update(self, new: Document, old: Document) -> Document:
+        keep(new, old, "status")
+        return new
+
+    def prepare_status_update(self, new: Document, old: Document) -> Document:
+        super().prepare_status_update(new, old)
+        keep(new["metadata"], old["metadata"], "ownerReferences")
+        status = new.setdefault("status", {})
+        qos = (old.get("status") or {}).get("qosClass")
+        if not status.get("qosClass") and qos:
+            status["qosClass"] = qos
+        return new
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = list(_check_pod(new))
+        return found + list(_check_changes(new["spec"], old["spec"]))
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        return list(_check_status(new, old))
+
+    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+        spec, status = doc.get("spec") or {}, doc.get("status") or {}
+        period = options.get("gracePeriodSeconds")
+        if period is None:
+            period = spec.get("terminationGracePeriodSeconds") or 0
+        if not spec.get("nodeName") or status.get("phase") in ("Failed", "Succeeded"):
+            return 0
+        return 1 if period < 0 else int(period)
+
+
+def _gated_condition(doc: Document) -> Document:
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": (doc.get("metadata") or {}).get("creationTimestamp"),
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+
+
+def _check_pod(pod: Mapping[str, Any]) -> Causes:
+    spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
+    yield from check_pod_spec(spec, "spec", pod_name=metadata.get("name") or "")
+    if not spec.get("serviceAccountName"):
+        yield from _check_no_tokens(spec.get("volumes") or ())
+    yield from check_whitespace(spec, "spec")
+
+
+def _check_no_tokens(volumes: Sequence[Mapping[str, Any]]) -> Causes:
+    for index, volume in enumerate(volumes):
+        for position, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if source.get("serviceAccountToken") is not None:
+                path = f"spec.volumes[{index}].projected.sources[{position}].serviceAccountToken"
+                yield forbidden(path, "must not be specified when serviceAccountName is not set")
+
+
+# --- what an update may change ---
+
+_UPDATABLE: Final = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def _check_changes(new: Document, old: Document) -> Causes:
+    for field in ("containers", "initContainers"):
+        if len(new.get(field) or ()) != len(old.get(field) or ()):
+            yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
+            return
+    wrong = list(_check_deadline(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")))
+    yield from wrong
+    if wrong and new.get("activeDeadlineSeconds") is not None:
+        return
+    if not same(new.get("tolerations"), old.get("tolerations")):
+        yield from _check_added_tolerations(new.get("tolerations") or [], old.get("tolerations") or [])
+    yield from _check_removed_gates(new.get("schedulingGates") or [], old.get("schedulingGates") or [])
+    munged = _with_allowed_changes_undone(new, old)
+    if not same(munged, old):
+        detail = f"pod updates may not change fields other than {_UPDATABLE}\n{_difference(munged, old)}"
+        yield forbidden("spec", detail)
+
+
+def _check_deadline(new: int | None, old: int | None) -> Causes:
+    path = "spec.activeDeadlineSeconds"
+    if new is None:
+        if old is not None:
+            yield invalid(path, None, "must not update from a positive integer to nil value")
+    elif not 0 <= new <= 2**31 - 1:
+        yield invalid(path, new, f"must be between 0 and {2**31 - 1}, inclusive")
+    elif old is not None and old < new:
+        yield invalid(path, new, "must be less than or equal to previous value")
+
+
+def _check_added_tolerations(new: Sequence[Document], old: Sequence[Document]) -> Causes:
+    def without_seconds(toleration: Document) -> Document:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    kept = [without_seconds(toleration) for toleration in new]
+    if any(without_seconds(toleration) not in kept for toleration in old):
+        detail = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden("spec.tolerations", detail)
+        return
+    yield from check_tolerations(new, "spec.tolerations")
+
+
+def _check_removed_gates(new: Sequence[Document], old: Sequence[Document]) -> Causes:
+    known = {gate.get("name") for gate in old}
+    for index, gate in enumerate(new):
+        if gate.get("name") not in known:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            yield forbidden(f"spec.schedulingGates[{index}].name", detail)
+
+
+def _with_allowed_changes_undone(new: Document, old: Document) -> Document:
+    munged = dict(new)
+    for field in ("containers", "initContainers"):
+        if new.get(field):
+            munged[field] = [
+                {**container, "image": before.get("image")}
+                for container, before in zip(new[field], old[field], strict=True)
+            ]
+    for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        keep(munged, old, field)
+    if old.get("terminationGracePeriodSeconds", 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
+        munged["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
+    if old.get("schedulingGates"):
+        # A gated pod may still be narrowed to fewer nodes.
+        if _only_adds(new.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
+            keep(munged, old, "nodeSelector")
+        if _narrows_nodes(new.get("affinity") or {}, old.get("affinity") or {}):
+            keep(munged, old, "affinity")
+    return munged
+
+
+def _only_adds(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    return all(new.get(key) == value for key, value in old.items())
+
+
+def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether only node affinity was added to; alternatives of an existing one may not change in number."""
+
+    def others(affinity: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in affinity.items() if key != "nodeAffinity"}
+
+    def terms(affinity: Mapping[str, Any]) -> list[Any] | None:
+        node = affinity.get("nodeAffinity") or {}
+        must = node.get("requiredDuringSchedulingIgnoredDuringExecution")
+        return None if must is None else must.get("nodeSelectorTerms") or []
+
+    if others(new) != others(old):
+        return False
+    before, after = terms(old), terms(new)
+    if before is None:
+        return True
+    if after is None or len(after) != len(before):
+        return False
+    return all(
+        all(requirement in (later.get(field) or ()) for requirement in earlier.get(field) or ())
+        for earlier, later in zip(before, after, strict=True)
+        for field in ("matchExpressions", "matchFields")
+    )
+
+
+def _difference(new: Any, old: Any) -> str:
+    """Which fields differ, a line for each: `- old` and `+ new` as JSON paths."""
+    lines = []
+    for path, before, after in _differences(new, old, "spec"):
+        lines += [f"- {path}: {before!r}"] if before is not _ABSENT else []
+        lines += [f"+ {path}: {after!r}"] if after is not _ABSENT else []
+    return "\n".join(lines)
+
+
+_ABSENT: Final = object()
+
+
+def _differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(new, dict) and isinstance(old, dict):
+        for key in sorted(new.keys() | old.keys()):
+            yield from _differences(new.get(key, _ABSENT), old.get(key, _ABSENT), f"{path}.{key}")
+    elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        for index, (after, before) in enumerate(zip(new, old, strict=True)):
+            yield from _differences(after, before, f"{path}[{index}]")
+    elif new is _ABSENT or old is _ABSENT or not same(new, old):
+        yield path, old, new
+
+
+# --- status ---
+
+
+def _check_status(new: Document, old: Document) -> Causes:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    for index, condition in enumerate(status.get("conditions") or ()):
+        kind = condition.get("type") or ""
+        if kind not in ("PodScheduled", "Ready", "Initialized"):
+            for message in is_qualified_name(kind):
+                # The odd place is the server's.
+                yield invalid(f"metadata.conditions[{index}].Type", kind, message)
+    nominated = status.get("nominatedNodeName")
+    if nominated and nominated != before.get("nominatedNodeName"):
+        yield from check_subdomain(nominated, "status.nominatedNodeName")
+    yield from check_immutable(status.get("qosClass"), before.get("qosClass"), "status.qosClass")
+    policy = (old.get("spec") or {}).get("restartPolicy")
+    restartable = {
+        container.get("name")
+        for container in (old.get("spec") or {}).get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    }
+    for field in ("containerStatuses", "initContainerStatuses"):
+        spared = restartable if field == "initContainerStatuses" else set()
+        yield from _check_stay_terminated(
+            status.get(field) or (), before.get(field) or (), f"status.{field}", policy, spared
+        )
+
+
+def _check_stay_terminated(
+    new: Sequence[Document], old: Sequence[Document], path: str, policy: str | None, spared: set[Any]
+) -> Causes:
+    """A container that will not be restarted cannot come back to life."""
+    if policy == "Always":
+        return
+    running = {status.get("name") for status in new if (status.get("state") or {}).get("terminated") is None}
+    for index, status in enumerate(old):
+        ended = (status.get("state") or {}).get("terminated")
+        if ended is None or status.get("name") in spared:
+            continue
+        if ended.get("exitCode") and policy == "OnFailure":
+            continue
+        if status.get("name") in running:
+            yield forbidden(f"{path}[{index}].state", "may not be transitioned to non-terminated state")
+
+
+# --- subresources ---
+
+
+class BindError(Exception):
+    """The pod cannot be bound: a conflict, with the server's message."""
+
+
+def check_binding(binding: Mapping[str, Any]) -> list[Cause]:
+    """Field errors of a Binding."""
+    target = binding.get("target") or {}
+    found = []
+    if target.get("kind") not in (None, "", "Node"):
+        found.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        found.append(required("target.name"))
+    return found
+
+
+def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = None) -> Document:
+    """The pod assigned to the node that the binding names; a new document.
+
+    `now` becomes the transition time of the PodScheduled condition (none without it).
+    Raises BindError when the pod is being deleted, is assigned already, or still has scheduling gates.
+    """
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    name = metadata.get("name", "")
+    if metadata.get("deletionTimestamp"):
+        raise BindError(f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise BindError(f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise BindError(f"pod {name} has non-empty .spec.schedulingGates")
+    bound = dict(pod)
+    bound["spec"] = {**spec, "nodeName": binding["target"]["name"]}
+    additions = (binding.get("metadata") or {}).get("annotations")
+    if additions:
+        annotations = {**(metadata.get("annotations") or {}), **additions}
+        bound["metadata"] = {**metadata, "annotations": annotations}
+    status = pod.get("status") or {}
+    condition = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": None if now is None else format_time(now),
+    }
+    others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
+    bound["status"] = {**status, "conditions": [*others, condition]}
+    return bound
+
+
+def resize(new: Document, old: Document) -> Document:
+    """The old pod with the container resources and resize policies of the new one (pods/resize); a new document."""
+    pod: Document = deep_copy(old)
+    wanted = {
+        container.get("name"): container for container in (new.get("spec") or {}).get("containers") or ()
+    }
+    changed = False
+    for container in pod["spec"]["containers"]:
+        sent = wanted.get(container.get("name"))
+        if sent is None:
+            continue
+        asked = sent.get("resources") or {}
+        if asked.get("requests") and not same(asked, container.get("resources") or {}):
+            changed = True
+        for field in ("resources", "resizePolicy"):
+            keep(container, sent, field)
+    if changed:
+        pod.setdefault("status", {})["resize"] = "Proposed"
+    resource_version = (new.get("metadata") or {}).get("resourceVersion")
+    if resource_version:
+        pod["metadata"]["resourceVersion"] = resource_version
+    fill_pod(pod)
+    return pod
+
+
+def check_resize(new: Document, old: Document) -> list[Cause]:
+    """Field errors of a resize; `new` is what `resize` made."""
+    return [*_check_pod(new), *_check_resize(new, old)]
+
+
+def _check_resize(new: Document, old: Document) -> Causes:
+    if qos_class(new["spec"]) != qos_class(old["spec"]):
+        qos = (new.get("status") or {}).get("qosClass") or ""
+        yield invalid("spec", qos, "Pod QOS Class may not change as a result of resizing")
+    if not _node_can_resize(old):
+        yield forbidden("spec", "Pod running on node without support for resize")
+    for index, (after, before) in enumerate(
+        zip(new["spec"]["containers"], old["spec"]["containers"], strict=True)
+    ):
+        for kind in ("requests", "limits"):
+            then = (before.get("resources") or {}).get(kind) or {}
+            now = (after.get("resources") or {}).get(kind) or {}
+            if not then.keys() <= now.keys():
+                place = f"spec.containers[{index}].resources.{kind}"
+                yield forbidden(place, f"resource {kind} cannot be removed")
+            if _without_resizable(now) != _without_resizable(then):
+                yield forbidden("spec", "only cpu and memory resources are mutable")
+
+
+def _without_resizable(resources: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: amount for name, amount in resources.items() if name not in ("cpu", "memory")}
+
+
+def _node_can_resize(pod: Document) -> bool:
+    """A kubelet that supports resize reports the resources of running containers."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        if (status.get("state") or {}).get("running") is not None:
+            return status.get("resources") is not None
+    return True
+
+
+def add_ephemeral_containers(new: Document, old: Document) -> Document:
+    """The old pod with the ephemeral containers of the new one (pods/ephemeralcontainers); a new document."""
+    pod: Document = deep_copy(old)
+    keep(pod["spec"], new.get("spec") or {}, "ephemeralContainers")
+    fill_pod(pod)
+    return pod
+
+
+def check_ephemeral_containers(new: Document, old: Document) -> list[Cause]:
+    """Field errors of added ephemeral containers; the ones there may neither go nor change."""
+    found = list(_check_pod(new))
+    after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
+    for index, container in enumerate(old["spec"].get("ephemeralContainers") or ()):
+        path = f"spec.ephemeralContainers[{index}]"
+        name = container.get("name")
+        if name not in after:
+            detail = f'existing ephemeral containers "{name}" may not be removed\n'
+            found.append(forbidden("spec.ephemeralContainers", detail))
+        elif not same(after[name], container):
+            detail = f'existing ephemeral containers "{name}" may not be changed\n'
+            found.append(forbidden(path, detail))
+    return found

@@ -1,0 +1,400 @@
+"""Rules of kinds that govern others: disruption budgets, leases, priorities, RBAC and webhook configurations.
+
+    an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
+
+Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.go_text import quoted
+from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
+from pykruise.sandbox.apiserver.builtin.fields import (
+    Causes,
+    check_at_most_100_percent,
+    check_immutable,
+    check_int_or_percent,
+    check_not_negative,
+    check_one_of,
+    check_selector,
+)
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.typed import Decoder
+from pykruise.sandbox.apiserver.causes import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+
+__all__ = [
+    "LeaseStrategy",
+    "PodDisruptionBudgetStrategy",
+    "PriorityClassStrategy",
+    "RoleBindingStrategy",
+    "RoleStrategy",
+    "ValidatingAdmissionPolicyStrategy",
+    "WebhookConfigurationStrategy",
+]
+
+Doc = Mapping[str, Any]
+
+
+class PodDisruptionBudgetStrategy(Strategy):
+    """PodDisruptionBudgets."""
+
+    tracks_generation = True
+    has_status = True
+    allows_unconditional_update = False
+
+    def prepare_create(self, doc: Document) -> Document:
+        zero = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        doc["status"] = dict.fromkeys(zero, 0)
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_budget(doc.get("spec") or {}))
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        found: list[Cause] = []
+        for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+            found += check_not_negative((new.get("status") or {}).get(field), f"status.{field}")
+        return found
+
+
+def _check_budget(spec: Doc) -> Causes:
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        text = "policy.PodDisruptionBudgetSpec{…}"
+        yield invalid_shown("spec", text, "minAvailable and maxUnavailable cannot be both set")
+    for field in ("minAvailable", "maxUnavailable"):
+        yield from check_int_or_percent(spec.get(field), f"spec.{field}")
+        yield from check_at_most_100_percent(spec.get(field), f"spec.{field}")
+    yield from check_selector(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
+        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
+
+
+class LeaseStrategy(Strategy):
+    """Leases."""
+
+    allows_create_on_update = True
+    allows_unconditional_update = False
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        spec, found = doc.get("spec") or {}, []
+        seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if seconds is not None and seconds <= 0:
+            found.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            detail = "must be greater than or equal to 0"
+            found.append(invalid("spec.leaseTransitions", transitions, detail))
+        return found
+
+
+class PriorityClassStrategy(Strategy):
+    """PriorityClasses: the value never changes."""
+
+    tracks_generation = True
+
+    def default(self, doc: Document) -> Document:
+        doc.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        doc.setdefault("value", 0)
+        return doc
+
+    def spec_changed(self, new: Document, old: Document) -> bool | None:
+        return False
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_priority_class(doc))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = []
+        if new.get("value") != old.get("value"):
+            found.append(forbidden("value", "may not be changed in an update."))
+        policies = new.get("preemptionPolicy"), old.get("preemptionPolicy")
+        return [*found, *check_immutable(*policies, "preemptionPolicy")]
+
+
+_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def _check_priority_class(doc: Doc) -> Causes:
+    name, value = (doc.get("metadata") or {}).get("name") or "", doc.get("value") or 0
+    if name.startswith("system-"):
+        if _SYSTEM_PRIORITIES.get(name) != value:
+            why = (
+                f"value of {name} PriorityClass must be {_SYSTEM_PRIORITIES[name]}"
+                if name in _SYSTEM_PRIORITIES
+                else f"{name} is not a known system priority class"
+            )
+            detail = (
+                f"priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+            )
+            yield forbidden("metadata.name", detail)
+    elif value > 1_000_000_000:
+        yield forbidden("value", "maximum allowed value of a user defined priority is 1000000000")
+    yield from check_one_of(
+        doc.get("preemptionPolicy"), "preemptionPolicy", ("PreemptLowerPriority", "Never")
+    )
+
+
+# --- RBAC ---
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+class RoleStrategy(Strategy):
+    """Roles and ClusterRoles."""
+
+    def __init__(self, decoder: Decoder | None = None, *, namespaced: bool = True) -> None:
+        super().__init__(decoder)
+        self._namespaced = namespaced
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_role(doc, namespaced=self._namespaced))
+
+
+def _check_role(doc: Doc, *, namespaced: bool) -> Causes:
+    for index, rule in enumerate(doc.get("rules") or ()):
+        yield from _check_rule(rule, f"rules[{index}]", namespaced=namespaced)
+    aggregation = doc.get("aggregationRule")
+    if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
+        detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        yield required("aggregationRule.clusterRoleSelectors", detail)
+
+
+def _check_rule(rule: Doc, path: str, *, namespaced: bool) -> Causes:
+    if not rule.get("verbs"):
+        yield required(f"{path}.verbs", "verbs must contain at least one value")
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        shown = f"[]string{{{', '.join(quoted(url) for url in urls)}}}"
+        if namespaced:
+            detail = "namespaced rules cannot apply to non-resource URLs"
+            yield invalid_shown(f"{path}.nonResourceURLs", shown, detail)
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            yield invalid_shown(f"{path}.nonResourceURLs", shown, detail)
+        return
+    if not rule.get("apiGroups"):
+        yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+    if not rule.get("resources"):
+        yield required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+class RoleBindingStrategy(Strategy):
+    """RoleBindings and ClusterRoleBindings: the role they bind never changes."""
+
+    def __init__(self, decoder: Decoder | None = None, *, namespaced: bool = True) -> None:
+        super().__init__(decoder)
+        self._namespaced = namespaced
+
+    def default(self, doc: Document) -> Document:
+        role = doc.setdefault("roleRef", {})
+        if not role.get("apiGroup"):
+            role["apiGroup"] = _RBAC
+        for subject in doc.get("subjects") or ():
+            if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+                subject["apiGroup"] = _RBAC
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_binding(doc, namespaced=self._namespaced))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = self.validate_create(new)
+        role = new.get("roleRef") or {}
+        if not same(role, old.get("roleRef")):
+            shown = ", ".join(
+                f"{field}:{quoted(role.get(key) or '')}"
+                for field, key in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+            )
+            found.append(invalid_shown("roleRef", f"rbac.RoleRef{{{shown}}}", "cannot change roleRef"))
+        return found
+
+
+def _check_binding(doc: Doc, *, namespaced: bool) -> Causes:
+    role = doc.get("roleRef") or {}
+    if role.get("apiGroup") != _RBAC:
+        yield not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (_RBAC,))
+    kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
+    if role.get("kind") not in kinds:
+        yield not_supported("roleRef.kind", role.get("kind") or "", kinds)
+    if not role.get("name"):
+        yield required("roleRef.name")
+    for index, subject in enumerate(doc.get("subjects") or ()):
+        yield from _check_subject(subject, f"subjects[{index}]", namespaced=namespaced)
+
+
+def _check_subject(subject: Doc, path: str, *, namespaced: bool) -> Causes:
+    name, group, kind = subject.get("name") or "", subject.get("apiGroup") or "", subject.get("kind") or ""
+    if not name:
+        yield required(f"{path}.name")
+    match kind:
+        case "ServiceAccount":
+            for message in is_dns1123_subdomain(name) if name else ():
+                yield invalid(f"{path}.name", name, message)
+            if group:
+                yield not_supported(f"{path}.apiGroup", group, ("",))
+            if not namespaced and not subject.get("namespace"):
+                yield required(f"{path}.namespace")
+        case "User" | "Group":
+            if group != _RBAC:
+                yield not_supported(f"{path}.apiGroup", group, (_RBAC,))
+        case _:
+            yield not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))
+
+
+# --- admission ---
+
+
+class WebhookConfigurationStrategy(Strategy):
+    """Mutating and validating webhook configurations."""
+
+    tracks_generation = True
+    allows_unconditional_update = False
+
+    def __init__(self, decoder: Decoder | None = None, *, mutating: bool = False) -> None:
+        super().__init__(decoder)
+        self._mutating = mutating
+
+    def default(self, doc: Document) -> Document:
+        for webhook in doc.get("webhooks") or ():
+            webhook.setdefault("failurePolicy", "Fail")
+            webhook.setdefault("matchPolicy", "Equivalent")
+            webhook.setdefault("namespaceSelector", {})
+            webhook.setdefault("objectSelector", {})
+            webhook.setdefault("timeoutSeconds", 10)
+            if self._mutating:
+                webhook.setdefault("reinvocationPolicy", "Never")
+            for rule in webhook.get("rules") or ():
+                rule.setdefault("scope", "*")
+            service = (webhook.get("clientConfig") or {}).get("service")
+            if service is not None:
+                service.setdefault("port", 443)
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_webhooks(doc.get("webhooks") or ()))
+
+
+def _check_webhooks(webhooks: Sequence[Doc]) -> Causes:
+    names: set[str] = set()
+    for index, webhook in enumerate(webhooks):
+        path, name = f"webhooks[{index}]", webhook.get("name") or ""
+        yield from _check_webhook(webhook, path)
+        if name in names:
+            yield duplicate(f"{path}.name", name)
+        elif name:
+            names.add(name)
+
+
+def _check_webhook(webhook: Doc, path: str) -> Causes:
+    yield from _check_full_name(webhook.get("name") or "", f"{path}.name")
+    for index, rule in enumerate(webhook.get("rules") or ()):
+        yield from _check_webhook_rule(rule, f"{path}.rules[{index}]")
+    for field, allowed in (
+        ("failurePolicy", ("Fail", "Ignore")),
+        ("matchPolicy", ("Equivalent", "Exact")),
+        ("reinvocationPolicy", ("IfNeeded", "Never")),
+    ):
+        yield from check_one_of(webhook.get(field), f"{path}.{field}", allowed, needed=False)
+    effects = webhook.get("sideEffects")
+    if effects is None:
+        yield required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
+    elif effects not in ("None", "NoneOnDryRun"):
+        yield not_supported(f"{path}.sideEffects", effects, ("None", "NoneOnDryRun"))
+    timeout = webhook.get("timeoutSeconds")
+    if timeout is not None and not 1 <= timeout <= 30:
+        detail = "the timeout value must be between 1 and 30 seconds"
+        yield invalid(f"{path}.timeoutSeconds", timeout, detail)
+    for field in ("namespaceSelector", "objectSelector"):
+        yield from check_selector(webhook.get(field), f"{path}.{field}")
+    yield from check_client_config(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
+    for index, condition in enumerate(webhook.get("matchConditions") or ()):
+        for field in ("name", "expression"):
+            if not condition.get(field):
+                yield required(f"{path}.matchConditions[{index}].{field}")
+    yield from _check_review_versions(
+        webhook.get("admissionReviewVersions") or (), f"{path}.admissionReviewVersions"
+    )
+
+
+def _check_full_name(name: str, path: str) -> Causes:
+    if not name:
+        yield required(path)
+        return
+    for message in is_dns1123_subdomain(name):
+        yield invalid(path, name, message)
+    if name.count(".") < 2:
+        yield invalid(path, name, "should be a domain with at least three segments separated by dots")
+
+
+def _check_webhook_rule(rule: Doc, path: str) -> Causes:
+    operations = rule.get("operations") or ()
+    if not operations:
+        yield required(f"{path}.operations")
+    for index, operation in enumerate(operations):
+        allowed = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+        yield from check_one_of(operation, f"{path}.operations[{index}]", allowed)
+    for field in ("apiGroups", "apiVersions", "resources"):
+        if not rule.get(field):
+            yield required(f"{path}.{field}")
+    yield from check_one_of(rule.get("scope"), f"{path}.scope", ("*", "Cluster", "Namespaced"), needed=False)
+
+
+def check_client_config(config: Doc, path: str) -> Causes:
+    """Where a webhook is: a URL or a service."""
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        yield required(path, "exactly one of url or service is required")
+    elif url is not None and not url.startswith("https://"):
+        scheme = url.partition("://")[0] if "://" in url else ""
+        detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        yield invalid(f"{path}.url", scheme, detail)
+    elif service is not None:
+        for field in ("name", "namespace"):
+            if not service.get(field):
+                yield required(f"{path}.service.{field}", f"service {field} is required")
+
+
+def _check_review_versions(versions: Sequence[str], path: str) -> Causes:
+    if not versions:
+        yield required(path, "must specify one of v1, v1beta1")
+        return
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield invalid(f"{path}[{index}]", version, "duplicate version")
+            continue
+        for message in is_dns1035_label(version):
+            yield invalid(f"{path}[{index}]", version, message)
+    if not {"v1", "v1beta1"} & set(versions):
+        shown = f"[]string{{{', '.join(quoted(version) for version in versions)}}}"
+        yield invalid_shown(path, shown, "must include at least one of v1, v1beta1")
+
+
+class ValidatingAdmissionPolicyStrategy(Strategy):
+    """ValidatingAdmissionPolicies: stored, not evaluated."""
+
+    tracks_generation = True
+    has_status = True
+    allows_unconditional_update = False
+
+    def default(self, doc: Document) -> Document:
+        doc.setdefault("spec", {}).setdefault("failurePolicy", "Fail")
+        constraints = doc["spec"].get("matchConstraints")
+        if constraints is not None:
+            constraints.setdefault("matchPolicy", "Equivalent")
+            constraints.setdefault("namespaceSelector", {})
+            constraints.setdefault("objectSelector", {})
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {}
+        return doc

@@ -1,0 +1,529 @@
+"""Rules of kinds that own pods through a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and history.
+
+    a workload as sent ──▶ …Strategy ──▶ a workload as stored, or Causes
+
+Pure. What the template's pod spec may hold is in pod_spec.py and pod_validation.py; here are the fields around it,
+the agreement of selector and template, and what must not change.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.sandbox.apiserver.builtin.fields import (
+    Causes,
+    check_at_most_100_percent,
+    check_immutable,
+    check_int_or_percent,
+    check_not_negative,
+    check_selector,
+    go_int_or_string,
+    go_selector,
+    go_string_map,
+    int_or_percent_number,
+    selects,
+)
+from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
+from pykruise.sandbox.apiserver.builtin.pod_validation import check_pod_template
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
+from pykruise.sandbox.apiserver.causes import (
+    forbidden,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+
+__all__ = [
+    "ControllerRevisionStrategy",
+    "DaemonSetStrategy",
+    "DeploymentStrategy",
+    "PodTemplateStrategy",
+    "ReplicaSetStrategy",
+    "ReplicationControllerStrategy",
+    "StatefulSetStrategy",
+]
+
+Doc = Mapping[str, Any]
+_NO_MATCH: Final = "`selector` does not match template `labels`"
+
+
+class _WorkloadStrategy(Strategy):
+    """What they share: a status of their own, a generation, a template with defaults."""
+
+    tracks_generation = True
+    has_status = True
+
+    def default(self, doc: Document) -> Document:
+        spec = doc.setdefault("spec", {})
+        template = spec.get("template")
+        if template is not None:
+            fill_pod_spec(template.setdefault("spec", {}))
+        self.fill(spec)
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = self.empty_status()
+        return doc
+
+    def empty_status(self) -> Document:
+        """The status of a new object, as the server writes one that was never set."""
+        return {}
+
+    def fill(self, spec: Document) -> None:
+        """Defaults of the kind's own fields."""
+
+
+class DeploymentStrategy(_WorkloadStrategy):
+    """Deployments."""
+
+    def fill(self, spec: Document) -> None:
+        spec.setdefault("replicas", 1)
+        strategy = spec.setdefault("strategy", {})
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", "25%")
+            rolling.setdefault("maxSurge", "25%")
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("progressDeadlineSeconds", 600)
+
+    def prepare_status_update(self, new: Document, old: Document) -> Document:
+        super().prepare_status_update(new, old)
+        keep(new["metadata"], old["metadata"], "labels")
+        return new
+
+    def spec_changed(self, new: Document, old: Document) -> bool | None:
+        # Annotations count as well, because they are copied to the replica sets.
+        before, after = ((doc.get("metadata") or {}).get("annotations") or None for doc in (old, new))
+        return not same(new.get("spec"), old.get("spec")) or not same(before, after)
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_deployment(doc.get("spec") or {}))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return [*self.validate_create(new), *_check_selector_kept(new, old)]
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        status = new.get("status") or {}
+        found = list(
+            _check_counts(
+                status,
+                "status",
+                ("updatedReplicas", "readyReplicas", "availableReplicas"),
+                ready="readyReplicas",
+            )
+        )
+        return [*found, *_check_collisions(new, old)]
+
+
+def _check_deployment(spec: Doc) -> Causes:
+    yield from check_not_negative(spec.get("replicas"), "spec.replicas")
+    yield from _check_selector_and_template(spec, "deployment", "invalid label selector")
+    strategy = spec.get("strategy") or {}
+    rolling, path = strategy.get("rollingUpdate"), "spec.strategy.rollingUpdate"
+    match strategy.get("type"):
+        case "Recreate":
+            if rolling is not None:
+                yield forbidden(path, "may not be specified when strategy `type` is 'Recreate'")
+        case "RollingUpdate":
+            yield from _check_rolling_deployment(rolling or {}, path)
+        case other:
+            text = f'apps.DeploymentStrategy{{Type:"{other}", RollingUpdate:(*apps.RollingUpdateDeployment)(nil)}}'
+            yield not_supported("spec.strategy", other, ("Recreate", "RollingUpdate"), text=text)
+    yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from check_not_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None:
+        yield from check_not_negative(deadline, "spec.progressDeadlineSeconds")
+        if deadline <= spec.get("minReadySeconds", 0):
+            detail = "must be greater than minReadySeconds"
+            yield invalid("spec.progressDeadlineSeconds", deadline, detail)
+
+
+def _check_rolling_deployment(rolling: Doc, path: str) -> Causes:
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    yield from check_int_or_percent(unavailable, f"{path}.maxUnavailable")
+    yield from check_int_or_percent(surge, f"{path}.maxSurge")
+    if not int_or_percent_number(unavailable) and not int_or_percent_number(surge):
+        detail = "may not be 0 when `maxSurge` is 0"
+        yield invalid_shown(f"{path}.maxUnavailable", go_int_or_string(unavailable), detail)
+    yield from check_at_most_100_percent(unavailable, f"{path}.maxUnavailable")
+
+
+class ReplicaSetStrategy(_WorkloadStrategy):
+    """ReplicaSets."""
+
+    def fill(self, spec: Document) -> None:
+        spec.setdefault("replicas", 1)
+
+    def empty_status(self) -> Document:
+        return {"replicas": 0}
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_replica_set(doc.get("spec") or {}))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return [*self.validate_create(new), *_check_selector_kept(new, old)]
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        fields = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        return list(_check_counts(new.get("status") or {}, "status", fields, ready="readyReplicas"))
+
+
+def _check_replica_set(spec: Doc) -> Causes:
+    yield from check_not_negative(spec.get("replicas"), "spec.replicas")
+    yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from _check_selector_and_template(spec, "deployment", "invalid label selector")
+
+
+class ReplicationControllerStrategy(_WorkloadStrategy):
+    """ReplicationControllers: as ReplicaSets, with a plain map for a selector that defaults to the labels."""
+
+    def empty_status(self) -> Document:
+        return {"replicas": 0}
+
+    def default(self, doc: Document) -> Document:
+        super().default(doc)
+        spec = doc["spec"]
+        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+        if labels and not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        _copy_labels(doc)
+        return doc
+
+    def fill(self, spec: Document) -> None:
+        spec.setdefault("replicas", 1)
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_replication_controller(doc.get("spec") or {}))
+
+
+def _copy_labels(doc: Document) -> None:
+    """A controller without labels of its own takes those of its pods."""
+    metadata = doc.setdefault("metadata", {})
+    labels = ((doc["spec"].get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+
+
+def _check_replication_controller(spec: Doc) -> Causes:
+    yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    if not spec.get("selector"):
+        yield required("spec.selector")
+    yield from check_not_negative(spec.get("replicas"), "spec.replicas")
+    template = spec.get("template")
+    if template is None:
+        yield required("spec.template")
+        return
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("selector") or {}).items()):
+        yield invalid_shown("spec.template.metadata.labels", go_string_map(labels or None), _NO_MATCH)
+    yield from _check_template(template, "spec.template")
+
+
+class StatefulSetStrategy(_WorkloadStrategy):
+    """StatefulSets."""
+
+    def fill(self, spec: Document) -> None:
+        spec.setdefault("podManagementPolicy", "OrderedReady")
+        update = spec.setdefault("updateStrategy", {})
+        if not update.get("type"):
+            update["type"] = "RollingUpdate"
+            update.setdefault("rollingUpdate", {})
+        if update["type"] == "RollingUpdate" and update.get("rollingUpdate") is not None:
+            update["rollingUpdate"].setdefault("partition", 0)
+        retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+        for field in ("whenDeleted", "whenScaled"):
+            if not retention.get(field):
+                retention[field] = "Retain"
+        spec.setdefault("replicas", 1)
+        spec.setdefault("revisionHistoryLimit", 10)
+        for claim in spec.get("volumeClaimTemplates") or ():
+            claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
+            fill_claim_spec(claim.setdefault("spec", {}))
+            claim.setdefault("status", {}).setdefault("phase", "Pending")
+
+    def empty_status(self) -> Document:
+        return {"replicas": 0, "availableReplicas": 0}
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_stateful_set(doc.get("spec") or {}))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = self.validate_create(new)
+        before, after = (
+            {key: value for key, value in doc["spec"].items() if key not in _STATEFUL_SET_CHANGES}
+            for doc in (old, new)
+        )
+        if not same(before, after):
+            found.append(forbidden("spec", _STATEFUL_SET_FIXED))
+        return found
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        status = new.get("status") or {}
+        fields = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+        found = list(_check_counts(status, "status", fields, ready="status.readyReplicas"))
+        return [*found, *_check_collisions(new, old)]
+
+
+_STATEFUL_SET_CHANGES: Final = frozenset(
+    {
+        "minReadySeconds",
+        "ordinals",
+        "persistentVolumeClaimRetentionPolicy",
+        "replicas",
+        "template",
+        "updateStrategy",
+    }
+)
+_STATEFUL_SET_FIXED: Final = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def _check_stateful_set(spec: Doc) -> Causes:
+    policy = spec.get("podManagementPolicy")
+    if policy not in ("OrderedReady", "Parallel"):
+        yield invalid("spec.podManagementPolicy", policy or "", "must be 'OrderedReady' or 'Parallel'")
+    yield from _check_stateful_update(spec.get("updateStrategy") or {}, "spec.updateStrategy")
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for field in ("whenDeleted", "whenScaled"):
+        if retention.get(field) not in ("Retain", "Delete"):
+            path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
+            yield not_supported(path, retention.get(field) or "", ("Retain", "Delete"))
+    yield from check_not_negative(spec.get("replicas"), "spec.replicas")
+    yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from check_not_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
+    yield from _check_selector_and_template(spec, "statefulset", "", template_name="StatefulSet")
+
+
+def _check_stateful_update(update: Doc, path: str) -> Causes:
+    rolling = update.get("rollingUpdate")
+    match update.get("type"):
+        case "OnDelete":
+            if rolling is not None:
+                partition = rolling.get("partition", 0)
+                fields = f"Partition:{partition}, MaxUnavailable:(*intstr.IntOrString)(nil)"
+                text = f"apps.RollingUpdateStatefulSetStrategy{{{fields}}}"
+                detail = "only allowed for updateStrategy 'RollingUpdate'"
+                yield invalid_shown(f"{path}.rollingUpdate", text, detail)
+        case "RollingUpdate":
+            if rolling is not None:
+                yield from check_not_negative(rolling.get("partition"), f"{path}.rollingUpdate.partition")
+                unavailable = rolling.get("maxUnavailable")
+                place = f"{path}.rollingUpdate.maxUnavailable"
+                yield from check_int_or_percent(unavailable, place)
+                yield from check_at_most_100_percent(unavailable, place)
+        case other:
+            rolling_text = "(*apps.RollingUpdateStatefulSetStrategy)(nil)"
+            text = f'apps.StatefulSetUpdateStrategy{{Type:"{other}", RollingUpdate:{rolling_text}}}'
+            yield invalid_shown(path, text, "must be 'RollingUpdate' or 'OnDelete'")
+
+
+class DaemonSetStrategy(_WorkloadStrategy):
+    """DaemonSets."""
+
+    def fill(self, spec: Document) -> None:
+        update = spec.setdefault("updateStrategy", {})
+        if not update.get("type"):
+            update["type"] = "RollingUpdate"
+        if update["type"] == "RollingUpdate":
+            rolling = update.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", 1)
+            rolling.setdefault("maxSurge", 0)
+        spec.setdefault("revisionHistoryLimit", 10)
+
+    def default(self, doc: Document) -> Document:
+        super().default(doc)
+        annotations = doc.setdefault("metadata", {}).get("annotations") or {}
+        if _TEMPLATE_GENERATION not in annotations:
+            doc["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: "0"}
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        super().prepare_create(doc)
+        _set_template_generation(doc, 1)
+        return doc
+
+    def empty_status(self) -> Document:
+        return {
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        }
+
+    def prepare_update(self, new: Document, old: Document) -> Document:
+        super().prepare_update(new, old)
+        generation = _template_generation(old)
+        changed = not same(new["spec"].get("template"), old["spec"].get("template"))
+        _set_template_generation(new, generation + 1 if changed else generation)
+        return new
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_daemon_set(doc.get("spec") or {}))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return [*self.validate_create(new), *_check_selector_kept(new, old)]
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        found: list[Cause] = []
+        for field, value in (new.get("status") or {}).items():
+            if isinstance(value, int):
+                found += check_not_negative(value, f"status.{field}")
+        return [*found, *_check_collisions(new, old)]
+
+
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def _template_generation(doc: Document) -> int:
+    text = ((doc.get("metadata") or {}).get("annotations") or {}).get(_TEMPLATE_GENERATION, "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _set_template_generation(doc: Document, generation: int) -> None:
+    metadata = doc.setdefault("metadata", {})
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(generation)}
+
+
+def _check_daemon_set(spec: Doc) -> Causes:
+    yield from check_selector(spec.get("selector"), "spec.selector")
+    template, selector = spec.get("template") or {}, spec.get("selector")
+    if not selects(selector, (template.get("metadata") or {}).get("labels")):
+        labels = (template.get("metadata") or {}).get("labels")
+        yield invalid_shown("spec.template.metadata.labels", go_string_map(labels), _NO_MATCH)
+    if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        detail = "empty selector is invalid for daemonset"
+        yield invalid_shown("spec.selector", go_selector(selector), detail)
+    yield from _check_template(template, "spec.template", kind="DaemonSet")
+    yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    update, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
+    match update.get("type"):
+        case "OnDelete":
+            pass
+        case "RollingUpdate":
+            yield from _check_rolling_daemon_set(update.get("rollingUpdate") or {}, f"{path}.rollingUpdate")
+        case other:
+            kind = "apps.DaemonSetUpdateStrategy"
+            text = f'{kind}{{Type:"{other}", RollingUpdate:(*apps.RollingUpdateDaemonSet)(nil)}}'
+            yield not_supported(path, other, ("RollingUpdate", "OnDelete"), text=text)
+    yield from check_not_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
+
+
+def _check_rolling_daemon_set(rolling: Doc, path: str) -> Causes:
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    for value, field in ((unavailable, "maxUnavailable"), (surge, "maxSurge")):
+        yield from check_int_or_percent(value, f"{path}.{field}")
+    for value, field in ((unavailable, "maxUnavailable"), (surge, "maxSurge")):
+        yield from check_at_most_100_percent(value, f"{path}.{field}")
+    if int_or_percent_number(unavailable) and int_or_percent_number(surge):
+        detail = "may not be set when maxUnavailable is non-zero"
+        yield invalid_shown(f"{path}.maxSurge", go_int_or_string(surge), detail)
+    elif not int_or_percent_number(unavailable) and not int_or_percent_number(surge):
+        yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+
+
+class ControllerRevisionStrategy(Strategy):
+    """ControllerRevisions: a snapshot that never changes, and its number, which may."""
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        found = list(check_not_negative(doc.get("revision"), "revision"))
+        data = doc.get("data")
+        if data is None:
+            found.append(required("data", "data is mandatory"))
+        elif not isinstance(data, dict):
+            found.append(required("data", "data must be a valid JSON object"))
+        return found
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = list(check_not_negative(new.get("revision"), "revision"))
+        return [*found, *check_immutable(new.get("data"), old.get("data"), "data")]
+
+
+class PodTemplateStrategy(Strategy):
+    """PodTemplates: a template by itself."""
+
+    tracks_generation = True
+
+    def default(self, doc: Document) -> Document:
+        template = doc.setdefault("template", {})
+        fill_pod_spec(template.setdefault("spec", {}))
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(check_pod_template(doc.get("template") or {}, "template"))
+
+
+# --- shared ---
+
+
+def _check_selector_and_template(
+    spec: Doc, kind: str, unreadable: str, *, template_name: str = "ReplicaSet"
+) -> Causes:
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    if selector is None:
+        yield required("spec.selector")
+    else:
+        yield from check_selector(selector, "spec.selector")
+        if not (selector.get("matchLabels") or selector.get("matchExpressions")):
+            yield invalid_shown(
+                "spec.selector", go_selector(selector), f"empty selector is invalid for {kind}"
+            )
+    if not _readable(selector):
+        yield invalid_shown("spec.selector", go_selector(selector), unreadable)
+        return
+    empty = selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
+    labels = (template.get("metadata") or {}).get("labels")
+    if not empty and not selects(selector, labels):
+        yield invalid_shown("spec.template.metadata.labels", go_string_map(labels), _NO_MATCH)
+    yield from _check_template(template, "spec.template", kind=template_name)
+
+
+def _check_template(template: Doc, path: str, *, kind: str = "ReplicationController") -> Causes:
+    yield from check_pod_template(template, path)
+    spec = template.get("spec") or {}
+    if spec.get("restartPolicy") != "Always":
+        yield not_supported(f"{path}.spec.restartPolicy", spec.get("restartPolicy") or "", ("Always",))
+    if spec.get("activeDeadlineSeconds") is not None:
+        detail = f"activeDeadlineSeconds in {kind} is not Supported"
+        yield forbidden(f"{path}.spec.activeDeadlineSeconds", detail)
+
+
+def _readable(selector: Doc | None) -> bool:
+    try:
+        selector_from(selector)
+    except SelectorError:
+        return False
+    return True
+
+
+def _check_selector_kept(new: Document, old: Document) -> Causes:
+    after, before = new["spec"].get("selector"), old["spec"].get("selector")
+    if not same(after, before):
+        yield invalid_shown("spec.selector", go_selector(after), "field is immutable")
+
+
+def _check_counts(status: Doc, path: str, fields: tuple[str, ...], *, ready: str) -> Causes:
+    for field in ("replicas", *fields, "observedGeneration", "collisionCount"):
+        yield from check_not_negative(status.get(field), f"{path}.{field}")
+    replicas = status.get("replicas") or 0
+    for field in fields:
+        if (status.get(field) or 0) > replicas:
+            yield invalid(f"{path}.{field}", status[field], "cannot be greater than status.replicas")
+    if (status.get("availableReplicas") or 0) > (status.get("readyReplicas") or 0):
+        yield invalid(
+            f"{path}.availableReplicas", status["availableReplicas"], f"cannot be greater than {ready}"
+        )
+
+
+def _check_collisions(new: Document, old: Document) -> Causes:
+    before = (old.get("status") or {}).get("collisionCount")
+    after = (new.get("status") or {}).get("collisionCount")
+    if before is not None and (after is None or after < before):
+        yield invalid("status.collisionCount", after or 0, "cannot be decremented")

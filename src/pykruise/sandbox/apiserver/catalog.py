@@ -1,0 +1,353 @@
+"""What this API server serves: every resource in every version, built in or defined by a live CRD.
+
+data/discovery.json ──┐
+                      ├──▶ Catalog ──▶ CatalogEntry: routing, discovery, OpenAPI, tables, writes all read it
+live CRDs (crds.py) ──┘
+
+The entries are frozen; the catalog changes only through `install` and `remove`, and counts its changes in
+`revision`, so that what is derived from it (discovery, OpenAPI) can be kept until then.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Protocol
+
+import msgspec
+import orjson
+
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
+from pykruise.sandbox.apiserver.strategies import Strategy
+
+__all__ = [
+    "Catalog",
+    "CatalogEntry",
+    "Column",
+    "Converter",
+    "ScalePaths",
+    "Subresource",
+    "builtin_entries",
+    "version_priority",
+]
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of `kubectl get`; `json_path` only for custom resources (`.spec.replicas`)."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    json_path: str = ""
+
+
+class ScalePaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the scale subresource reads and writes, as paths such as `.spec.replicas`.
+
+    `selector` is a path to a selector in its string form (custom resources), or empty; `selector_of` a path to a
+    LabelSelector object, or to a plain map of labels (built-in workloads), or empty.
+    """
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str = ""
+    selector_of: str = ""
+
+
+class Subresource(msgspec.Struct, frozen=True, kw_only=True):
+    """One subresource as discovery shows it; group, version and kind of what is read and written there."""
+
+    name: str
+    group: str
+    version: str
+    kind: str
+    verbs: tuple[str, ...]
+
+
+class Converter(Protocol):
+    """Conversion between the storage version and a served one. Asynchronous, because a webhook may do it."""
+
+    async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
+        """Stored documents in the served version."""
+        ...
+
+    async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
+        """Documents of the served version as they are stored."""
+        ...
+
+
+class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One served resource in one version."""
+
+    resource: Resource
+    strategy: Strategy
+    shelf: str
+    """Where its objects are stored; all versions of a resource share one shelf."""
+    storage_version: str
+    """The version in which they are stored."""
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    subresources: Mapping[str, Subresource] = {}
+    definition: str = ""
+    """Key into kube/data/merge_keys.json; empty for custom resources, which know no strategic merge."""
+    columns: tuple[Column, ...] = ()
+    scale: ScalePaths | None = None
+    crd: str = ""
+    """Name of the CRD that defines it; empty when built in."""
+    schema: Document | None = None
+    """`openAPIV3Schema` of a custom resource's version. Shared: never change it."""
+    unconditional_update: bool = True
+    """Whether a PUT without a resourceVersion is taken."""
+    create_on_update: bool = False
+    """Whether a PUT of a missing object creates it."""
+    returns_deleted: bool = False
+    """Whether DELETE answers with the object rather than a Status when it is gone."""
+    selectable: tuple[str, ...] = ()
+    """Field paths that field selectors know besides metadata.name and metadata.namespace."""
+    converter: "Converter | None" = None
+    """How stored documents become this version and back; None: only their apiVersion differs."""
+    terminating: bool = False
+    """Whether its CRD is being deleted: nothing new may be created."""
+    deprecated: bool = False
+    deprecation_warning: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """`apiVersion` of the objects served here."""
+        return self.resource.api_version
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a CRD defines it."""
+        return bool(self.crd)
+
+    @property
+    def storage_api_version(self) -> str:
+        """`apiVersion` of the objects as they are stored."""
+        group = self.resource.group
+        return f"{group}/{self.storage_version}" if group else self.storage_version
+
+
+class Catalog:
+    """All entries, by group, version and plural."""
+
+    def __init__(self, entries: Iterable[CatalogEntry] = ()) -> None:
+        self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
+        self.revision = 0
+        self.install(entries)
+
+    def entry(self, group: str, version: str, plural: str) -> CatalogEntry | None:
+        """The served resource, or None."""
+        return self._entries.get((group, version, plural))
+
+    def entries(self) -> Iterator[CatalogEntry]:
+        """All served resources, built-in ones first, in the order of their discovery."""
+        return iter(tuple(self._entries.values()))
+
+    def of_crd(self, name: str) -> tuple[CatalogEntry, ...]:
+        """The entries a CRD defines (one for each served version)."""
+        return tuple(entry for entry in self._entries.values() if entry.crd == name)
+
+    def of_shelf(self, shelf: str) -> CatalogEntry | None:
+        """Any one entry whose objects are on this shelf."""
+        return next((entry for entry in self._entries.values() if entry.shelf == shelf), None)
+
+    def serves(self, group: str, version: str) -> bool:
+        """Whether this group-version has any resource."""
+        return any(known[:2] == (group, version) for known in self._entries)
+
+    def groups(self) -> tuple[str, ...]:
+        """Every group, the core group (empty) first, built-in ones next, then those of CRDs by name."""
+        builtin = dict.fromkeys(entry.resource.group for entry in self._entries.values() if not entry.crd)
+        custom = {entry.resource.group for entry in self._entries.values() if entry.crd} - set(builtin)
+        return (*builtin, *sorted(custom))
+
+    def versions(self, group: str) -> tuple[str, ...]:
+        """The versions of a group, the preferred one first (Kubernetes' version priority)."""
+        found = {entry.resource.version for entry in self._entries.values() if entry.resource.group == group}
+        return tuple(sorted(found, key=version_priority, reverse=True))
+
+    def resources(self, group: str, version: str) -> tuple[CatalogEntry, ...]:
+        """The resources of a group-version."""
+        return tuple(entry for key, entry in self._entries.items() if key[:2] == (group, version))
+
+    def install(self, entries: Iterable[CatalogEntry]) -> None:
+        """Serve these; entries of the same group, version and plural are replaced."""
+        for entry in entries:
+            resource = entry.resource
+            self._entries[(resource.group, resource.version, resource.plural)] = entry
+        self.revision += 1
+
+    def remove(self, crd: str) -> None:
+        """Serve nothing of this CRD any more."""
+        self._entries = {key: entry for key, entry in self._entries.items() if entry.crd != crd}
+        self.revision += 1
+
+
+_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
+
+def version_priority(version: str) -> tuple[int, int, int, tuple[int, ...]]:
+    """Sort key: v2 over v1 over v2beta1 over v1alpha1 over anything else (greater is preferred)."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (0, 0, 0, tuple(-ord(character) for character in version))
+    stage = {None: 3, "beta": 2, "alpha": 1}[match[2]]
+    return (stage, int(match[1]), int(match[3] or 0), ())
+
+
+_UNCONDITIONAL_NOT: Final = {
+    "customresourcedefinitions",
+    "leases",
+    "poddisruptionbudgets",
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "csidrivers",
+    "csinodes",
+    "csistoragecapacities",
+    "volumeattachments",
+}
+_CREATE_ON_UPDATE: Final = {
+    "services",
+    "leases",
+    "endpoints",
+    "events",
+    "limitranges",
+    "roles",
+    "rolebindings",
+    "clusterroles",
+    "clusterrolebindings",
+}
+_RETURNS_DELETED: Final = {
+    "pods",
+    "services",
+    "serviceaccounts",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "podtemplates",
+    "resourcequotas",
+    "namespaces",
+    "storageclasses",
+    "csidrivers",
+    "csinodes",
+    "volumeattachments",
+}
+_INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_SELECTABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "/pods": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    "/events": (
+        *(f"involvedObject.{member}" for member in _INVOLVED),
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    "events.k8s.io/events": (
+        *(f"regarding.{member}" for member in _INVOLVED),
+        "reason",
+        "reportingController",
+        "type",
+    ),
+    "/secrets": ("type",),
+    "/namespaces": ("status.phase",),
+    "/nodes": ("spec.unschedulable",),
+    "/replicationcontrollers": ("status.replicas",),
+    "/services": ("spec.clusterIP", "spec.type"),
+    "batch/jobs": ("status.successful",),
+}
+_WORKLOAD_SCALE: Final = ScalePaths(
+    spec_replicas=".spec.replicas", status_replicas=".status.replicas", selector_of=".spec.selector"
+)
+
+
+def builtin_entries(strategy_for: Callable[[Resource], Strategy]) -> tuple[CatalogEntry, ...]:
+    """Everything a Kubernetes serves without CRDs, as data/discovery.json and data/tables.json list it."""
+    columns = _tables()
+    found: list[CatalogEntry] = []
+    for group_version, listed in _discovery().items():
+        group, _, version = group_version.rpartition("/")
+        for item in listed:
+            if "/" not in item["name"]:
+                subresources = {
+                    subresource.name: subresource
+                    for subresource in (
+                        _subresource(other, group, version)
+                        for other in listed
+                        if other["name"].startswith(f"{item['name']}/")
+                    )
+                }
+                found.append(_entry(item, group, version, subresources, columns, strategy_for))
+    return tuple(found)
+
+
+def _entry(
+    item: Mapping[str, Any],
+    group: str,
+    version: str,
+    subresources: Mapping[str, Subresource],
+    columns: Mapping[str, tuple[Column, ...]],
+    strategy_for: Callable[[Resource], Strategy],
+) -> CatalogEntry:
+    resource = Resource(group, version, item["name"], item["kind"], namespaced=item["namespaced"])
+    return CatalogEntry(
+        resource=resource,
+        strategy=strategy_for(resource),
+        shelf=str(resource),
+        storage_version=version,
+        singular=item["singularName"],
+        list_kind=f"{item['kind']}List",
+        short_names=tuple(item.get("shortNames", ())),
+        categories=tuple(item.get("categories", ())),
+        verbs=tuple(item["verbs"]),
+        subresources=subresources,
+        definition=item.get("definition") or "",
+        columns=columns.get(f"{resource.api_version}/{resource.plural}", ()),
+        scale=_WORKLOAD_SCALE if "scale" in subresources else None,
+        unconditional_update=resource.plural not in _UNCONDITIONAL_NOT,
+        create_on_update=resource.plural in _CREATE_ON_UPDATE,
+        returns_deleted=resource.plural in _RETURNS_DELETED,
+        selectable=_SELECTABLE.get(f"{group}/{resource.plural}", ()),
+    )
+
+
+def _subresource(item: Mapping[str, Any], group: str, version: str) -> Subresource:
+    return Subresource(
+        name=item["name"].partition("/")[2],
+        group=item.get("group", group),
+        version=item.get("version", version),
+        kind=item["kind"],
+        verbs=tuple(item["verbs"]),
+    )
+
+
+@cache
+def _discovery() -> Mapping[str, list[dict[str, Any]]]:
+    found: Mapping[str, list[dict[str, Any]]] = orjson.loads(_data("discovery.json"))
+    return found
+
+
+@cache
+def _tables() -> Mapping[str, tuple[Column, ...]]:
+    found = orjson.loads(_data("tables.json"))
+    return {name: tuple(msgspec.convert(columns, list[Column])) for name, columns in found.items()}
+
+
+def _data(name: str) -> bytes:
+    return (files("pykruise.sandbox") / "data" / name).read_bytes()

@@ -1,0 +1,131 @@
+"""Field errors in the words of a Kubernetes API server: what `details.causes` of a 422 holds.
+
+A rule finds something wrong ──▶ required(), invalid(), … ──▶ Cause ──▶ the core makes a Status of all of them
+
+`field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people
+and scripts compare these messages.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from pykruise.kube.errors import Cause
+from pykruise.kube.go_text import quoted
+
+ROOT = "<nil>"
+"""What the server calls the place of an error that belongs to no field."""
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """A value that must be there is missing or empty."""
+    return Cause(reason="FieldValueRequired", message=_with("Required value", detail), field=field)
+
+
+def invalid(field: str, value: object, detail: str) -> Cause:
+    """A value that breaks a rule; `detail` says which."""
+    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {shown(value)}: {detail}", field=field)
+
+
+def invalid_shown(field: str, text: str, detail: str) -> Cause:
+    """As `invalid`, of a value that the server shows as a Go struct: `text` is how."""
+    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {text}: {detail}", field=field)
+
+
+def type_invalid(field: str, value: object, detail: str) -> Cause:
+    """A value of another type than its schema says."""
+    message = f"Invalid value: {shown(value)}: {detail}"
+    return Cause(reason="FieldValueTypeInvalid", message=message, field=field)
+
+
+def not_supported(field: str, value: object, supported: Iterable[str], *, text: str = "") -> Cause:
+    """A value outside a closed set; `supported` in the order it is to be shown in, `text` how to show the value."""
+    values = ", ".join(quoted(each) for each in supported)
+    detail = f"supported values: {values}" if values else ""
+    message = _with(f"Unsupported value: {text or shown(value)}", detail)
+    return Cause(reason="FieldValueNotSupported", message=message, field=field)
+
+
+def duplicate(field: str, value: object) -> Cause:
+    """A value that must be unique and is not."""
+    return Cause(reason="FieldValueDuplicate", message=f"Duplicate value: {shown(value)}", field=field)
+
+
+def forbidden(field: str, detail: str) -> Cause:
+    """A value or change that is not allowed here."""
+    return Cause(reason="FieldValueForbidden", message=_with("Forbidden", detail), field=field)
+
+
+def not_found(field: str, value: object) -> Cause:
+    """A reference to something that is not there."""
+    return Cause(reason="FieldValueNotFound", message=f"Not found: {shown(value)}", field=field)
+
+
+def too_long(field: str, most: int) -> Cause:
+    """A string of more than `most` bytes; the value itself is not repeated."""
+    message = f"Too long: may not be more than {most} bytes"
+    return Cause(reason="FieldValueTooLong", message=message, field=field)
+
+
+def too_many(field: str, actual: int, most: int) -> Cause:
+    """A list or map with more entries than allowed."""
+    message = f"Too many: {actual}: must have at most {most} items"
+    return Cause(reason="FieldValueTooMany", message=message, field=field)
+
+
+def shown(value: object) -> str:
+    """A value as the server prints it in a message: strings quoted, the rest as Go formats it."""
+    if value is None:
+        return '"null"'
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, (bool, int, float)):
+        return go_scalar(value)
+    return _go_syntax(value)
+
+
+def go_scalar(value: Any) -> str:
+    """A string, number or boolean as Go's `%v` prints it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _go_float(value)
+    return str(value)
+
+
+def go_quote(text: str) -> str:
+    """A string as Go's `%q` prints it."""
+    return quoted(text)
+
+
+def _with(message: str, detail: str) -> str:
+    return f"{message}: {detail}" if detail else message
+
+
+def _go_float(value: float) -> str:
+    if value != value or math.isinf(value):
+        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+    if value == 0 or 1e-4 <= abs(value) < 1e21:
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
+    return repr(value).replace(".0e", "e")
+
+
+def _go_syntax(value: object) -> str:
+    """Go's `%#v` of a decoded JSON value."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{quoted(str(key))}:{_go_item(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[]interface {{}}{{{', '.join(_go_item(item) for item in value)}}}"
+    return str(value)
+
+
+def _go_item(value: object) -> str:
+    if value is None:
+        return "interface {}(nil)"
+    if isinstance(value, str):
+        return quoted(value)
+    return go_scalar(value) if isinstance(value, (bool, int, float)) else _go_syntax(value)

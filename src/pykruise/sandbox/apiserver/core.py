@@ -1,0 +1,144 @@
+"""What every request works on: storage, catalog, watchers, clock, and the one place where a write is committed.
+
+reads.py, writes.py, deletion.py, subresources.py, crds.py ──▶ Core ──▶ Storage.commit() ──▶ Hub.publish()
+
+`put` and `remove` do not wait between looking and writing, so whoever checked an object before, without awaiting in
+between, has checked what is written.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.admission import Admission
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
+from pykruise.sandbox.apiserver.encoding import relabel, with_revision
+from pykruise.sandbox.apiserver.selection import Selection, fields_extractor
+from pykruise.sandbox.apiserver.storage import NO_LABELS, Change, Storage, Stored
+from pykruise.sandbox.apiserver.watches import Hub
+
+__all__ = ["Core", "trigger_of"]
+
+Listener = Callable[[Change], None]
+
+_BY_NODE = "spec.nodeName"
+_EVERYTHING = ("", "")
+
+
+class Core:
+    """The shared parts of one API server."""
+
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        catalog: Catalog,
+        hub: Hub,
+        admission: Admission,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.storage = storage
+        self.catalog = catalog
+        self.hub = hub
+        self.admission = admission
+        self.clock = clock
+        self.rng = rng
+        self._listeners: dict[str, list[Listener]] = {}
+        self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
+
+    def on_change(self, shelf: str, listener: Listener) -> None:
+        """Call the listener in the same step as each commit to the shelf."""
+        self._listeners.setdefault(shelf, []).append(listener)
+
+    def get(self, entry: CatalogEntry, namespace: str, name: str) -> Stored | None:
+        """The object as stored."""
+        return self.storage.get(entry.shelf, Key(namespace, name))
+
+    async def load(self, entry: CatalogEntry, stored: Stored) -> Document:
+        """A fresh document of the object in the entry's version."""
+        doc = decode(stored.raw)
+        if entry.converter is not None:
+            return (await entry.converter.from_storage([doc]))[0]
+        doc["apiVersion"] = entry.api_version
+        return doc
+
+    async def show(self, entry: CatalogEntry, raw: bytes) -> bytes:
+        """Stored bytes in the entry's version."""
+        if entry.converter is not None:
+            return canonical((await entry.converter.from_storage([decode(raw)]))[0])
+        return relabel(raw, entry.api_version)
+
+    async def for_storage(self, entry: CatalogEntry, doc: Document) -> Document:
+        """A document of the entry's version as it is to be stored."""
+        if entry.converter is not None:
+            return (await entry.converter.to_storage([doc]))[0]
+        if doc.get("apiVersion") != entry.storage_api_version:
+            doc["apiVersion"] = entry.storage_api_version
+        return doc
+
+    def put(self, entry: CatalogEntry, old: Stored | None, doc: Document) -> Stored:
+        """Commit the document (in its storage version). Returns what is stored.
+
+        What would change nothing is not written: `old` comes back, and nobody hears of it.
+        """
+        metadata = doc["metadata"]
+        if old is not None:
+            metadata["resourceVersion"] = str(old.revision)
+            if canonical(doc) == old.raw:
+                return old
+        revision = self.storage.revision + 1
+        metadata["resourceVersion"] = str(revision)
+        stored = Stored(
+            key=Key(metadata.get("namespace") or "", metadata["name"]),
+            raw=canonical(doc),
+            revision=revision,
+            uid=metadata.get("uid") or "",
+            labels=metadata.get("labels") or NO_LABELS,
+            fields=self._extractor(entry.selectable)(doc),
+        )
+        self._commit(Change(revision, entry.shelf, old, stored))
+        return stored
+
+    def remove(self, entry: CatalogEntry, stored: Stored) -> bytes:
+        """Commit the removal. Returns the object as it was, with the revision of its removal."""
+        revision = self.storage.revision + 1
+        self._commit(Change(revision, entry.shelf, stored, None))
+        return with_revision(stored, revision)
+
+    def _commit(self, change: Change) -> None:
+        self.storage.commit(change)
+        self.hub.publish(change, self._triggers(change))
+        for listener in tuple(self._listeners.get(change.shelf, ())):
+            listener(change)
+
+    def _triggers(self, change: Change) -> list[tuple[str, str]]:
+        """Everything a concerned watcher may stand under."""
+        stored = change.new or change.old
+        assert stored is not None
+        found = [_EVERYTHING, ("metadata.name", stored.key.name)]
+        if stored.key.namespace:
+            found.append(("metadata.namespace", stored.key.namespace))
+        if change.shelf == "pods":
+            nodes = {each.fields[0] for each in (change.old, change.new) if each is not None and each.fields}
+            found += [(_BY_NODE, node) for node in nodes]
+        return found
+
+    def _extractor(self, selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+        found = self._extractors.get(selectable)
+        if found is None:
+            found = self._extractors[selectable] = fields_extractor(selectable)
+        return found
+
+
+def trigger_of(entry: CatalogEntry, namespace: str, selection: Selection) -> tuple[str, str]:
+    """Where a watcher stands in the hub: the most selective thing that its selection fixes."""
+    name = selection.required("metadata.name")
+    if name is not None:
+        return ("metadata.name", name)
+    if entry.shelf == "pods" and (node := selection.required(_BY_NODE)) is not None:
+        return (_BY_NODE, node)
+    return ("metadata.namespace", namespace) if namespace else _EVERYTHING

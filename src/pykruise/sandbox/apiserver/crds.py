@@ -1,0 +1,551 @@
+"""CustomResourceDefinitions: what one must be, and how it becomes a served resource.
+
+a CRD is written ──▶ CrdStrategy (defaults, validation, names, conditions) ──▶ stored
+                 ──▶ Definitions.on_change(), in the same step ──▶ Catalog serves its versions, or no longer
+a CRD is deleted ──▶ its objects are deleted; with the last of them it goes, and the resource with it
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.clock import Clock, format_time
+from pykruise.kube.documents import Document, decode, deep_copy, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.resources import Resource
+from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
+from pykruise.sandbox.apiserver import causes
+from pykruise.sandbox.apiserver.builtin.typed import Decoder, decoder_for
+from pykruise.sandbox.apiserver.catalog import (
+    CatalogEntry,
+    Column,
+    ScalePaths,
+    Subresource,
+    version_priority,
+)
+from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
+
+__all__ = ["CRD_SHELF", "CrdStrategy", "CustomStrategy", "entries_of"]
+
+CRD_SHELF: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
+_METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+
+
+class CustomStrategy:
+    """The rules of a custom resource in one version: those of its schema."""
+
+    def __init__(
+        self, resource: Resource, schema: StructuralSchema, *, has_status: bool, scale: ScalePaths | None = None
+    ) -> None:
+        self._resource = resource
+        self._schema = schema
+        self._has_status = has_status
+        self._scale = scale
+        self._metadata: Decoder | None = decoder_for(_METADATA)
+
+    def decode(self, doc: Document) -> tuple[Document, list[str]]:
+        unknown: list[str] = []
+        metadata = doc.get("metadata")
+        if isinstance(metadata, dict) and self._metadata is not None:
+            read, dropped = self._metadata.decode(metadata)
+            if read.get("creationTimestamp", "") is None:
+                del read["creationTimestamp"]
+            doc["metadata"] = read
+            unknown += [f"metadata.{path}" for path in dropped]
+        doc, dropped = self._schema.prune(doc)
+        return doc, sorted(unknown + dropped)
+
+    def default(self, doc: Document) -> Document:
+        return self._schema.default(doc)
+
+    def prepare_create(self, doc: Document) -> Document:
+        if self._has_status:
+            doc.pop("status", None)
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return [*self._type_errors(doc), *self._schema.validate(doc), *self._scale_errors(doc)]
+
+    def prepare_update(self, new: Document, old: Document) -> Document:
+        if self._has_status:
+            _keep(new, old, "status")
+        return new
+
+    def prepare_status_update(self, new: Document, old: Document) -> Document:
+        """Only the status passes; metadata stays as it is, too."""
+        doc: Document = {member: value for member, value in old.items() if member != "status"}
+        # Its own copy: the caller goes on to set the resourceVersion.
+        doc["metadata"] = dict(old["metadata"])
+        if "status" in new:
+            doc["status"] = new["status"]
+        return doc
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return [*self._type_errors(new), *self._schema.validate(new, old), *self._scale_errors(new)]
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        return [*self._type_errors(new), *self._schema.validate(new, old)]
+
+    def spec_changed(self, new: Document, old: Document) -> bool | None:
+        ignored = {"metadata", "status"} if self._has_status else {"metadata"}
+        members = (new.keys() | old.keys()) - ignored
+        return any(not same(new.get(member), old.get(member)) for member in members)
+
+    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+        return None
+
+    def _type_errors(self, doc: Document) -> Iterator[Cause]:
+        kind, version = doc.get("kind"), doc.get("apiVersion")
+        if kind != self._resource.kind:
+            yield causes.invalid("kind", kind or "", f"must be {self._resource.kind}")
+        if version != self._resource.api_version:
+            yield causes.invalid("apiVersion", version or "", f"must be {self._resource.api_version}")
+
+    def _scale_errors(self, doc: Document) -> Iterator[Cause]:
+        if self._scale is None:
+            return
+        for path in (self._scale.spec_replicas, self._scale.status_replicas):
+            value: Any = doc
+            for step in path.strip(".").split("."):
+                value = value.get(step) if isinstance(value, dict) else None
+            if isinstance(value, int) and value < 0:
+                yield causes.invalid(path, value, "should be a non-negative integer")
+
+
+def entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
+    """What an established CRD serves: an entry for each served version, the preferred one first."""
+    status = crd.get("status") or {}
+    if not _is_true(status, "Established"):
+        return ()
+    spec = crd["spec"]
+    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    served = [version for version in spec["versions"] if version.get("served")]
+    served.sort(key=lambda version: version_priority(version["name"]), reverse=True)
+    return tuple(_entry(crd, version, storage) for version in served)
+
+
+def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> CatalogEntry:
+    spec = crd["spec"]
+    names = crd["status"].get("acceptedNames") or spec["names"]
+    resource = Resource(
+        spec["group"], version["name"], names["plural"], names["kind"], namespaced=spec["scope"] == "Namespaced"
+    )
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+    subresources = version.get("subresources") or {}
+    scale = _scale_paths(subresources.get("scale"))
+    selectable = tuple(
+        field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or () if field.get("jsonPath")
+    )
+    warning = version.get("deprecationWarning") or ""
+    if version.get("deprecated") and not warning:
+        warning = f"{resource.api_version} {resource.kind} is deprecated"
+    return CatalogEntry(
+        resource=resource,
+        strategy=CustomStrategy(
+            resource,
+            StructuralSchema.from_crd_schema(schema),
+            has_status="status" in subresources,
+            scale=scale,
+        ),
+        shelf=str(resource),
+        storage_version=storage,
+        singular=names.get("singular") or resource.kind.lower(),
+        list_kind=names.get("listKind") or f"{resource.kind}List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        verbs=_VERBS,
+        subresources=_subresources(resource, subresources),
+        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        scale=scale,
+        crd=crd["metadata"]["name"],
+        schema=schema,
+        unconditional_update=False,
+        selectable=selectable,
+        terminating=bool(crd["metadata"].get("deletionTimestamp")),
+        deprecated=bool(version.get("deprecated")),
+        deprecation_warning=warning,
+    )
+
+
+def _subresources(resource: Resource, subresources: Mapping[str, Any]) -> dict[str, Subresource]:
+    found = {}
+    if "status" in subresources:
+        found["status"] = Subresource(
+            name="status",
+            group=resource.group,
+            version=resource.version,
+            kind=resource.kind,
+            verbs=_SUBRESOURCE_VERBS,
+        )
+    if subresources.get("scale"):
+        found["scale"] = Subresource(
+            name="scale", group="autoscaling", version="v1", kind="Scale", verbs=_SUBRESOURCE_VERBS
+        )
+    return found
+
+
+def _scale_paths(scale: Mapping[str, Any] | None) -> ScalePaths | None:
+    if not scale:
+        return None
+    return ScalePaths(
+        spec_replicas=scale["specReplicasPath"],
+        status_replicas=scale["statusReplicasPath"],
+        selector=scale.get("labelSelectorPath") or "",
+    )
+
+
+def _column(column: Mapping[str, Any]) -> Column:
+    return Column(
+        name=column["name"],
+        type=column["type"],
+        format=column.get("format") or "",
+        description=column.get("description") or "",
+        priority=column.get("priority") or 0,
+        json_path=column["jsonPath"],
+    )
+
+
+def _keep(new: Document, old: Document, member: str) -> None:
+    if member in old:
+        new[member] = old[member]
+    else:
+        new.pop(member, None)
+
+
+# --- CRDs themselves ------------------------------------------------------------------------------------------------
+
+
+class CrdStrategy:
+    """The rules of CustomResourceDefinition. `others` gives the CRDs that are there, for clashes of names.
+
+    A real API server accepts a CRD and establishes it moments later; here both happen in the same step.
+    """
+
+    def __init__(self, clock: Clock, others: "CrdSource") -> None:
+        self._clock = clock
+        self._others = others
+        self._decoder = decoder_for(
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
+        )
+
+    def decode(self, doc: Document) -> tuple[Document, list[str]]:
+        return self._decoder.decode(doc) if self._decoder is not None else (doc, [])
+
+    def default(self, doc: Document) -> Document:
+        spec = doc.get("spec")
+        if not isinstance(spec, dict):
+            return doc
+        names = spec.get("names")
+        if isinstance(names, dict) and isinstance(names.get("kind"), str) and names["kind"]:
+            if not names.get("singular"):
+                names["singular"] = names["kind"].lower()
+            if not names.get("listKind"):
+                names["listKind"] = f"{names['kind']}List"
+        conversion = spec.get("conversion")
+        if not conversion:
+            spec["conversion"] = {"strategy": "None"}
+        elif isinstance(conversion, dict):
+            service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+            if isinstance(service, dict):
+                service.setdefault("port", 443)
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+        return self._settled(doc)
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_crd_errors(doc))
+
+    def prepare_update(self, new: Document, old: Document) -> Document:
+        new["status"] = deep_copy(old.get("status") or {})
+        return self._settled(new)
+
+    def prepare_status_update(self, new: Document, old: Document) -> Document:
+        doc: Document = {**new, "spec": old.get("spec") or {}}
+        return doc
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return [*_crd_errors(new), *_immutable_errors(new, old)]
+
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        return list(_stored_version_errors(new))
+
+    def spec_changed(self, new: Document, old: Document) -> bool | None:
+        return not same(new.get("spec"), old.get("spec"))
+
+    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+        return None
+
+    def _settled(self, doc: Document) -> Document:
+        """Stored versions, accepted names and conditions that follow from the spec."""
+        spec, status = doc.get("spec") or {}, doc["status"]
+        stored = status.setdefault("storedVersions", [])
+        for version in _versions(spec):
+            if version.get("storage") and version.get("name") not in stored:
+                stored.append(version.get("name"))
+        names = spec.get("names")
+        if not isinstance(names, dict):
+            return doc
+        now = format_time(self._clock())
+        accepted, reason, message = self._accepted(doc, names, status.get("acceptedNames") or {})
+        status["acceptedNames"] = accepted
+        _set_condition(status, "NamesAccepted", reason == "NoConflicts", reason, message, now)
+        if reason == "NoConflicts":
+            text = "the initial names have been accepted"
+            _set_condition(status, "Established", True, "InitialNamesAccepted", text, now, once=True)
+        elif not _is_true(status, "Established"):
+            _set_condition(status, "Established", False, "NotAccepted", "not all names are accepted", now)
+        return doc
+
+    def _accepted(
+        self, doc: Document, names: Mapping[str, Any], before: Mapping[str, Any]
+    ) -> tuple[Document, str, str]:
+        """The names this CRD gets, and the reason and message of its NamesAccepted condition."""
+        resources, kinds = self._taken(doc)
+        accepted = dict(before)
+        reason, message = "NoConflicts", "no conflicts found"
+        for member, label, taken in (
+            ("plural", "PluralConflict", resources),
+            ("singular", "SingularConflict", resources),
+            ("shortNames", "ShortNamesConflict", resources),
+            ("kind", "KindConflict", kinds),
+            ("listKind", "ListKindConflict", kinds),
+        ):
+            wanted = names.get(member)
+            listed = wanted if isinstance(wanted, list) else [wanted]
+            clash = [name for name in listed if name in taken and wanted != before.get(member)]
+            if clash:
+                reason = label
+                message = ", ".join(f"{causes.go_quote(str(name))} is already in use" for name in clash)
+            elif wanted:
+                accepted[member] = wanted
+            else:
+                accepted.pop(member, None)
+        if names.get("categories"):
+            accepted["categories"] = names["categories"]
+        else:
+            accepted.pop("categories", None)
+        return accepted, reason, message
+
+    def _taken(self, doc: Document) -> tuple[set[str], set[str]]:
+        """Names of resources and of kinds that other CRDs of the group have."""
+        resources: set[str] = set()
+        kinds: set[str] = set()
+        for other in self._others():
+            if other["metadata"]["name"] == doc["metadata"].get("name"):
+                continue
+            if other["spec"].get("group") != (doc.get("spec") or {}).get("group"):
+                continue
+            names = (other.get("status") or {}).get("acceptedNames") or {}
+            resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
+            kinds |= {names.get("kind", ""), names.get("listKind", "")}
+        return resources - {""}, kinds - {""}
+
+
+class CrdSource:
+    """The CRDs that are there, decoded; a callable, so that the strategy need not know the storage."""
+
+    def __init__(self) -> None:
+        self._raws: dict[str, bytes] = {}
+
+    def set(self, name: str, raw: bytes | None) -> None:
+        """Note what a CRD is now; None: gone."""
+        if raw is None:
+            self._raws.pop(name, None)
+        else:
+            self._raws[name] = raw
+
+    def __call__(self) -> list[Document]:
+        return [decode(raw) for raw in self._raws.values()]
+
+
+def _versions(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    versions = spec.get("versions")
+    return [each for each in versions if isinstance(each, dict)] if isinstance(versions, list) else []
+
+
+def _is_true(status: Mapping[str, Any], kind: str) -> bool:
+    return any(
+        condition.get("type") == kind and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _set_condition(
+    status: Document, kind: str, holds: bool, reason: str, message: str, now: str, *, once: bool = False
+) -> None:
+    """Set a condition; its time changes with its status only. `once`: leave it when it holds already."""
+    conditions: list[Document] = status.setdefault("conditions", [])
+    value = "True" if holds else "False"
+    for condition in conditions:
+        if condition.get("type") == kind:
+            if once and condition.get("status") == value:
+                return
+            if condition.get("status") != value:
+                condition["lastTransitionTime"] = now
+            condition.update(status=value, reason=reason, message=message)
+            return
+    conditions.append(
+        {"type": kind, "status": value, "lastTransitionTime": now, "reason": reason, "message": message}
+    )
+
+
+def _crd_errors(doc: Document) -> Iterator[Cause]:
+    spec = doc.get("spec")
+    if not isinstance(spec, dict):
+        yield causes.required("spec")
+        return
+    names = spec.get("names") if isinstance(spec.get("names"), dict) else {}
+    group = spec.get("group") or ""
+    expected = f"{(names or {}).get('plural') or ''}.{group}"
+    name = doc["metadata"].get("name") or ""
+    if name and name != expected:
+        yield causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not group:
+        yield causes.required("spec.group")
+    else:
+        for text in is_dns1123_subdomain(group):
+            yield causes.invalid("spec.group", group, text)
+        if group and "." not in group:
+            yield causes.invalid("spec.group", group, "should be a domain with at least one dot")
+    scope = spec.get("scope") or ""
+    if not scope:
+        yield causes.required("spec.scope")
+    elif scope not in ("Cluster", "Namespaced"):
+        yield causes.not_supported("spec.scope", scope, ["Cluster", "Namespaced"])
+    yield from _version_errors(spec)
+    yield from _name_errors(names or {}, "spec.names")
+    yield from _conversion_errors(spec)
+    if spec.get("preserveUnknownFields"):
+        yield causes.invalid("spec.preserveUnknownFields", True, "must be false")
+    yield from _stored_version_errors(doc)
+
+
+def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    versions = _versions(spec)
+    if not versions:
+        yield causes.invalid("spec.versions", spec.get("versions") or [], "must have exactly one version marked as storage version")
+        return
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        path = f"spec.versions[{index}]"
+        name = version.get("name") or ""
+        for text in is_dns1035_label(name):
+            yield causes.invalid(f"{path}.name", name, text)
+        if name in seen:
+            yield causes.invalid("spec.versions", [each.get("name") for each in versions], "must contain unique version names")
+        seen.add(name)
+        yield from _schema_errors(version, path)
+        yield from _subresource_errors(version, path)
+        for position, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            yield from _column_errors(column, f"{path}.additionalPrinterColumns[{position}]")
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            text = "can only be set for deprecated versions"
+            yield causes.invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text)
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        listed = [version.get("name") for version in versions]
+        yield causes.invalid("spec.versions", listed, "must have exactly one version marked as storage version")
+
+
+def _schema_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    if schema is None:
+        yield causes.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        return
+    try:
+        StructuralSchema.from_crd_schema(schema, path=f"{path}.schema.openAPIV3Schema")
+    except NotStructuralError as err:
+        yield from err.causes
+    except RecursionError:
+        yield causes.invalid(f"{path}.schema.openAPIV3Schema", "", "is nested too deep")
+
+
+def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is None:
+        return
+    for member, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        value = scale.get(member) or ""
+        field = f"{path}.subresources.scale.{member}"
+        if not value:
+            yield causes.required(field)
+        elif not value.startswith(root) or "[" in value:
+            yield causes.invalid(field, value, f"should be a json path under {root.rstrip('.')}")
+    selector = scale.get("labelSelectorPath")
+    if selector and not selector.startswith((".spec.", ".status.")):
+        field = f"{path}.subresources.scale.labelSelectorPath"
+        yield causes.invalid(field, selector, "should be a json path under either .status or .spec")
+
+
+def _column_errors(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    if not column.get("name"):
+        yield causes.required(f"{path}.name")
+    kind = column.get("type") or ""
+    if not kind:
+        text = f"must be one of {','.join(_COLUMN_TYPES)}"
+        yield causes.required(f"{path}.type", text)
+    elif kind not in _COLUMN_TYPES:
+        yield causes.invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
+    if not column.get("jsonPath"):
+        yield causes.required(f"{path}.jsonPath")
+
+
+def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    for member in ("plural", "singular", "kind", "listKind"):
+        value = names.get(member) or ""
+        if not value:
+            yield causes.required(f"{path}.{member}")
+            continue
+        checked = value if member in ("plural", "singular") else value.lower()
+        what = "a DNS-1035 label"
+        for text in is_dns1035_label(checked):
+            prefix = "" if member in ("plural", "singular") else "may have mixed case, but should otherwise match: "
+            yield causes.invalid(f"{path}.{member}", value, f"{prefix}{text}" if what else text)
+    for index, short in enumerate(names.get("shortNames") or ()):
+        for text in is_dns1035_label(short):
+            yield causes.invalid(f"{path}.shortNames[{index}]", short, text)
+    for index, category in enumerate(names.get("categories") or ()):
+        for text in is_dns1035_label(category):
+            yield causes.invalid(f"{path}.categories[{index}]", category, text)
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        text = "kind and listKind may not be the same"
+        yield causes.invalid(f"{path}.listKind", names["listKind"], text)
+
+
+def _conversion_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    conversion = spec.get("conversion")
+    if not isinstance(conversion, dict):
+        return
+    strategy = conversion.get("strategy") or ""
+    if strategy not in ("None", "Webhook"):
+        yield causes.not_supported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+    if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("clientConfig"):
+        text = "required when strategy is set to Webhook"
+        yield causes.required("spec.conversion.webhookClientConfig", text)
+
+
+def _stored_version_errors(doc: Document) -> Iterator[Cause]:
+    stored: Sequence[str] = (doc.get("status") or {}).get("storedVersions") or ()
+    versions = [version.get("name") for version in _versions(doc.get("spec") or {})]
+    if not stored:
+        yield causes.invalid("status.storedVersions", [], "must have at least one stored version")
+    for index, version in enumerate(stored):
+        if version not in versions:
+            yield causes.invalid(f"status.storedVersions[{index}]", version, "must appear in spec.versions")
+
+
+def _immutable_errors(new: Document, old: Document) -> Iterator[Cause]:
+    """An established CRD keeps what its objects are stored under."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    pairs = [("spec.group", spec.get("group"), before.get("group"))]
+    names, old_names = spec.get("names") or {}, before.get("names") or {}
+    pairs.append(("spec.names.plural", names.get("plural"), old_names.get("plural")))
+    if _is_true(old.get("status") or {}, "Established"):
+        pairs.append(("spec.scope", spec.get("scope"), before.get("scope")))
+        pairs.append(("spec.names.kind", names.get("kind"), old_names.get("kind")))
+    for field, after, was in pairs:
+        if after != was:
+            yield causes.invalid(field, after, "field is immutable")

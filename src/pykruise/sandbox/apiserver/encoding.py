@@ -1,0 +1,86 @@
+"""Stored bytes as answers, without decoding them.
+
+Stored.raw (canonical JSON: sorted keys, compact) ──▶ splice version, revision, list frame ──▶ bytes of an answer
+
+Canonical JSON makes a few splices safe: `apiVersion` and `kind` come first unless an object has a member that sorts
+before them, and a member is spelled in exactly one way. Where a splice is not certain, the document is decoded.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.documents import Document, canonical, decode
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.storage import Stored
+
+__all__ = ["event_line", "list_body", "relabel", "with_revision"]
+
+Bytes = bytes | memoryview
+_HEAD: Final = b'{"apiVersion":"'
+
+
+def relabel(raw: bytes, api_version: str) -> bytes:
+    """The object with another apiVersion."""
+    head = b'{"apiVersion":"%s",' % api_version.encode()
+    if raw.startswith(head):
+        return raw
+    if raw.startswith(_HEAD):
+        return head + memoryview(raw)[raw.index(b",") + 1 :]
+    doc = decode(raw)
+    doc["apiVersion"] = api_version
+    return canonical(doc)
+
+
+def with_revision(stored: Stored, revision: int) -> bytes:
+    """The object with another resourceVersion: how a deletion shows what is gone."""
+    if stored.revision == revision:
+        return stored.raw
+    shown = b'"resourceVersion":"%d"'
+    old = shown % stored.revision
+    # An owner's or an event's reference may hold the same number; then only a decoder can tell them apart.
+    if stored.raw.count(old) == 1:
+        return stored.raw.replace(old, shown % revision)
+    doc = decode(stored.raw)
+    doc["metadata"]["resourceVersion"] = str(revision)
+    return canonical(doc)
+
+
+def event_line(kind: str, raw: bytes) -> bytes:
+    """One line of a watch."""
+    return b'{"type":"%s","object":%s}' % (kind.encode(), raw)
+
+
+def list_body(
+    entry: CatalogEntry,
+    items: Iterable[bytes],
+    *,
+    revision: int,
+    token: str = "",
+    remaining: int | None = None,
+) -> bytes:
+    """A list. As on a real API server, the items of built-in lists do not repeat apiVersion and kind."""
+    head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
+        entry.list_kind.encode(),
+        entry.api_version.encode(),
+        orjson.dumps(_list_metadata(revision, token, remaining)),
+    )
+    parts: Iterable[Bytes] = items
+    if not entry.is_custom:
+        own = b'{"apiVersion":"%s","kind":"%s",' % (entry.api_version.encode(), entry.resource.kind.encode())
+        parts = (_without(item, own) for item in items)
+    return b"".join((head, b",".join(parts), b"]}"))
+
+
+def _without(item: bytes, head: bytes) -> Bytes:
+    return b"{" + memoryview(item)[len(head) :] if item.startswith(head) else item
+
+
+def _list_metadata(revision: int, token: str, remaining: int | None) -> Document:
+    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+    if token:
+        metadata["continue"] = token
+    if remaining is not None:
+        metadata["remainingItemCount"] = remaining
+    return metadata

@@ -1,0 +1,328 @@
+"""The life of an object's metadata: what the server sets, what it keeps, and what it refuses.
+
+writes.py ──▶ wipe(), name_new(), stamp_new() / carry_over() ──▶ validate_new() / validate_changed() ──▶ causes
+
+Pure; time, ids and the random source are passed in. Rules: apimachinery's `api/validation` for object metadata and
+apiserver's `registry/rest` for creation and update.
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.errors import Cause
+from pykruise.kube.hashing import rand_suffix
+from pykruise.kube.resources import Resource
+from pykruise.kube.validation_rules import (
+    is_dns1035_label,
+    is_dns1123_label,
+    is_dns1123_subdomain,
+    is_qualified_name,
+    is_valid_label_value,
+)
+from pykruise.sandbox.apiserver import causes
+
+__all__ = [
+    "FOREGROUND",
+    "ORPHAN",
+    "carry_over",
+    "generate_name",
+    "new_uid",
+    "shape_problem",
+    "stamp_new",
+    "validate_changed",
+    "validate_new",
+    "wipe",
+]
+
+Metadata = dict[str, Any]
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+
+_SUFFIX_LENGTH: Final = 5
+_LONGEST_BASE: Final = 63 - _SUFFIX_LENGTH
+_ANNOTATIONS_LIMIT: Final = 256 * 1024
+_SET_BY_SERVER: Final = (
+    "creationTimestamp",
+    "uid",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+
+
+def wipe(metadata: Metadata) -> None:
+    """Of a new object, drop what only the server may say."""
+    for member in _SET_BY_SERVER:
+        metadata.pop(member, None)
+
+
+def generate_name(base: str, rng: random.Random) -> str:
+    """`base` cut to 58 characters, with five random ones that spell no words."""
+    return base[:_LONGEST_BASE] + rand_suffix(rng, _SUFFIX_LENGTH)
+
+
+def new_uid(rng: random.Random) -> str:
+    """A random (version 4) UUID from this source."""
+    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
+
+def stamp_new(metadata: Metadata, *, uid: str, now: Instant) -> None:
+    """Give a new object its identity."""
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = format_time(now)
+
+
+def carry_over(new: Metadata, old: Mapping[str, Any]) -> None:
+    """Into an update, take what an update cannot change and need not repeat."""
+    new.pop("selfLink", None)
+    _keep(new, old, "generation")
+    _keep(new, old, "creationTimestamp")
+    if not new.get("uid"):
+        _keep(new, old, "uid")
+    if not new.get("namespace"):
+        _keep(new, old, "namespace")
+    if old.get("deletionTimestamp"):
+        new["deletionTimestamp"] = old["deletionTimestamp"]
+    if new.get("deletionGracePeriodSeconds") is None:
+        _keep(new, old, "deletionGracePeriodSeconds")
+
+
+def _keep(new: Metadata, old: Mapping[str, Any], member: str) -> None:
+    if member in old:
+        new[member] = old[member]
+    else:
+        new.pop(member, None)
+
+
+# --- validation -------------------------------------------------------------------------------------------------
+
+
+def validate_new(resource: Resource, metadata: Mapping[str, Any]) -> list[Cause]:
+    """Everything wrong with the metadata of a new object; its name has been generated already."""
+    found: list[Cause] = []
+    rule = _NAME_RULES.get(f"{resource.group}/{resource.plural}", is_dns1123_subdomain)
+    base = metadata.get("generateName")
+    if base:
+        found += [causes.invalid("metadata.generateName", base, text) for text in rule(_without_dash(base))]
+    name = metadata.get("name")
+    if name:
+        found += [causes.invalid("metadata.name", name, text) for text in rule(name)]
+    else:
+        found.append(causes.required("metadata.name", "name or generateName is required"))
+    if resource.namespaced:
+        namespace = metadata.get("namespace") or ""
+        found += [
+            causes.invalid("metadata.namespace", namespace, text) for text in is_dns1123_label(namespace)
+        ]
+    generation = metadata.get("generation") or 0
+    if generation < 0:
+        found.append(causes.invalid("metadata.generation", generation, "must be greater than or equal to 0"))
+    found += _labels(metadata.get("labels"))
+    found += _annotations(metadata.get("annotations"))
+    found += _owners(metadata.get("ownerReferences"))
+    found += _finalizers(metadata.get("finalizers"))
+    return found
+
+
+def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    """Everything wrong with a change of metadata. What is as before is not looked at again."""
+    found: list[Cause] = []
+    if old.get("deletionTimestamp"):
+        found += _no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or ())
+    for member in _IMMUTABLE:
+        before, after = old.get(member), new.get(member)
+        if before != after and (before or after or before != (after or None)):
+            value = after if after is not None else "null"
+            found.append(causes.invalid(f"metadata.{member}", value, "field is immutable"))
+    for member, check in _CHECKED:
+        value = new.get(member)
+        if value and value != old.get(member):
+            found += check(value)
+    return found
+
+
+def _labels(labels: Mapping[str, str] | None) -> list[Cause]:
+    found: list[Cause] = []
+    for key, value in (labels or {}).items():
+        found += [causes.invalid("metadata.labels", key, text) for text in is_qualified_name(key)]
+        found += [causes.invalid("metadata.labels", value, text) for text in is_valid_label_value(value)]
+    return found
+
+
+def _annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
+    found: list[Cause] = []
+    size = 0
+    for key, value in (annotations or {}).items():
+        size += len(key.encode()) + len(value.encode())
+        # As a qualified name, except that upper case does not matter.
+        found += [
+            causes.invalid("metadata.annotations", key, text) for text in is_qualified_name(key.lower())
+        ]
+    if size > _ANNOTATIONS_LIMIT:
+        found.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
+    return found
+
+
+def _owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
+    found: list[Cause] = []
+    controller = ""
+    field = "metadata.ownerReferences"
+    for owner in owners or ():
+        version = str(owner.get("apiVersion") or "")
+        if not version.rpartition("/")[2]:
+            found.append(causes.invalid(f"{field}.apiVersion", version, "version must not be empty"))
+        for member in ("kind", "name", "uid"):
+            if not owner.get(member):
+                found.append(causes.invalid(f"{field}.{member}", "", f"{member} must not be empty"))
+        if version == "v1" and owner.get("kind") == "Event":
+            found.append(causes.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller") is True:
+            this = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                text = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {this}"
+                )
+                found.append(causes.invalid(field, list(owners or ()), text))
+            controller = controller or this
+    return found
+
+
+def _finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
+    listed = finalizers or ()
+    field = "metadata.finalizers"
+    found = [causes.invalid(field, name, text) for name in listed for text in is_qualified_name(name)]
+    if ORPHAN in listed and FOREGROUND in listed:
+        text = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+        found.append(causes.invalid(field, list(listed), text))
+    return found
+
+
+def _no_new_finalizers(new: Iterable[str], old: Iterable[str]) -> list[Cause]:
+    extra = sorted(set(new) - set(old))
+    if not extra:
+        return []
+    listed = ", ".join(causes.go_quote(name) for name in extra)
+    text = (
+        "no new finalizers can be added if the object is being deleted, found new finalizers "
+        f"[]string{{{listed}}}"
+    )
+    return [causes.forbidden("metadata.finalizers", text)]
+
+
+_IMMUTABLE: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_CHECKED: Final[tuple[tuple[str, Callable[[Any], list[Cause]]], ...]] = (
+    ("labels", _labels),
+    ("annotations", _annotations),
+    ("ownerReferences", _owners),
+)
+
+
+def _without_dash(base: str) -> str:
+    """A base may end with the dash that its suffix follows."""
+    return f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
+
+
+def _path_segment(name: str) -> list[str]:
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{character}'" for character in "/%" if character in name]
+
+
+_NAME_RULES: Final[Mapping[str, Callable[[str], list[str]]]] = {
+    "/namespaces": is_dns1123_label,
+    "/services": is_dns1035_label,
+    "apps/statefulsets": is_dns1123_label,
+    "rbac.authorization.k8s.io/roles": _path_segment,
+    "rbac.authorization.k8s.io/rolebindings": _path_segment,
+    "rbac.authorization.k8s.io/clusterroles": _path_segment,
+    "rbac.authorization.k8s.io/clusterrolebindings": _path_segment,
+}
+
+
+# --- shape --------------------------------------------------------------------------------------------------------
+
+
+def shape_problem(doc: Mapping[str, Any]) -> str:
+    """What a decoder would say of metadata with values of a wrong type; empty when its shape is right."""
+    metadata = doc.get("metadata")
+    if metadata is None:
+        return ""
+    if not isinstance(metadata, dict):
+        return _mismatch(metadata, "metadata", "v1.ObjectMeta", struct="")
+    for member, value in metadata.items():
+        shape = _SHAPES.get(member)
+        if value is not None and shape is not None and (problem := shape(member, value)):
+            return problem
+    return ""
+
+
+def _mismatch(value: Any, path: str, go_type: str, *, struct: str = "ObjectMeta.metadata.") -> str:
+    found = {bool: "bool", dict: "object", list: "array", str: "string"}.get(type(value), "number")
+    return f"json: cannot unmarshal {found} into Go struct field {struct}{path} of type {go_type}"
+
+
+def _string(member: str, value: Any) -> str:
+    return "" if isinstance(value, str) else _mismatch(value, member, "string")
+
+
+def _integer(member: str, value: Any) -> str:
+    return "" if type(value) is int else _mismatch(value, member, "int64")
+
+
+def _strings_by_name(member: str, value: Any) -> str:
+    if not isinstance(value, dict):
+        return _mismatch(value, member, "map[string]string")
+    for item in value.values():
+        if not isinstance(item, str):
+            return _mismatch(item, member, "string")
+    return ""
+
+
+def _string_list(member: str, value: Any) -> str:
+    if not isinstance(value, list):
+        return _mismatch(value, member, "[]string")
+    return next((_mismatch(item, member, "string") for item in value if not isinstance(item, str)), "")
+
+
+def _owner_list(member: str, value: Any) -> str:
+    if not isinstance(value, list):
+        return _mismatch(value, member, "[]v1.OwnerReference")
+    for item in value:
+        if not isinstance(item, dict):
+            return _mismatch(item, member, "v1.OwnerReference")
+        for part in ("apiVersion", "kind", "name", "uid"):
+            if not isinstance(item.get(part) or "", str):
+                return _mismatch(item[part], f"{member}.{part}", "string")
+        for part in ("controller", "blockOwnerDeletion"):
+            if not isinstance(item.get(part) or False, bool):
+                return _mismatch(item[part], f"{member}.{part}", "bool")
+    return ""
+
+
+_SHAPES: Final[Mapping[str, Callable[[str, Any], str]]] = {
+    "name": _string,
+    "generateName": _string,
+    "namespace": _string,
+    "uid": _string,
+    "resourceVersion": _string,
+    "creationTimestamp": _string,
+    "deletionTimestamp": _string,
+    "generation": _integer,
+    "deletionGracePeriodSeconds": _integer,
+    "labels": _strings_by_name,
+    "annotations": _strings_by_name,
+    "finalizers": _string_list,
+    "ownerReferences": _owner_list,
+}

@@ -1,0 +1,369 @@
+"""The API server: a function from requests to answers over a storage, without sockets.
+
+method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response        (http_front.py, local.py call it)
+path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ WatchStream, or the Response that refuses it
+
+    routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ negotiated form ──▶ Response
+
+Nothing here needs a task of its own. Whatever a client sends, the answer is an object or a Status: an error that is
+nobody's refusal is logged and becomes a 500.
+"""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from pykruise.kube.clock import Clock, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
+from pykruise.kube.transport import Response
+from pykruise.sandbox.apiserver import builtin, deletion, reads, scale, subresources, writes
+from pykruise.sandbox.apiserver.admission import Admission, AdmissionChain, ReviewRule
+from pykruise.sandbox.apiserver.calls import Answer, Call, flag
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_entries
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.crds import CRD_SHELF, CrdSource, CrdStrategy
+from pykruise.sandbox.apiserver.definitions import Definitions
+from pykruise.sandbox.apiserver.forms import object_in_form
+from pykruise.sandbox.apiserver.lifecycle import FIRST_NAMESPACES
+from pykruise.sandbox.apiserver.metadata import new_uid
+from pykruise.sandbox.apiserver.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
+from pykruise.sandbox.apiserver.reviews import REVIEWS
+from pykruise.sandbox.apiserver.routes import Route, route
+from pykruise.sandbox.apiserver.statuses import (
+    Refusal,
+    bad_request,
+    internal_error,
+    method_not_allowed,
+    page_not_found,
+    status_document,
+)
+from pykruise.sandbox.apiserver.storage import MemoryStorage, Storage
+from pykruise.sandbox.apiserver.strategies import Strategy
+from pykruise.sandbox.apiserver.watches import Hub, HubStats, WatchStream
+
+__all__ = ["ApiServer"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+_HEADERS: Final = {"content-type": JSON, "cache-control": "no-cache, private"}
+_TEXT: Final = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+_HEALTH: Final = ("healthz", "livez", "readyz")
+_GET: Final = ("GET", "HEAD")
+
+Action = Callable[[Core, Call], Awaitable[Answer]]
+
+_COLLECTION: Final[Mapping[str, tuple[str, Action]]] = {
+    "GET": ("list", reads.list_page),
+    "POST": ("create", writes.create),
+    "DELETE": ("deletecollection", deletion.delete_collection),
+}
+_OBJECT: Final[Mapping[str, tuple[str, Action]]] = {
+    "GET": ("get", reads.get),
+    "PUT": ("update", writes.replace),
+    "PATCH": ("patch", writes.patch),
+    "DELETE": ("delete", deletion.delete),
+}
+_SPECIAL: Final[Mapping[str, Mapping[str, Action]]] = {
+    "scale": {"GET": scale.get_scale, "PUT": scale.put_scale, "PATCH": scale.patch_scale},
+    "binding": {"POST": subresources.bind},
+    "eviction": {"POST": subresources.evict},
+    "finalize": {"PUT": subresources.finalize},
+}
+_LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
+
+
+class ApiServer:
+    """One API server with its storage, holding the namespaces every cluster starts with.
+
+    `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission` replaces
+    that chain altogether. `watch_buffer` is how many events a watcher may lag behind before it is cut off.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        storage: Storage | None = None,
+        reviewers: Sequence[ReviewRule] = (),
+        admission: Admission | None = None,
+        watch_buffer: int = 10_000,
+    ) -> None:
+        source = CrdSource()
+
+        def strategy_for(resource: Resource) -> Strategy:
+            if resource == CUSTOM_RESOURCE_DEFINITIONS:
+                return CrdStrategy(clock, source)
+            return builtin.strategy_for(resource)
+
+        self._core = Core(
+            storage=storage if storage is not None else MemoryStorage(),
+            catalog=Catalog(builtin_entries(strategy_for)),
+            hub=Hub(buffer_events=watch_buffer),
+            admission=admission if admission is not None else AdmissionChain(reviewers),
+            clock=clock,
+            rng=rng,
+        )
+        self._definitions = Definitions(self._core, source)
+        self._make_first_namespaces()
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is served."""
+        return self._core.catalog
+
+    @property
+    def storage(self) -> Storage:
+        """Where objects are kept."""
+        return self._core.storage
+
+    def stats(self) -> HubStats:
+        """How the watches are."""
+        return self._core.hub.stats()
+
+    def close(self) -> None:
+        """End all watches; what they have buffered is still delivered."""
+        self._core.hub.end()
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    async def handle(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        username: str = "",
+    ) -> Response:
+        """Answer one request. Never raises but for cancellation.
+
+        `path` is percent-encoded, `query` is not; header names are lower case. Watches go to `stream`.
+        """
+        try:
+            return await self._answer(method, path, query or {}, headers or {}, body, username)
+        except Refusal as refusal:
+            return _refused(refusal)
+        except Exception as err:
+            _LOG.exception("%s %s failed", method, path)
+            return _refused(internal_error(f"{type(err).__name__}: {err}"))
+
+    def is_stream(self, method: str, path: str, query: Mapping[str, str]) -> bool:
+        """Whether a request is a watch, and so belongs to `stream`."""
+        if method != "GET":
+            return False
+        if flag(query, "watch"):
+            return True
+        parts = path.split("/", 5)
+        return (parts[1:2] == ["api"] and parts[3:4] == ["watch"]) or (
+            parts[1:2] == ["apis"] and parts[4:5] == ["watch"]
+        )
+
+    async def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        username: str = "",
+    ) -> WatchStream | Response:
+        """Open a watch. Iterate the stream for its lines (without line ends) and close it with `aclose`.
+
+        A watch that is refused gives the Response to answer with. Never raises but for cancellation.
+        """
+        try:
+            found = route(self._core.catalog, path)
+            if found is None:
+                raise page_not_found()
+            if found.subresource:
+                raise method_not_allowed()
+            return reads.watch(
+                self._core, _call("GET", found, query or {}, headers or {}, None, username)
+            )
+        except Refusal as refusal:
+            return _refused(refusal)
+        except Exception as err:
+            _LOG.exception("watch of %s failed", path)
+            return _refused(internal_error(f"{type(err).__name__}: {err}"))
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+        username: str,
+    ) -> Response:
+        found = route(self._core.catalog, path)
+        if found is None:
+            return self._outside_resources(method, path, headers)
+        method = "GET" if method == "HEAD" else method
+        if self.is_stream(method, path, query):
+            raise bad_request("a watch is a stream: this endpoint answers single requests")
+        call = _call(method, found, query, headers, body, username)
+        if call.entry.deprecated:
+            call.warnings.append(call.entry.deprecation_warning)
+        action = self._action(call)
+        answer = await action(self._core, call)
+        if call.entry.shelf == CRD_SHELF and method == "DELETE" and not call.dry_run:
+            await self._end_definitions()
+        return self._response(call, answer)
+
+    def _action(self, call: Call) -> Action:
+        """What carries the call out. Raises Refusal (405) when the resource does not take it."""
+        entry = call.entry
+        if call.subresource:
+            known = entry.subresources[call.subresource]
+            if call.subresource in _LIKE_OBJECT:
+                verb, action = _OBJECT.get(call.method, ("", None))
+                if action is not None and verb in known.verbs:
+                    return action
+            action = _SPECIAL.get(call.subresource, {}).get(call.method)
+            if action is None:
+                raise method_not_allowed()
+            return action
+        if not call.name and entry.resource.plural in REVIEWS and call.method == "POST":
+            return REVIEWS[entry.resource.plural]
+        if entry.shelf == "bindings" and call.method == "POST" and not call.name:
+            return self._bind_by_body
+        verb, action = (_OBJECT if call.name else _COLLECTION).get(call.method, ("", None))
+        if action is None or verb not in entry.verbs or entry.resource.plural in REVIEWS:
+            raise method_not_allowed()
+        if entry.resource.namespaced and not call.namespace and verb != "list":
+            raise method_not_allowed()
+        return action
+
+    async def _bind_by_body(self, core: Core, call: Call) -> Answer:
+        """The old way to bind: POST to the collection of bindings."""
+        from msgspec.structs import replace
+
+        pods = core.catalog.entry("", "v1", "pods")
+        assert pods is not None
+        return await subresources.bind(core, replace(call, entry=pods))
+
+    def _response(self, call: Call, answer: Answer) -> Response:
+        body = answer.body
+        if answer.is_object and not call.form.is_plain and answer.status < 300:
+            body = object_in_form(call.entry, body, form=call.form, now=self._core.clock())
+        headers: Mapping[str, str] = _HEADERS
+        if call.form.yaml:
+            body, headers = to_yaml(body), {**headers, "content-type": YAML}
+        if call.warnings:
+            headers = {**headers, "warning": _warning_header(call.warnings)}
+        return Response(answer.status, headers, body)
+
+    def _outside_resources(self, method: str, path: str, headers: Mapping[str, str]) -> Response:
+        """Health, discovery and OpenAPI: what is not a resource."""
+        first = path.split("/", 2)[1] if path.startswith("/") else ""
+        if method not in _GET:
+            raise page_not_found() if first not in _HEALTH else method_not_allowed()
+        if first in _HEALTH:
+            return Response(200, _TEXT, b"ok")
+        if first in ("api", "apis", "version"):
+            doc = self._discovery(path, headers.get("accept") or "")
+            if doc is not None:
+                return Response(200, {**_HEADERS, "content-type": _discovery_type(doc)}, orjson.dumps(doc))
+        if first == "openapi":
+            found = self._openapi(path)
+            if found is not None:
+                return Response(200, _HEADERS, found)
+        raise page_not_found()
+
+    def _discovery(self, path: str, accept: str) -> Document | None:
+        from pykruise.sandbox.apiserver.discovery import discovery_answer
+
+        return discovery_answer(path.rstrip("/") or "/", accept, self._core.catalog)
+
+    def _openapi(self, path: str) -> bytes | None:
+        from pykruise.sandbox.apiserver.openapi import openapi_answer
+
+        return openapi_answer(path, self._core.catalog)
+
+    # --- beginnings and ends --------------------------------------------------------------------------------------
+
+    def _make_first_namespaces(self) -> None:
+        entry = self._core.catalog.entry("", "v1", NAMESPACES.plural)
+        assert entry is not None
+        for name in FIRST_NAMESPACES:
+            if self._core.get(entry, "", name) is None:
+                self._core.put(entry, None, self._first_namespace(entry, name))
+
+    def _first_namespace(self, entry: CatalogEntry, name: str) -> Document:
+        return {
+            "apiVersion": "v1",
+            "kind": entry.resource.kind,
+            "metadata": {
+                "name": name,
+                "uid": new_uid(self._core.rng),
+                "creationTimestamp": format_time(self._core.clock()),
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+
+    async def _end_definitions(self) -> None:
+        """Delete the objects of CRDs that are being deleted; with the last one the CRD goes."""
+        ending = {entry.crd: entry for entry in self._core.catalog.entries() if entry.terminating}
+        for name, entry in ending.items():
+            for stored in self._core.storage.scan(entry.shelf).items:
+                call = Call(method="DELETE", entry=entry, namespace=stored.key.namespace, name=stored.key.name)
+                try:
+                    await deletion.delete_stored(
+                        self._core, call, deletion.DeleteOptions(), ask_reviewers=False
+                    )
+                except Refusal as refusal:
+                    if refusal.code != 404:
+                        raise
+            self._definitions.end_if_empty(name)
+
+
+def _call(
+    method: str,
+    found: Route,
+    query: Mapping[str, str],
+    headers: Mapping[str, str],
+    body: bytes | None,
+    username: str,
+) -> Call:
+    return Call(
+        method=method,
+        entry=found.entry,
+        namespace=found.namespace,
+        name=found.name,
+        subresource=found.subresource,
+        query=query,
+        headers=headers,
+        body=body,
+        username=username,
+        form=form_of(headers, query) if "accept" in headers else PLAIN,
+    )
+
+
+def _refused(refusal: Refusal) -> Response:
+    doc = status_document(refusal.status, continue_token=refusal.continue_token)
+    headers = _HEADERS
+    details = refusal.status.details
+    if details is not None and details.retry_after_seconds:
+        headers = {**headers, "retry-after": str(details.retry_after_seconds)}
+    return Response(refusal.code, headers, orjson.dumps(doc))
+
+
+def _warning_header(warnings: Sequence[str]) -> str:
+    """RFC 7234 Warning values; several in one header, without repeats."""
+    texts = dict.fromkeys(warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
+    return ", ".join(f'299 - "{text}"' for text in texts)
+
+
+def _discovery_type(doc: Document) -> str:
+    """Aggregated discovery says what it is in its media type."""
+    if str(doc.get("kind", "")).startswith("APIGroupDiscovery"):
+        version = str(doc.get("apiVersion", "")).rpartition("/")[2] or "v2"
+        return f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    return JSON

@@ -1,0 +1,246 @@
+"""Where objects are kept: shelves of immutable bytes, a history, and one revision that counts all writes.
+
+writes.py ──▶ Change(old, new) ──▶ Storage.commit() ──▶ history (watches.py replays it, reads.py looks back through it)
+
+An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside the few
+facts that selectors need. Nothing mutable leaves this module, so nothing is ever copied to be safe.
+
+The state at an earlier revision is the present one with the later changes undone, as far back as the history of
+the shelf goes; what is older was compacted away.
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final, Protocol
+
+import msgspec
+
+from pykruise.kube.ids import Key
+
+__all__ = ["Change", "Compacted", "FutureRevision", "MemoryStorage", "Page", "Storage", "Stored", "path_of"]
+
+NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """One object as it is kept."""
+
+    key: Key
+    raw: bytes
+    """Canonical JSON (sorted keys) in the storage version, resourceVersion included."""
+    revision: int
+    uid: str
+    labels: Mapping[str, str] = NO_LABELS
+    fields: tuple[str, ...] = ()
+    """Values of the resource's selectable fields, in the order of `CatalogEntry.selectable`."""
+
+    @property
+    def path(self) -> str:
+        """Its place in the order of the shelf."""
+        return path_of(self.key)
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One committed write: a creation has no `old`, a removal no `new`."""
+
+    revision: int
+    shelf: str
+    old: Stored | None
+    new: Stored | None
+
+    @property
+    def path(self) -> str:
+        """Place of the object in the order of the shelf."""
+        stored = self.new or self.old
+        assert stored is not None
+        return stored.path
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A part of a shelf as it was at one revision, in order of namespace and name."""
+
+    items: tuple[Stored, ...]
+    revision: int
+    following: int = 0
+    """How many more there are after this page (before any selector)."""
+
+
+class Compacted(Exception):  # noqa: N818  (names a state of the history)
+    """The history does not go back that far; `oldest` is the first revision that is still known."""
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(f"the history begins at revision {oldest}")
+        self.oldest = oldest
+
+
+class FutureRevision(Exception):  # noqa: N818
+    """The revision has not been reached yet."""
+
+
+class Storage(Protocol):
+    """What the API server needs of its store. In memory here; a durable one keeps the same promises."""
+
+    @property
+    def revision(self) -> int:
+        """The newest revision; the next commit is one above."""
+        ...
+
+    def get(self, shelf: str, key: Key) -> Stored | None:
+        """The object as it is now."""
+        ...
+
+    def scan(
+        self, shelf: str, *, namespace: str = "", start: str = "", limit: int = 0, revision: int = 0
+    ) -> Page:
+        """Objects from `start` on (a path, inclusive), at most `limit` (0: all), as of `revision` (0: now).
+
+        Raises Compacted or FutureRevision.
+        """
+        ...
+
+    def commit(self, change: Change) -> None:
+        """Make the change; its revision is one above the newest, its `old` is what is there now."""
+        ...
+
+    def since(self, shelf: str, revision: int) -> list[Change]:
+        """The changes of a shelf after `revision`, oldest first. Raises Compacted."""
+        ...
+
+    def compact(self, revision: int) -> None:
+        """Forget the history up to and including `revision`."""
+        ...
+
+
+def path_of(key: Key) -> str:
+    """`namespace/name` or `name`: sorts as a real API server's storage does."""
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+class _Shelf:
+    """The objects and the history of one resource."""
+
+    __slots__ = ("bytes_kept", "compacted", "history", "objects", "order")
+
+    def __init__(self, compacted: int) -> None:
+        self.objects: dict[str, Stored] = {}
+        self.order: list[str] = []
+        self.history: deque[Change] = deque()
+        self.bytes_kept = 0
+        self.compacted = compacted
+        """The newest revision whose change is no longer in the history."""
+
+    def forget_oldest(self) -> None:
+        change = self.history.popleft()
+        self.compacted = change.revision
+        self.bytes_kept -= _size(change)
+
+
+class MemoryStorage:
+    """A Storage in this process' memory.
+
+    `history_events` and `history_bytes` bound what each shelf remembers of its past (the newest
+    `MIN_HISTORY_EVENTS` always stay): events beyond it are compacted, which watchers and paged lists that lag
+    behind learn as 410.
+    """
+
+    MIN_HISTORY_EVENTS: Final = 1_000
+
+    def __init__(
+        self, *, history_events: int = 20_000, history_bytes: int = 64 << 20, first_revision: int = 1
+    ) -> None:
+        self._history_events = history_events
+        self._history_bytes = history_bytes
+        self._revision = first_revision
+        self._compacted = 0
+        self._shelves: dict[str, _Shelf] = {}
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def get(self, shelf: str, key: Key) -> Stored | None:
+        found = self._shelves.get(shelf)
+        return found.objects.get(path_of(key)) if found else None
+
+    def scan(
+        self, shelf: str, *, namespace: str = "", start: str = "", limit: int = 0, revision: int = 0
+    ) -> Page:
+        if revision > self._revision:
+            raise FutureRevision
+        found = self._shelf(shelf)
+        past = self._undone(found, revision) if 0 < revision < self._revision else {}
+        order, objects = found.order, found.objects
+        if past:
+            objects = {path: stored for path, stored in {**objects, **past}.items() if stored is not None}
+            order = sorted(objects)
+        first = max(start, f"{namespace}/") if namespace else start
+        begin = bisect_left(order, first) if first else 0
+        # "0" is the character after "/": everything of this namespace, and nothing of "namespace-2".
+        end = bisect_left(order, f"{namespace}0") if namespace else len(order)
+        stop = min(end, begin + limit) if limit else end
+        items = tuple(objects[path] for path in islice(order, begin, stop))
+        return Page(items, revision or self._revision, max(0, end - stop))
+
+    def commit(self, change: Change) -> None:
+        if change.revision != self._revision + 1:
+            raise ValueError(f"revision {change.revision} does not follow {self._revision}")
+        shelf = self._shelf(change.shelf)
+        path = change.path
+        if change.new is None:
+            del shelf.objects[path]
+            del shelf.order[bisect_left(shelf.order, path)]
+        else:
+            if change.old is None:
+                insort(shelf.order, path)
+            shelf.objects[path] = change.new
+        self._revision = change.revision
+        shelf.history.append(change)
+        shelf.bytes_kept += _size(change)
+        while len(shelf.history) > self._history_events or (
+            shelf.bytes_kept > self._history_bytes and len(shelf.history) > self.MIN_HISTORY_EVENTS
+        ):
+            shelf.forget_oldest()
+
+    def since(self, shelf: str, revision: int) -> list[Change]:
+        found = self._shelf(shelf)
+        if revision < found.compacted:
+            raise Compacted(found.compacted + 1)
+        return list(_newer(found, revision))[::-1]
+
+    def compact(self, revision: int) -> None:
+        revision = min(revision, self._revision)
+        self._compacted = max(self._compacted, revision)
+        for shelf in self._shelves.values():
+            while shelf.history and shelf.history[0].revision <= revision:
+                shelf.forget_oldest()
+            shelf.compacted = max(shelf.compacted, revision)
+
+    def _shelf(self, name: str) -> _Shelf:
+        found = self._shelves.get(name)
+        if found is None:
+            found = self._shelves[name] = _Shelf(self._compacted)
+        return found
+
+    def _undone(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
+        """What objects changed after `revision` were at it."""
+        if revision < shelf.compacted:
+            raise Compacted(shelf.compacted + 1)
+        past: dict[str, Stored | None] = {}
+        for change in _newer(shelf, revision):
+            past[change.path] = change.old
+        return past
+
+
+def _newer(shelf: _Shelf, revision: int) -> Iterator[Change]:
+    """Changes after a revision, newest first."""
+    for change in reversed(shelf.history):
+        if change.revision <= revision:
+            return
+        yield change
+
+
+def _size(change: Change) -> int:
+    """Bytes that the history alone may be holding: the state before the change."""
+    return len(change.old.raw) if change.old else 0

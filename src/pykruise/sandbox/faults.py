@@ -1,0 +1,128 @@
+"""Failures on purpose, as values: which containers, and what goes wrong with them.
+
+    Rule(image="shop:2.*", node="node-1", never_ready=True)
+    Rule(labels="app=shop", exit_code=1, after_s=30)
+
+rules ──▶ behaviour_of(container of a pod on a node) ──▶ Behaviour ──▶ pod_state.py acts it out
+
+Pure. The first rule that matches and says something about a point (start, readiness, exit, ...) decides that
+point; what no rule mentions goes as the kubelet's settings say. Rules may be changed while pods run.
+"""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.selectors import parse_label_selector
+from pykruise.sandbox.pod_view import PodView
+
+__all__ = ["NORMAL", "Behaviour", "Rule", "behaviour_of", "rules_from"]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One scripted failure. Empty matchers match everything; times are in seconds.
+
+    `image`, `node`, `container`, `namespace` and `pod` are shell patterns (`*`, `?`, `[...]`), matched
+    against what the pod says; `labels` is a label selector on the pod (`app=web,tier!=db`).
+    """
+
+    image: str = ""
+    node: str = ""
+    container: str = ""
+    namespace: str = ""
+    pod: str = ""
+    labels: str = ""
+    first_runs: int | None = None
+    """Only the first so many starts of a container; None: all of them."""
+
+    image_pull_error: bool = False
+    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff."""
+    start_s: float | None = None
+    """How long a container takes to start."""
+    ready_s: float | None = None
+    """How long a running container takes to become ready."""
+    never_ready: bool = False
+    """The container runs but is not ready: from the start, or once it has run for `after_s`."""
+    exit_code: int | None = None
+    """The container ends with this code once it has run for `after_s` (0: it completes)."""
+    after_s: float = 0.0
+    stop_s: float | None = None
+    """How long the pod takes to stop when it is deleted; its grace period does not shorten it."""
+
+    def matches(self, pod: PodView, *, container: str, image: str, run: int) -> bool:
+        """Whether it is about the `run`-th start (from 1) of this container of the pod."""
+        return (
+            _is_like(image, self.image)
+            and _is_like(pod.node_name, self.node)
+            and _is_like(container, self.container)
+            and _is_like(pod.namespace, self.namespace)
+            and _is_like(pod.name, self.pod)
+            and (self.first_runs is None or run <= self.first_runs)
+            and (not self.labels or parse_label_selector(self.labels).matches(pod.labels))
+        )
+
+
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules say about one start of a container; None where they say nothing."""
+
+    image_pull_error: bool = False
+    start_s: float | None = None
+    ready_s: float | None = None
+    unready_after_s: float | None = None
+    """Seconds of running after which it is not ready (0: never ready)."""
+    exit_code: int | None = None
+    exit_after_s: float = 0.0
+    stop_s: float | None = None
+
+
+NORMAL = Behaviour()
+"""Nothing goes wrong."""
+
+
+def behaviour_of(
+    rules: Sequence[Rule], pod: PodView, *, container: str, image: str, run: int = 1
+) -> Behaviour:
+    """How the `run`-th start (from 1) of this container goes."""
+    if not rules:
+        return NORMAL
+    found = [rule for rule in rules if rule.matches(pod, container=container, image=image, run=run)]
+    if not found:
+        return NORMAL
+    unready = next((rule for rule in found if rule.never_ready), None)
+    ends = next((rule for rule in found if rule.exit_code is not None), None)
+    return Behaviour(
+        image_pull_error=any(rule.image_pull_error for rule in found),
+        start_s=_first(rule.start_s for rule in found),
+        ready_s=_first(rule.ready_s for rule in found),
+        unready_after_s=unready.after_s if unready else None,
+        exit_code=ends.exit_code if ends else None,
+        exit_after_s=ends.after_s if ends else 0.0,
+        stop_s=_first(rule.stop_s for rule in found),
+    )
+
+
+def rules_from(documents: Any) -> tuple[Rule, ...]:
+    """Rules from plain values (a list of mappings, as YAML reads it).
+
+    Raises ValueError that says which entry is wrong and where, also for a selector that cannot be read.
+    """
+    try:
+        rules = msgspec.convert(documents, tuple[Rule, ...])
+    except msgspec.ValidationError as err:
+        raise ValueError(f"faults: {err}") from err
+    for number, rule in enumerate(rules):
+        try:
+            parse_label_selector(rule.labels)
+        except ValueError as err:
+            raise ValueError(f"faults: `$[{number}].labels`: {err}") from err
+    return rules
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    return not pattern or fnmatchcase(text, pattern)
+
+
+def _first(values: Iterable[float | None]) -> float | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,566 @@
+"""Deletes what has lost all its owners, and carries out foreground and orphan deletion.
+
+discovery ──▶ a cache for every resource ──changes──▶ Graph (who owns whom, by uid) ──▶ queue
+queue ──▶ _collect(object):  all owners gone           ──▶ DELETE (uid, resourceVersion)
+                             some owners gone          ──▶ their references are taken off
+                             "foregroundDeletion" on it ──▶ dependents first, then the finalizer goes
+                             "orphan" on it             ──▶ dependents lose the reference, then the finalizer goes
+
+Rules: Kubernetes' garbage collector. That an owner is gone is believed only after a live GET: the caches may be
+behind. A uid never comes back, so that answer is kept. Nothing here grows with the square of the number of
+dependents: the graph counts those that block an owner, and looks through all of them once.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import Controller
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError, NotFoundError, UnsupportedMediaTypeError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.kube.writer import Writer
+from pykruise.sandbox.inventory import Inventory, discover
+from pykruise.sandbox.pod_view import OwnerRef
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["CollectorStats", "GarbageCollector", "MetaView", "ObjectId", "Owned", "project_meta"]
+
+_log = logging.getLogger(__name__)
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+_REFRESH_S = 30.0  # discovery is read again this often ...
+_SETTLE_S = 0.2  # ... and this long after a CRD has changed
+_AT_ONCE = 20
+_REMEMBERED = 10_000
+
+
+class Owned(Protocol):
+    """What is asked of an object; a cache that is shared must project to something that has it."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> int: ...
+    @property
+    def is_terminating(self) -> bool: ...
+    @property
+    def owners(self) -> tuple[OwnerRef, ...]: ...
+    @property
+    def finalizers(self) -> tuple[str, ...]: ...
+
+
+class MetaView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The metadata of an object that collecting depends on."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: int = 0
+    is_terminating: bool = False
+    owners: tuple[OwnerRef, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerRef, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+class _Object(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta = _Meta()
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+
+
+def project_meta(raw: bytes | msgspec.Raw) -> MetaView:
+    """The view of any object. Raises msgspec.DecodeError."""
+    meta = _decode(raw).metadata
+    return MetaView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        is_terminating=meta.deletion_timestamp is not None,
+        owners=meta.owner_references or (),
+        finalizers=meta.finalizers or (),
+    )
+
+
+class ObjectId(NamedTuple):
+    """One object of any resource."""
+
+    resource: Resource
+    key: Key
+
+    def __str__(self) -> str:
+        return f"{self.resource} {self.key}"
+
+
+# ── who owns whom ────────────────────────────────────────────────────────────
+
+
+class _Graph:
+    """Owner references of all known objects, both ways, kept up to date change by change."""
+
+    def __init__(self) -> None:
+        self.dependents: dict[str, dict[ObjectId, bool]] = {}
+        """By owner uid; the value: whether the dependent blocks its owner's foreground deletion."""
+        self.blocking: dict[str, int] = {}
+        """By owner uid: how many dependents block."""
+        self.ids: dict[str, ObjectId] = {}
+        """By uid: every known object."""
+        self.foreground: dict[str, ObjectId] = {}
+        """By uid: objects that wait for their dependents."""
+
+    def update(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
+        """Take over one change."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self.ids.pop(old.uid, None)
+            self.foreground.pop(old.uid, None)
+        if new is not None:
+            self.ids[new.uid] = target
+            if new.is_terminating and FOREGROUND in new.finalizers:
+                self.foreground[new.uid] = target
+            else:
+                self.foreground.pop(new.uid, None)
+        before = old.owners if old is not None else ()
+        after = new.owners if new is not None else ()
+        if before is not after and before != after:
+            for ref in before:
+                self._remove(ref, target)
+            for ref in after:
+                self._add(ref, target)
+
+    def _add(self, ref: OwnerRef, target: ObjectId) -> None:
+        blocks = bool(ref.block_owner_deletion)
+        known = self.dependents.setdefault(ref.uid, {})
+        if known.get(target):
+            return  # named twice: once is enough
+        known[target] = blocks
+        if blocks:
+            self.blocking[ref.uid] = self.blocking.get(ref.uid, 0) + 1
+
+    def _remove(self, ref: OwnerRef, target: ObjectId) -> None:
+        known = self.dependents.get(ref.uid)
+        if known is None:
+            return
+        if known.pop(target, False):
+            left = self.blocking[ref.uid] - 1
+            if left:
+                self.blocking[ref.uid] = left
+            else:
+                del self.blocking[ref.uid]
+        if not known:
+            del self.dependents[ref.uid]
+
+
+class _Owner(Enum):
+    """How one owner of an object is."""
+
+    SOLID = "there"
+    DELETING = "waits for its dependents to go"
+    GONE = "gone"
+    UNKNOWN = "of a kind that is not served, or of one it cannot belong to"
+
+
+class CollectorStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How the collector is."""
+
+    resources: int
+    objects: int
+    with_owners: int
+    """uids that some object names as its owner."""
+    deletions: int
+    live_reads: int
+    """GETs that made sure of an owner's absence."""
+    synced: bool
+
+
+class _Watched(msgspec.Struct):
+    cache: Cache[Any]
+    unsubscribe: Callable[[], None]
+    task: asyncio.Task[Any] | None
+    """None for a cache that somebody else runs."""
+
+
+class GarbageCollector:
+    """Collects garbage over all resources that discovery shows, also those of CRDs that come later.
+
+    `shared`: caches that somebody else runs, used instead of ones of its own (their values: see `Owned`).
+    Component: `run()` until `stop()`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        shared: Mapping[Resource, Cache[Any]] | None = None,
+        workers: int = _AT_ONCE,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._shared = dict(shared or {})
+        self._inventory = Inventory(resources=())
+        self._watched: dict[Resource, _Watched] = {}
+        self._caches: dict[Resource, Cache[Any]] = {}
+        self._writer = Writer(client, self._caches)
+        self._graph = _Graph()
+        self._absent: dict[tuple[str, str], None] = {}
+        self._unresolved: dict[ObjectId, None] = {}
+        self._swept: set[str] = set()
+        self._no_strategic: set[Resource] = set()
+        self._refresh_now = asyncio.Event()
+        self._is_synced = asyncio.Event()
+        self._deletions = 0
+        self._live_reads = 0
+        self._queue: WorkQueue[ObjectId] = WorkQueue(cost_factor=0, rng=rng)
+        self._controller = Controller(
+            "garbage collector", self._collect, queue=self._queue, workers=workers, clock=clock
+        )
+
+    # ── running ──────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Collect until `stop()` or until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                await run_beside(self._work(), self._keep_inventory(group))
+                for watched in self._watched.values():
+                    if watched.task is not None:
+                        watched.task.cancel()
+        finally:
+            for watched in self._watched.values():
+                watched.unsubscribe()
+            self._watched.clear()
+
+    async def _work(self) -> None:
+        await self._is_synced.wait()
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        self._controller.queue.close()
+        self._is_synced.set()
+        await self._controller.stop()
+
+    async def wait_synced(self) -> None:
+        """Return when everything that is served has been seen once."""
+        await self._is_synced.wait()
+
+    def stats(self) -> CollectorStats:
+        """How it is now."""
+        return CollectorStats(
+            resources=len(self._watched),
+            objects=len(self._graph.ids),
+            with_owners=len(self._graph.dependents),
+            deletions=self._deletions,
+            live_reads=self._live_reads,
+            synced=self._is_synced.is_set(),
+        )
+
+    # ── what is served ───────────────────────────────────────────────────────
+
+    async def _keep_inventory(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            try:
+                await self._refresh(group)
+            except KubeError as err:
+                _log.warning("garbage collector: discovery: %s; again in %g s", err, _SETTLE_S)
+                await asyncio.sleep(_SETTLE_S)
+                continue
+            try:
+                await asyncio.wait_for(self._refresh_now.wait(), _REFRESH_S)
+                await asyncio.sleep(_SETTLE_S)  # a CRD is served a moment after it was written
+            except TimeoutError:
+                pass
+            self._refresh_now.clear()
+
+    async def _refresh(self, group: asyncio.TaskGroup) -> None:
+        """Watch what is new, stop watching what is no longer served."""
+        inventory = await discover(self._client)
+        served = dict.fromkeys(inventory.resources)
+        # What could not be read may well be there still.
+        for resource in self._watched:
+            if resource.api_version in inventory.failed:
+                served[resource] = None
+        inventory = msgspec.structs.replace(inventory, resources=tuple(served))
+        for resource in [known for known in self._watched if known not in served]:
+            self._unwatch(resource)
+        started = [self._watch(resource, group) for resource in served if resource not in self._watched]
+        has_news = inventory.resources != self._inventory.resources
+        self._inventory = inventory
+        if not self._is_synced.is_set():
+            await asyncio.gather(*(cache.wait_synced() for cache in started))
+            self._is_synced.set()
+            self._look_at_everything()
+        elif has_news:
+            for target in [*self._unresolved]:
+                self._queue.add(target)
+            self._unresolved.clear()
+
+    def _watch(self, resource: Resource, group: asyncio.TaskGroup) -> Cache[Any]:
+        cache = self._shared.get(resource)
+        task = None
+        if cache is None:
+            cache = Cache(self._client, resource, project=project_meta, clock=self._clock, rng=self._rng)
+            task = group.create_task(_run_quietly(cache), name=f"garbage collector: {resource}")
+
+        def on_change(change: Change[Any]) -> None:
+            self._on_change(resource, change)
+
+        self._watched[resource] = _Watched(cache, cache.subscribe(on_change), task)
+        self._caches[resource] = cache
+        for value in cache.values():
+            on_change(Change(Key(value.namespace, value.name), None, value))
+        return cache
+
+    def _unwatch(self, resource: Resource) -> None:
+        watched = self._watched.pop(resource)
+        del self._caches[resource]
+        watched.unsubscribe()
+        if watched.task is not None:
+            watched.task.cancel()
+        for value in watched.cache.values():
+            self._on_change(resource, Change(Key(value.namespace, value.name), value, None))
+
+    def _look_at_everything(self) -> None:
+        for resource, watched in self._watched.items():
+            for value in watched.cache.values():
+                self._consider(ObjectId(resource, Key(value.namespace, value.name)), None, value)
+
+    # ── what changes ─────────────────────────────────────────────────────────
+
+    def _on_change(self, resource: Resource, change: Change[Any]) -> None:
+        target = ObjectId(resource, change.key)
+        self._graph.update(target, change.old, change.new)
+        if resource == CUSTOM_RESOURCE_DEFINITIONS:
+            self._refresh_now.set()
+        if self._is_synced.is_set():
+            self._consider(target, change.old, change.new)
+
+    def _consider(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
+        """Queue what a change may have made garbage, or what may have waited for it."""
+        if old is not None:
+            if new is None or new.uid != old.uid:
+                self._swept.discard(old.uid)
+                self._unresolved.pop(target, None)
+                for dependent in self._graph.dependents.get(old.uid, ()):
+                    self._queue.add(dependent)
+            if new is None or new.owners != old.owners:
+                for ref in old.owners:
+                    if waiting := self._graph.foreground.get(ref.uid):
+                        self._queue.add(waiting)
+        if new is None:
+            return
+        if new.is_terminating:
+            if FOREGROUND in new.finalizers or ORPHAN in new.finalizers:
+                self._queue.add(target)
+        elif new.owners and not all(self._is_at_ease(ref, new) for ref in new.owners):
+            self._queue.add(target)
+
+    def _is_at_ease(self, ref: OwnerRef, dependent: Owned) -> bool:
+        """Whether an owner is there and stays, as far as the caches know."""
+        if ref.uid in self._graph.foreground:
+            return False
+        owner = self._graph.ids.get(ref.uid)
+        return (
+            owner is not None
+            and owner.key.name == ref.name
+            and owner.resource.kind == ref.kind
+            and owner.key.namespace in ("", dependent.namespace)
+        )
+
+    # ── one object ───────────────────────────────────────────────────────────
+
+    async def _collect(self, target: ObjectId) -> float | None:
+        found = self._get(target)
+        if found is None:
+            return None
+        if found.is_terminating:
+            if ORPHAN in found.finalizers:
+                await self._orphan(target, found)
+            elif FOREGROUND in found.finalizers:
+                await self._delete_dependents_first(target, found)
+            return None
+        if found.owners:
+            await self._check_owners(target, found)
+        return None
+
+    def _get(self, target: ObjectId) -> Owned | None:
+        cache = self._caches.get(target.resource)
+        found: Owned | None = cache.get(target.key) if cache is not None else None
+        return found
+
+    async def _check_owners(self, target: ObjectId, found: Owned) -> None:
+        owners = [(ref, await self._state_of(ref, found)) for ref in found.owners]
+        states = {state for _, state in owners}
+        if _Owner.UNKNOWN in states:
+            self._unresolved[target] = None
+        if states & {_Owner.SOLID, _Owner.UNKNOWN}:
+            if useless := [ref for ref, state in owners if state in (_Owner.GONE, _Owner.DELETING)]:
+                await self._release(target, found, useless)
+            return
+        # Where the owner waits, what hangs on this object is to go before it, too.
+        in_turn = _Owner.DELETING in states and found.uid in self._graph.dependents
+        await self._delete(target, found, propagation=_propagation(found, in_turn=in_turn))
+
+    async def _state_of(self, ref: OwnerRef, dependent: Owned) -> _Owner:
+        resource = self._inventory.find(api_version=ref.api_version, kind=ref.kind)
+        if resource is None or (resource.namespaced and not dependent.namespace):
+            return _Owner.UNKNOWN
+        key = Key(dependent.namespace if resource.namespaced else "", ref.name)
+        owner = self._get(ObjectId(resource, key))
+        if owner is None or owner.uid != ref.uid:
+            if not await self._is_absent(resource, key, ref.uid):
+                return _Owner.SOLID
+            return _Owner.GONE
+        if owner.is_terminating and FOREGROUND in owner.finalizers:
+            return _Owner.DELETING
+        return _Owner.SOLID
+
+    async def _is_absent(self, resource: Resource, key: Key, uid: str) -> bool:
+        if (uid, key.namespace) in self._absent:
+            return True
+        self._live_reads += 1
+        try:
+            raw = await self._client.get(resource, key.namespace, key.name)
+        except NotFoundError as err:
+            if err.status.details is None or err.status.details.name != key.name:
+                raise  # the resource is not served: that says nothing about the owner
+        else:
+            if project_meta(raw).uid == uid:
+                return False
+        if len(self._absent) >= _REMEMBERED:
+            del self._absent[next(iter(self._absent))]
+        self._absent[uid, key.namespace] = None
+        return True
+
+    async def _delete(self, target: ObjectId, found: Owned, *, propagation: str) -> None:
+        try:
+            await self._writer.delete(
+                target.resource,
+                target.key,
+                uid=found.uid,
+                resource_version=str(found.resource_version),
+                propagation=propagation,
+            )
+        except NotFoundError:
+            return
+        self._deletions += 1
+
+    # ── foreground, orphan ───────────────────────────────────────────────────
+
+    async def _delete_dependents_first(self, target: ObjectId, found: Owned) -> None:
+        """Have the dependents looked at (once), and let the object go when none of them blocks."""
+        if found.uid not in self._swept:
+            self._swept.add(found.uid)
+            for dependent in self._graph.dependents.get(found.uid, ()):
+                self._queue.add(dependent)
+        if not self._graph.blocking.get(found.uid):
+            await self._take_finalizer(target, found, FOREGROUND)
+
+    async def _orphan(self, target: ObjectId, found: Owned) -> None:
+        """Take the references off the dependents, then let the object go."""
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def release(dependent: ObjectId) -> None:
+            async with gate:
+                view = self._get(dependent)
+                refs = [ref for ref in view.owners if ref.uid == found.uid] if view is not None else []
+                if view is not None and refs:
+                    await self._release(dependent, view, refs)
+
+        await _all(release(dependent) for dependent in [*self._graph.dependents.get(found.uid, ())])
+        await self._take_finalizer(target, found, ORPHAN)
+
+    async def _release(self, target: ObjectId, found: Owned, refs: Sequence[OwnerRef]) -> None:
+        """Take owner references off an object that is still the one that was seen."""
+        gone = {ref.uid for ref in refs}
+        try:
+            if target.resource not in self._no_strategic:
+                try:
+                    await self._patch(target, found, _without_owners(found, gone), PatchType.STRATEGIC)
+                    return
+                except UnsupportedMediaTypeError:
+                    self._no_strategic.add(target.resource)
+            left = [msgspec.to_builtins(ref) for ref in found.owners if ref.uid not in gone]
+            patch = {
+                "metadata": {
+                    "uid": found.uid,
+                    "resourceVersion": str(found.resource_version),
+                    "ownerReferences": [_without_nulls(ref) for ref in left],
+                }
+            }
+            await self._patch(target, found, patch, PatchType.MERGE)
+        except NotFoundError:
+            return
+
+    async def _take_finalizer(self, target: ObjectId, found: Owned, finalizer: str) -> None:
+        patch = {
+            "metadata": {
+                "uid": found.uid,
+                "resourceVersion": str(found.resource_version),
+                "finalizers": [one for one in found.finalizers if one != finalizer],
+            }
+        }
+        try:
+            await self._patch(target, found, patch, PatchType.MERGE)
+        except NotFoundError:
+            return
+
+    async def _patch(self, target: ObjectId, found: Owned, patch: Document, patch_type: PatchType) -> None:
+        await self._writer.patch(target.resource, target.key, patch, patch_type=patch_type, uid=found.uid)
+
+
+def _propagation(found: Owned, *, in_turn: bool) -> str:
+    if in_turn or FOREGROUND in found.finalizers:
+        return "Foreground"
+    return "Orphan" if ORPHAN in found.finalizers else "Background"
+
+
+def _without_owners(found: Owned, uids: Iterable[str]) -> Document:
+    refs = [{"$patch": "delete", "uid": uid} for uid in sorted(uids)]
+    return {"metadata": {"uid": found.uid, "ownerReferences": refs}}
+
+
+def _without_nulls(doc: Document) -> Document:
+    return {name: value for name, value in doc.items() if value is not None}
+
+
+async def _all(work: Iterable[Awaitable[None]]) -> None:
+    """Await all of it, and raise the first error only when nothing is under way any more."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+async def _run_quietly(cache: Cache[Any]) -> None:
+    """A cache whose resource has gone is cancelled; that ends nothing else."""
+    await cache.run()

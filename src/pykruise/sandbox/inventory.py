@@ -1,0 +1,112 @@
+"""Which resources an API server has whose objects can be listed, watched and deleted: from its discovery.
+
+client ──▶ discover() ──▶ Inventory: one Resource for each group and plural ──▶ garbage collector, namespaces
+
+Of a resource that is served in several versions the group's preferred one is taken.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from pykruise.kube.client import Client
+from pykruise.kube.errors import ApiError
+from pykruise.kube.resources import Resource
+
+__all__ = ["Inventory", "discover"]
+
+_NEEDED = frozenset({"delete", "list", "watch"})
+_AT_ONCE = 8
+
+# Events are short-lived by themselves and own nothing; every second one would be a change to look at.
+_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True):
+    """What is served. `failed`: group versions whose resources could not be read (`v1`, `apps/v1`)."""
+
+    resources: tuple[Resource, ...]
+    failed: tuple[str, ...] = ()
+
+    def find(self, *, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind, in whichever version it is served; None when the kind is unknown."""
+        group = api_version.rpartition("/")[0]
+        for resource in self.resources:
+            if resource.kind == kind and resource.group == group:
+                return resource
+        return None
+
+
+class _Versions(msgspec.Struct, frozen=True):
+    versions: tuple[str, ...] = ()
+
+
+class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
+    group_version: str = ""
+
+
+class _Group(msgspec.Struct, frozen=True, rename="camel"):
+    versions: tuple[_GroupVersion, ...] = ()
+    preferred_version: _GroupVersion = _GroupVersion()
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    groups: tuple[_Group, ...] = ()
+
+
+class _Served(msgspec.Struct, frozen=True):
+    name: str
+    kind: str = ""
+    namespaced: bool = False
+    verbs: tuple[str, ...] = ()
+
+
+class _ServedList(msgspec.Struct, frozen=True):
+    resources: tuple[_Served, ...] = ()
+
+
+async def discover(client: Client) -> Inventory:
+    """Read discovery. A group version that answers with an error is named in `failed`; the others count.
+
+    Raises KubeError when the list of groups cannot be had.
+    """
+    core = msgspec.json.decode(await client.get_path("/api"), type=_Versions)
+    groups = msgspec.json.decode(await client.get_path("/apis"), type=_Groups)
+    group_versions = [*core.versions, *_in_order(groups.groups)]
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def served(group_version: str) -> tuple[_Served, ...] | None:
+        root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+        async with gate:
+            try:
+                body = await client.get_path(root)
+            except ApiError:
+                return None
+        return msgspec.json.decode(body, type=_ServedList).resources
+
+    answers = await asyncio.gather(*map(served, group_versions))
+    found = {
+        (resource.group, resource.plural): resource
+        # The preferred version comes first; reversed, it has the last word.
+        for group_version, answer in reversed(list(zip(group_versions, answers, strict=True)))
+        for resource in _deletable(group_version, answer or ())
+    }
+    failed = [name for name, answer in zip(group_versions, answers, strict=True) if answer is None]
+    ordered = sorted(found.values(), key=lambda resource: (resource.group, resource.plural))
+    return Inventory(resources=tuple(ordered), failed=tuple(failed))
+
+
+def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
+    for group in groups:
+        preferred = group.preferred_version.group_version
+        if preferred:
+            yield preferred
+        yield from (one.group_version for one in group.versions if one.group_version != preferred)
+
+
+def _deletable(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
+    group, _, version = group_version.rpartition("/")
+    for one in served:
+        if "/" not in one.name and _NEEDED <= set(one.verbs) and (group, one.name) not in _IGNORED:
+            yield Resource(group, version, one.name, one.kind, one.namespaced)

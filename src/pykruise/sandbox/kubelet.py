@@ -1,0 +1,377 @@
+"""The kubelets of simulated nodes, all of them in one component: they run pods on paper.
+
+pods cache ──change──▶ queue ──▶ _sync_pod: advance() ──▶ status_of() ──▶ PATCH pods/status | DELETE
+nodes      ──timer───▶ queue ──▶ _sync_node: register, renew the Lease, heartbeat
+
+What happens to a pod is decided by pod_state.py and pod_status.py; here are only waiting and writing. It
+speaks to any API server through a Client: the sandbox's, or that of a real control plane without nodes.
+"""
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.controller import Controller
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import LEASES, NODES, PODS
+from pykruise.kube.writer import Writer
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.nodes import (
+    LEASE_NAMESPACE,
+    Addresses,
+    NodeSpec,
+    heartbeat_patch,
+    lease_document,
+    node_document,
+)
+from pykruise.sandbox.pod_state import (
+    KubeletSettings,
+    PodState,
+    Run,
+    RunState,
+    World,
+    advance,
+    begin,
+    recover,
+)
+from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
+from pykruise.sandbox.pod_view import PodProjector, PodView
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["Kubelets", "KubeletsStats"]
+
+
+class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How the kubelets are."""
+
+    nodes: int
+    stopped_nodes: int
+    pods: int
+    """Pods on these nodes."""
+    status_writes: int
+    removals: int
+
+
+class _Node(msgspec.Struct):
+    """What its kubelet remembers of a node."""
+
+    spec: NodeSpec
+    is_stopped: bool = False
+    uid: str = ""
+    """Of the Node object; empty until it is registered."""
+    beat_at: Instant = 0.0
+    has_lease: bool = False
+
+
+class Kubelets:
+    """All simulated nodes of a cluster.
+
+    `pods`: a cache of all pods that somebody else runs; without it one of its own is run. `recorder`, when
+    given, hears of failed pulls and crashes. Component: `run()` until `stop()`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        nodes: Sequence[NodeSpec],
+        settings: KubeletSettings | None = None,
+        clock: Clock,
+        rng: random.Random,
+        images: ImageTable | None = None,
+        rules: Iterable[Rule] = (),
+        pods: Cache[PodView] | None = None,
+        recorder: EventRecorder | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._recorder = recorder
+        self._world = World(
+            settings=settings or KubeletSettings(),
+            images=images or ImageTable(),
+            rules=tuple(rules),
+            seed=rng.getrandbits(32),
+        )
+        self._owns_cache = pods is None
+        self.pods = pods or Cache(client, PODS, project=PodProjector(), clock=clock, rng=rng)
+        self.pods.subscribe(self._on_pod)
+        self._writer = Writer(client, {PODS: self.pods})
+        self._nodes = {spec.name: _Node(spec) for spec in nodes}
+        self._states: dict[Key, PodState] = {}
+        self._addresses = Addresses()
+        self._status_writes = 0
+        self._removals = 0
+        # Resting by measured CPU time is off: pods are cheap, and runs with equal seeds must be equal.
+        self._pod_queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
+        self._node_queue: WorkQueue[str] = WorkQueue(cost_factor=0, rng=rng)
+        self._pod_controller = Controller(
+            "kubelet", self._sync_pod, queue=self._pod_queue, workers=self.settings.workers, clock=clock
+        )
+        self._node_controller = Controller(
+            "kubelet nodes", self._sync_node, queue=self._node_queue, workers=8, clock=clock
+        )
+
+    @property
+    def settings(self) -> KubeletSettings:
+        """How long things take."""
+        return self._world.settings
+
+    # ── running ──────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Register the nodes and run their pods until `stop()` or until cancelled."""
+        for name in self._nodes:
+            self._node_queue.add(name)
+        for pod in self.pods.values():
+            self._wake(pod)
+        background = [self._node_controller.run()]
+        if self._owns_cache:
+            background.append(self.pods.run())
+        await run_beside(self._pod_controller.run(), *background)
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        await self._node_controller.stop()
+        await self._pod_controller.stop()
+
+    def stats(self) -> KubeletsStats:
+        """How they are now."""
+        return KubeletsStats(
+            nodes=len(self._nodes),
+            stopped_nodes=sum(node.is_stopped for node in self._nodes.values()),
+            pods=len(self._states),
+            status_writes=self._status_writes,
+            removals=self._removals,
+        )
+
+    # ── changing the nodes ───────────────────────────────────────────────────
+
+    def add_node(self, spec: NodeSpec) -> None:
+        """A further node; registered at once when running. A name that is there gets the new spec."""
+        self._nodes[spec.name] = _Node(spec)
+        self._node_queue.add(spec.name)
+        self._wake_pods_on(spec.name)
+
+    def stop_node(self, name: str) -> None:
+        """The node loses power: nothing is written for it or its pods any more. KeyError: no such node."""
+        self._nodes[name].is_stopped = True
+
+    def start_node(self, name: str) -> None:
+        """The node is back, its pods as they were. KeyError: no such node."""
+        node = self._nodes[name]
+        node.is_stopped = False
+        node.beat_at = 0.0
+        self._node_queue.add(name)
+        self._wake_pods_on(name)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The scripted failures in force."""
+        return self._world.rules
+
+    def set_rules(self, rules: Iterable[Rule]) -> None:
+        """Replace the scripted failures; pods that run already follow at once."""
+        self._world = msgspec.structs.replace(self._world, rules=tuple(rules))
+        for pod in self.pods.values():
+            self._wake(pod)
+
+    def set_images(self, images: ImageTable) -> None:
+        """Replace the image table; containers that run keep the image id they have."""
+        self._world = msgspec.structs.replace(self._world, images=images)
+
+    # ── pods ─────────────────────────────────────────────────────────────────
+
+    def _on_pod(self, change: Change[PodView]) -> None:
+        if change.new is None:
+            self._forget(change.key)
+        else:
+            self._wake(change.new)
+
+    def _wake(self, pod: PodView) -> None:
+        if pod.node_name in self._nodes:
+            self._pod_queue.add(pod.key)
+
+    def _wake_pods_on(self, node: str) -> None:
+        for pod in self.pods.values():
+            if pod.node_name == node:
+                self._pod_queue.add(pod.key)
+
+    def _forget(self, key: Key) -> None:
+        state = self._states.pop(key, None)
+        if state is not None:
+            self._addresses.release(state.ip)
+
+    async def _sync_pod(self, key: Key) -> float | None:
+        """Bring one pod to what is true now, and say when it will change by itself."""
+        pod = self.pods.get(key)
+        node = self._nodes.get(pod.node_name) if pod is not None else None
+        if pod is None or node is None:
+            self._forget(key)
+            return None
+        if node.is_stopped or (pod.is_over and not pod.is_terminating):
+            return None
+        now = self._clock()
+        before = self._state_of(pod, now)
+        state, look_at = advance(before, pod, self._world, now)
+        self._states[key] = state
+        try:
+            if state.stopping_since is not None:
+                return await self._stop_pod(pod, state, look_at=look_at)
+            if self._recorder is not None and state is not before:
+                self._tell(pod, before, state, self._recorder)
+            if is_worth_reporting(pod, state, self._world, now, look_at=look_at):
+                wanted = status_of(pod, state, self._world, now, host_ip=node.spec.address)
+                await self._write_status(pod, patch_for(pod, wanted))
+        except NotFoundError:
+            self._forget(key)
+            return None
+        return self._until(look_at)
+
+    def _state_of(self, pod: PodView, now: Instant) -> PodState:
+        state = self._states.get(pod.key)
+        if state is not None and state.uid == pod.uid:
+            return state
+        self._forget(pod.key)
+        if address := pod.status.pod_ip:
+            self._addresses.reserve(address)
+            return recover(pod, ip=address, now=now)
+        return begin(pod, ip=self._addresses.take(), now=now)
+
+    async def _stop_pod(self, pod: PodView, state: PodState, *, look_at: Instant) -> float | None:
+        now = self._clock()
+        if look_at > now:
+            return self._until(look_at)
+        if self.settings.report_stopped and not pod.is_over:
+            await self._write_status(pod, patch_for(pod, stopped_status(pod, state, now)))
+        await self._writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
+        self._removals += 1
+        return None
+
+    async def _write_status(self, pod: PodView, patch: Document | None) -> None:
+        if patch is None:
+            return
+        await self._writer.patch(
+            PODS,
+            pod.key,
+            patch,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+            uid=pod.uid,
+        )
+        self._status_writes += 1
+
+    def _until(self, moment: Instant) -> float | None:
+        return None if moment == math.inf else max(0.0, moment - self._clock())
+
+    def _tell(self, pod: PodView, before: PodState, after: PodState, recorder: EventRecorder) -> None:
+        """Events for what went wrong; what goes well is in the status."""
+        for old, new in zip(before.runs, after.runs, strict=True):
+            if old is new:
+                continue
+            for reason, message in _troubles(old, new, pod):
+                recorder.record(
+                    PODS,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    reason=reason,
+                    message=message,
+                    warning=True,
+                )
+
+    # ── nodes ────────────────────────────────────────────────────────────────
+
+    async def _sync_node(self, name: str) -> float | None:
+        """Register a node, then show now and then that it lives."""
+        node = self._nodes[name]
+        if node.is_stopped:
+            return None
+        now = self._clock()
+        try:
+            if not node.uid:
+                await self._register(node, now)
+            elif now - node.beat_at >= self.settings.heartbeat_s:
+                patch = heartbeat_patch(now=now, transition=node.beat_at == 0.0)
+                await self._patch_node(node, patch)
+                node.beat_at = now
+        except NotFoundError:
+            # Somebody deleted the Node. As a real kubelet would, it stays away until it is started again.
+            node.uid = ""
+            node.is_stopped = True
+            return None
+        if self.settings.lease_s is None:
+            return self.settings.heartbeat_s
+        await self._renew(node, now)
+        return min(self.settings.lease_s, self.settings.heartbeat_s)
+
+    async def _register(self, node: _Node, now: Instant) -> None:
+        document = node_document(node.spec, now=now)
+        try:
+            stored = decode(await self._client.create(NODES, "", document))
+        except AlreadyExistsError:
+            stored = decode(await self._client.get(NODES, "", node.spec.name))
+        node.uid = stored["metadata"]["uid"]
+        # The status of an older registration, or one that a server took off the new object.
+        if get_path(stored, "status", "nodeInfo", "kubeletVersion") != node.spec.version or not _is_well(
+            stored
+        ):
+            await self._patch_node(node, {"status": document["status"]})
+        node.beat_at = now
+
+    async def _patch_node(self, node: _Node, patch: Document) -> None:
+        await self._client.patch(
+            NODES, "", node.spec.name, patch, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+
+    async def _renew(self, node: _Node, now: Instant) -> None:
+        lease = lease_document(node.spec.name, uid=node.uid, now=now)
+        if node.has_lease:
+            try:
+                renewal = {"spec": lease["spec"]}
+                await self._client.patch(
+                    LEASES, LEASE_NAMESPACE, node.spec.name, renewal, patch_type=PatchType.MERGE
+                )
+                return
+            except NotFoundError:
+                node.has_lease = False
+        try:
+            await self._client.create(LEASES, LEASE_NAMESPACE, lease)
+        except AlreadyExistsError:
+            patch = {
+                "metadata": {"ownerReferences": lease["metadata"]["ownerReferences"]},
+                "spec": lease["spec"],
+            }
+            await self._client.patch(
+                LEASES, LEASE_NAMESPACE, node.spec.name, patch, patch_type=PatchType.MERGE
+            )
+        node.has_lease = True
+
+
+def _is_well(node: Document) -> bool:
+    conditions = get_path(node, "status", "conditions", default=[])
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _troubles(old: Run, new: Run, pod: PodView) -> Iterable[tuple[str, str]]:
+    if (
+        new.state is RunState.PULL_FAILED
+        and new.failure is not None
+        and new.pull_failures != old.pull_failures
+    ):
+        yield "Failed", f'Failed to pull image "{new.tried}": {new.failure.message}'
+    if new.state is RunState.EXITED and new.crashes > 1 and new.crashes != old.crashes:
+        yield (
+            "BackOff",
+            f"Back-off restarting failed container {new.name} in pod {pod.name}_{pod.namespace}({pod.uid})",
+        )

@@ -1,0 +1,122 @@
+"""The transport into an API server in the same process: same seam as HTTP, no sockets.
+
+kube.client ──▶ LocalTransport ──▶ ApiServer.handle(), ApiServer.stream()
+
+Every request lets others run once before it is carried out, as a network would: otherwise a client in a loop would
+starve the watchers of what it writes.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from pykruise.kube.errors import (
+    ConnectionLostError,
+    RequestTimeoutError,
+    UnreachableError,
+    error_for,
+)
+from pykruise.kube.transport import Response
+from pykruise.sandbox.apiserver import ApiServer, WatchStream
+
+__all__ = ["LocalTransport"]
+
+
+class LocalTransport:
+    """A Transport to `server`. `latency_s` gives the seconds a request takes on its way (asked once for each)."""
+
+    def __init__(
+        self, server: ApiServer, *, username: str = "", latency_s: Callable[[], float] | None = None
+    ) -> None:
+        self._server = server
+        self._username = username
+        self._latency_s = latency_s
+        self._streams: set[WatchStream] = set()
+        self._closed = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        """The server's answer. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
+        if self._closed:
+            raise UnreachableError("the transport is closed")
+        if timeout_s is None:
+            return await self._carried(method, path, query, headers, body)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._carried(method, path, query, headers, body)
+        except TimeoutError as err:
+            raise RequestTimeoutError(f"no answer to {method} {path} within {timeout_s:g} s") from err
+
+    async def _carried(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        body: bytes | None,
+    ) -> Response:
+        await self._travel()
+        lower = {name.lower(): value for name, value in headers.items()} if headers else {}
+        return await self._server.handle(
+            method, path, query=query, headers=lower, body=body, username=self._username
+        )
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of a watch. Entering raises the ApiError of a refusal."""
+        if self._closed:
+            raise UnreachableError("the transport is closed")
+        await self._travel()
+        lower = {name.lower(): value for name, value in headers.items()} if headers else {}
+        opened = await self._server.stream(path, query=query, headers=lower, username=self._username)
+        if isinstance(opened, Response):
+            raise error_for(opened.status, opened.body, opened.headers)
+        self._streams.add(opened)
+        try:
+            yield self._lines(opened, idle_timeout_s)
+        finally:
+            self._streams.discard(opened)
+            await opened.aclose()
+
+    async def _lines(self, opened: WatchStream, idle_timeout_s: float | None) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                if idle_timeout_s is None:
+                    lines = await opened.batch()
+                else:
+                    async with asyncio.timeout(idle_timeout_s):
+                        lines = await opened.batch()
+            except TimeoutError as err:
+                raise ConnectionLostError(f"nothing arrived for {idle_timeout_s:g} s") from err
+            if not lines:
+                if self._closed:
+                    raise ConnectionLostError("the transport is closed")
+                return
+            for line in lines:
+                yield line
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(self._latency_s() if self._latency_s is not None else 0)
+
+    async def close(self) -> None:
+        """Break the streams and refuse what comes."""
+        self._closed = True
+        for opened in tuple(self._streams):
+            await opened.aclose()
+
+

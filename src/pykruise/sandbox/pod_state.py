@@ -1,0 +1,494 @@
+"""What a pod's containers do on their node, on paper: start, become ready, restart, end, stop.
+
+PodView + PodState (before) + now ──▶ advance() ──▶ PodState (now), when to look again ──▶ pod_status.py
+
+Pure: no I/O, no clock, no randomness (delays differ from pod to pod by a fraction made of seed, uid and run).
+A PodState is what a container runtime would know. It holds only facts; when something is due follows from
+them, the settings and the rules, so that rules can change while a pod runs. After a restart of this program
+`recover()` makes it anew of the status that was written.
+
+One container (a `Run`):
+
+    BLOCKED ──earlier init containers are done──▶ STARTING ──start_s──▶ RUNNING ──a rule, init_s──▶ EXITED
+                                                   │  ▲                    │ image changed            │
+                                           no image│  │backoff             └────────▶ EXITED ─────────┤
+                                                   ▼  │                                               │
+                                                PULL_FAILED          STARTING ◀── restart policy ─────┘
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from hashlib import sha256
+from typing import assert_never
+from zlib import crc32
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.sandbox.faults import Behaviour, Rule, behaviour_of
+from pykruise.sandbox.images import ImageTable, PullFailure
+from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
+
+__all__ = [
+    "KubeletSettings",
+    "PodState",
+    "Role",
+    "Run",
+    "RunState",
+    "World",
+    "advance",
+    "begin",
+    "container_roles",
+    "is_final",
+    "is_ready",
+    "recover",
+    "removal_due",
+    "will_restart",
+]
+
+NEVER: Instant = math.inf
+_SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
+
+
+class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things take on a node, and what a kubelet writes. Times are in seconds."""
+
+    start_s: float = 0.5
+    """A container starts after this much time ..."""
+    start_jitter: float = 1.0
+    """... plus up to this fraction of it."""
+    ready_s: float = 0.0
+    """From running to ready, on top of the readiness probe's initial delay."""
+    init_s: float = 0.0
+    """How long an init container runs."""
+    stop_s: float = 1.0
+    """How long a pod takes to stop, if its grace period allows."""
+    pull_error_s: float = 1.0
+    """How long ErrImagePull is shown before ImagePullBackOff."""
+    backoff_s: float = 10.0
+    """First wait after a failed pull or a second crash; doubles each time."""
+    backoff_cap_s: float = 300.0
+    report_pending_after_s: float = 2.0
+    """A pod whose containers take longer to start is reported as Pending first; else that write is saved."""
+    report_stopped: bool = False
+    """Whether the end of the containers is written to a deleted pod before it is removed."""
+    observed_generation: bool = False
+    """Whether `observedGeneration` is written (kubelets of Kubernetes 1.33 and later do)."""
+    lease_s: float | None = 20.0
+    """How often a node's Lease is renewed; None: there are none."""
+    heartbeat_s: float = 300.0
+    """How often a node's status is written although nothing changed."""
+    workers: int = 64
+    """Pods written to at the same time."""
+
+
+class RunState(Enum):
+    """Where a container is in its life; see the module's text."""
+
+    BLOCKED = "blocked"
+    STARTING = "starting"
+    PULL_FAILED = "pull failed"
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+class Role(Enum):
+    """What a container is in its pod."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"
+    MAIN = "main"
+
+
+class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One container of a pod: its current run and the end of the one before."""
+
+    name: str
+    state: RunState = RunState.BLOCKED
+    since: Instant = 0.0
+    """When it came into this state."""
+    number: int = 0
+    """Runs so far, the current one included; `restartCount` is one less."""
+    image: str = ""
+    """What the latest run was started with."""
+    image_id: str = ""
+    container_id: str = ""
+    failure: PullFailure | None = None
+    """PULL_FAILED only: why."""
+    tried: str = ""
+    """PULL_FAILED only: the image that could not be pulled."""
+    pull_failures: int = 0
+    crashes: int = 0
+    """Ends in a row that nobody asked for: the backoff grows with them."""
+    last: Terminated | None = None
+    """How the latest run ended: the current one when EXITED, else the one before."""
+    previous: Terminated | None = None
+    """EXITED only: how the run before the latest ended."""
+
+
+class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A pod on its node."""
+
+    uid: str
+    ip: str
+    accepted_at: Instant
+    runs: tuple[Run, ...]
+    """Init containers first, then the main ones, in the order of the spec."""
+    stopping_since: Instant | None = None
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides about pods besides themselves."""
+
+    settings: KubeletSettings = KubeletSettings()
+    images: ImageTable = msgspec.field(default_factory=ImageTable)
+    rules: tuple[Rule, ...] = ()
+    seed: int = 0
+
+    def fraction(self, *parts: object) -> float:
+        """A number from 0 to 1 (excluded) that depends on nothing but the seed and `parts`."""
+        return crc32(":".join(map(str, (self.seed, *parts))).encode()) / 2**32
+
+
+def container_roles(pod: PodView) -> Iterator[tuple[Container, Role]]:
+    """All containers in the order of `PodState.runs`."""
+    for container in pod.init_containers.items:
+        yield container, Role.SIDECAR if container.is_sidecar else Role.INIT
+    for container in pod.containers.items:
+        yield container, Role.MAIN
+
+
+# ── beginnings ───────────────────────────────────────────────────────────────
+
+
+def begin(pod: PodView, *, ip: str, now: Instant) -> PodState:
+    """A pod that has just come to its node."""
+    return PodState(
+        uid=pod.uid,
+        ip=ip,
+        accepted_at=now,
+        runs=tuple(Run(name=container.name) for container, _ in container_roles(pod)),
+    )
+
+
+def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
+    """The state that the pod's status tells, for a program that has just started.
+
+    What is not in it (how often a pull failed) begins anew.
+    """
+    statuses = {status.name: status for status in (*pod.status.init_containers, *pod.status.containers)}
+    runs = []
+    for container, _ in container_roles(pod):
+        status = statuses.get(container.name)
+        runs.append(Run(name=container.name) if status is None else _recovered(status, now))
+    return PodState(
+        uid=pod.uid,
+        ip=ip,
+        accepted_at=instant_of(pod.status.start_time, default=now),
+        runs=tuple(runs),
+    )
+
+
+def _recovered(status: ContainerStatus, now: Instant) -> Run:
+    known = status.container_id if isinstance(status.container_id, str) else ""
+    before = status.last_state.terminated
+    if status.state.running is not None:
+        return Run(
+            name=status.name,
+            state=RunState.RUNNING,
+            since=instant_of(status.state.running.started_at, default=now),
+            number=status.restart_count + 1,
+            image=status.image,
+            image_id=status.image_id,
+            container_id=known,
+            last=before,
+        )
+    if (ended := status.state.terminated) is not None:
+        return Run(
+            name=status.name,
+            state=RunState.EXITED,
+            since=instant_of(ended.finished_at, default=now),
+            number=status.restart_count + 1,
+            image=status.image,
+            image_id=status.image_id,
+            container_id=known,
+            crashes=1,
+            last=ended,
+            previous=before,
+        )
+    return Run(
+        name=status.name,
+        number=status.restart_count + 1 if before else 0,
+        image=status.image if before else "",
+        image_id=status.image_id if before else "",
+        container_id=known if before else "",
+        last=before,
+    )
+
+
+# ── the course of time ───────────────────────────────────────────────────────
+
+
+def advance(state: PodState, pod: PodView, world: World, now: Instant) -> tuple[PodState, Instant]:
+    """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity)."""
+    if pod.is_terminating:
+        if state.stopping_since is None:
+            state = msgspec.structs.replace(state, stopping_since=now)
+        return state, removal_due(state, pod, world)
+    roles = list(container_roles(pod))
+    if _is_over(state.runs, roles, pod):
+        return state, NEVER
+    look_at = NEVER
+    opens_at = state.accepted_at  # when what comes next may start
+    runs: list[Run] = []
+    for (container, role), run in zip(roles, state.runs, strict=True):
+        life = _Life(container, role, pod, world)
+        if run.state is RunState.BLOCKED and opens_at <= now:
+            run = msgspec.structs.replace(run, state=RunState.STARTING, since=opens_at)
+        run, due = life.advance(run, now)
+        look_at = min(look_at, due)
+        if role is not Role.MAIN:
+            opens_at = max(opens_at, life.opens_at(run))
+        runs.append(run)
+    if _is_over(runs, roles, pod):
+        runs = [_ended(run, now, code=0) if run.state is RunState.RUNNING else run for run in runs]
+        look_at = NEVER
+    changed = tuple(runs)
+    return (state if changed == state.runs else msgspec.structs.replace(state, runs=changed)), look_at
+
+
+def removal_due(state: PodState, pod: PodView, world: World) -> Instant:
+    """When a pod that is being deleted has stopped; NEVER when its kubelet has nothing (more) to do."""
+    if state.stopping_since is None or pod.grace_s == 0:
+        return NEVER
+    if not any(run.state is RunState.RUNNING for run in state.runs):
+        return state.stopping_since
+    asked = [
+        behaviour.stop_s
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        if (behaviour := _behaviour(world, pod, container, run.number)).stop_s is not None
+    ]
+    delay_s = max(asked) if asked else min(world.settings.stop_s, float(pod.grace_s))
+    return state.stopping_since + delay_s
+
+
+def is_ready(run: Run, container: Container, pod: PodView, world: World, now: Instant) -> bool:
+    """Whether it counts as ready: it runs, its probe had time to say so, and no rule forbids it."""
+    if run.state is not RunState.RUNNING:
+        return False
+    ready_at, unready_at = _readiness(run, container, pod, world)
+    return ready_at <= now < unready_at
+
+
+def will_restart(run: Run, role: Role, pod: PodView) -> bool:
+    """Whether a container that has ended is started again."""
+    code = run.last.exit_code if run.last else 0
+    match role:
+        case Role.SIDECAR:
+            return True
+        case Role.INIT:
+            return code != 0 and pod.restart_policy != "Never"
+        case Role.MAIN:
+            return pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and code != 0)
+        case _:
+            assert_never(role)
+
+
+def is_final(run: Run, role: Role, pod: PodView) -> bool:
+    """Whether a container has ended and stays so. One that was stopped to be replaced does not."""
+    was_replaced = run.crashes == 0 and role is not Role.INIT
+    return run.state is RunState.EXITED and not was_replaced and not will_restart(run, role, pod)
+
+
+def backoff_s(failures: int, settings: KubeletSettings) -> float:
+    """The wait after so many failures in a row (from 1)."""
+    return min(settings.backoff_cap_s, settings.backoff_s * 2.0 ** min(failures - 1, 30))
+
+
+def _is_over(runs: Sequence[Run], roles: list[tuple[Container, Role]], pod: PodView) -> bool:
+    """Whether every main container has ended for good (then sidecars are stopped too)."""
+    mains = [run for run, (_, role) in zip(runs, roles, strict=True) if role is Role.MAIN]
+    return bool(mains) and all(is_final(run, Role.MAIN, pod) for run in mains)
+
+
+class _Life:
+    """The transitions of one container."""
+
+    __slots__ = ("container", "pod", "role", "settings", "world")
+
+    def __init__(self, container: Container, role: Role, pod: PodView, world: World) -> None:
+        self.container = container
+        self.role = role
+        self.pod = pod
+        self.world = world
+        self.settings = world.settings
+
+    def advance(self, run: Run, now: Instant) -> tuple[Run, Instant]:
+        """All transitions due until `now`, and when to look again."""
+        run = self._follow_image(run, now)
+        while (due := self._due(run)) <= now:
+            run = self._next(run, due)
+        return run, min(due, self._next_report(run, now))
+
+    def opens_at(self, run: Run) -> Instant:
+        """When an init container let the ones after it start; NEVER while it has not."""
+        match self.role:
+            case Role.INIT:
+                is_done = run.state is RunState.EXITED and run.last is not None and run.last.exit_code == 0
+                return run.since if is_done else NEVER
+            case Role.SIDECAR:
+                # A sidecar that restarts later does not hold up what it has let start.
+                return run.since if run.state is RunState.RUNNING else 0.0 if run.number else NEVER
+            case Role.MAIN:
+                return NEVER
+            case _:
+                assert_never(self.role)
+
+    def _follow_image(self, run: Run, now: Instant) -> Run:
+        """A container whose image was changed is replaced, whatever the restart policy."""
+        image = self.container.image
+        match run.state:
+            case RunState.RUNNING if run.image != image:
+                return _ended(run, now, code=0)
+            case RunState.PULL_FAILED if run.tried != image:
+                return msgspec.structs.replace(
+                    run, state=RunState.STARTING, since=now, pull_failures=0, failure=None, tried=""
+                )
+            case RunState.EXITED if run.image != image and run.crashes and self._restarts(run):
+                return msgspec.structs.replace(run, crashes=0)
+            case _:
+                return run
+
+    def _due(self, run: Run) -> Instant:
+        match run.state:
+            case RunState.BLOCKED:
+                return NEVER
+            case RunState.STARTING:
+                return run.since + self._start_s(run)
+            case RunState.PULL_FAILED:
+                is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
+                return NEVER if is_final else run.since + backoff_s(run.pull_failures, self.settings)
+            case RunState.RUNNING:
+                return self._end_due(run)
+            case RunState.EXITED:
+                return self._restart_due(run)
+            case _:
+                assert_never(run.state)
+
+    def _next(self, run: Run, at: Instant) -> Run:
+        match run.state:
+            case RunState.STARTING | RunState.PULL_FAILED:
+                return self._started(run, at)
+            case RunState.RUNNING:
+                code = self._behaviour(run.number).exit_code
+                return _ended(run, at, code=code or 0, crashes=self._crashes(run, at))
+            case RunState.EXITED:
+                return self._started(run, at)
+            case RunState.BLOCKED:
+                return run
+            case _:
+                assert_never(run.state)
+
+    def _started(self, run: Run, at: Instant) -> Run:
+        image = self.container.image
+        answer = self.world.images.pull(image)
+        if self._behaviour(run.number + 1).image_pull_error:
+            answer = PullFailure(
+                "ErrImagePull", f'failed to pull image "{image}": the registry refuses it (scripted)'
+            )
+        if isinstance(answer, PullFailure):
+            return msgspec.structs.replace(
+                run,
+                state=RunState.PULL_FAILED,
+                since=at,
+                tried=image,
+                failure=answer,
+                pull_failures=run.pull_failures + 1,
+                previous=None,
+            )
+        number = run.number + 1
+        return msgspec.structs.replace(
+            run,
+            state=RunState.RUNNING,
+            since=at,
+            number=number,
+            image=image,
+            image_id=answer.image_id,
+            container_id=_container_id(self.pod.uid, run.name, number),
+            failure=None,
+            tried="",
+            pull_failures=0,
+            previous=None,
+        )
+
+    def _start_s(self, run: Run) -> float:
+        scripted = self._behaviour(run.number + 1).start_s
+        if scripted is not None:
+            return scripted
+        # Not of the container's name: containers that start together are reported together, in one write.
+        fraction = self.world.fraction(self.pod.uid, run.number) if self.settings.start_jitter else 0.0
+        return self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
+
+    def _end_due(self, run: Run) -> Instant:
+        behaviour = self._behaviour(run.number)
+        if behaviour.exit_code is not None:
+            return run.since + behaviour.exit_after_s
+        return run.since + self.settings.init_s if self.role is Role.INIT else NEVER
+
+    def _restart_due(self, run: Run) -> Instant:
+        if not self._restarts(run):
+            return NEVER
+        if run.crashes <= 1:
+            return run.since + self._start_s(run)
+        return run.since + backoff_s(run.crashes - 1, self.settings)
+
+    def _restarts(self, run: Run) -> bool:
+        return not is_final(run, self.role, self.pod)
+
+    def _crashes(self, run: Run, at: Instant) -> int:
+        return 1 if at - run.since >= _SETTLED_S else run.crashes + 1
+
+    def _next_report(self, run: Run, now: Instant) -> Instant:
+        """When the status changes although the state does not."""
+        match run.state:
+            case RunState.RUNNING:
+                moments = _readiness(run, self.container, self.pod, self.world)
+                return min((moment for moment in moments if moment > now), default=NEVER)
+            case RunState.PULL_FAILED:
+                shown_until = run.since + self.settings.pull_error_s
+                return shown_until if shown_until > now else NEVER
+            case _:
+                return NEVER
+
+    def _behaviour(self, number: int) -> Behaviour:
+        return _behaviour(self.world, self.pod, self.container, number)
+
+
+def _behaviour(world: World, pod: PodView, container: Container, number: int) -> Behaviour:
+    return behaviour_of(world.rules, pod, container=container.name, image=container.image, run=max(1, number))
+
+
+def _readiness(run: Run, container: Container, pod: PodView, world: World) -> tuple[Instant, Instant]:
+    """From when and until when a running container is ready."""
+    behaviour = _behaviour(world, pod, container, run.number)
+    ready_s = world.settings.ready_s if behaviour.ready_s is None else behaviour.ready_s
+    unready_at = NEVER if behaviour.unready_after_s is None else run.since + behaviour.unready_after_s
+    return run.since + container.initial_delay_s + ready_s, unready_at
+
+
+def _ended(run: Run, at: Instant, *, code: int, crashes: int = 0) -> Run:
+    end = Terminated(
+        exit_code=code,
+        reason="Error" if code else "Completed",
+        started_at=format_time(run.since),
+        finished_at=format_time(at),
+        container_id=run.container_id,
+    )
+    return msgspec.structs.replace(
+        run, state=RunState.EXITED, since=at, last=end, previous=run.last, crashes=crashes
+    )
+
+
+def _container_id(uid: str, name: str, number: int) -> str:
+    return f"containerd://{sha256(f'{uid}/{name}/{number}'.encode()).hexdigest()}"

@@ -1,0 +1,468 @@
+"""A pod as the scheduler, the kubelets and the garbage collector see it.
+
+bytes of a list or watch ──▶ PodProjector ──▶ PodView (immutable, about 1.5 KB)
+
+Pods of one owner have equal containers, placement rules and conditions: the projector decodes each such part
+once, recognizes it by its bytes from then on, and shares the value. It owns these tables (bounded); the rest
+is pure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.ids import Key
+from pykruise.kube.quantities import Quantity
+
+__all__ = [
+    "Condition",
+    "Container",
+    "ContainerState",
+    "ContainerStatus",
+    "Containers",
+    "HostPort",
+    "OwnerRef",
+    "Placement",
+    "PodProjector",
+    "PodStatus",
+    "PodView",
+    "Running",
+    "Terminated",
+    "Waiting",
+]
+
+
+class OwnerRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One entry of `metadata.ownerReferences`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class _Probe(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    initial_delay_seconds: int = 0
+
+
+class _Resources(msgspec.Struct, frozen=True, gc=False):
+    requests: Mapping[str, str | int | float] | None = None
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A port of a container; it takes a port of its node when `host_port` is not 0."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
+class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a container's start, readiness and place depend on."""
+
+    name: str
+    image: str = ""
+    restart_policy: str | None = None
+    """`Always` makes an init container a sidecar."""
+    readiness_probe: _Probe | None = None
+    resources: _Resources | None = None
+    ports: tuple[HostPort, ...] | None = None
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether an init container keeps running beside the main ones."""
+        return self.restart_policy == "Always"
+
+    @property
+    def initial_delay_s(self) -> float:
+        """Seconds before its readiness is asked for the first time."""
+        return float(self.readiness_probe.initial_delay_seconds) if self.readiness_probe else 0.0
+
+    def requests(self) -> dict[str, int]:
+        """What it asks for; see `amounts`."""
+        return amounts((self.resources and self.resources.requests) or {})
+
+
+class Containers(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The containers (or init containers) of a pod. Shared between pods."""
+
+    items: tuple[Container, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    total: Mapping[str, int] = {}
+    """What those that run side by side ask for together: all main containers, or all sidecars."""
+    peak: Mapping[str, int] = {}
+    """Init containers: the most that is asked for while they run in turn, beside the sidecars so far."""
+
+
+NO_CONTAINERS: Final = Containers()
+
+
+class Placement(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Where a pod may run, as documents. Shared between pods."""
+
+    node_selector: Mapping[str, str] | None = None
+    affinity: Mapping[str, Any] | None = None
+    tolerations: tuple[Mapping[str, Any], ...] | None = None
+    topology_spread_constraints: tuple[Mapping[str, Any], ...] | None = None
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """One entry of `status.conditions`."""
+
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+class Waiting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """`state.waiting` of a container."""
+
+    reason: str | None = None
+    message: str | None = None
+
+
+class Running(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """`state.running` of a container."""
+
+    started_at: str | None = None
+
+
+class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """`state.terminated` or `lastState.terminated` of a container."""
+
+    exit_code: int = 0
+    reason: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+    container_id: str = msgspec.field(default="", name="containerID")
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One of the three, or none (an empty `lastState`)."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+NO_STATE: Final = ContainerState()
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One entry of `status.containerStatuses` or `initContainerStatuses`."""
+
+    name: str
+    image: str = ""
+    image_id: str = msgspec.field(default="", name="imageID")
+    container_id: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="containerID")
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    state: ContainerState = NO_STATE
+    last_state: ContainerState = NO_STATE
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False):
+    """The parts of `status` that a kubelet writes."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    init_containers: tuple[ContainerStatus, ...] = ()
+    containers: tuple[ContainerStatus, ...] = ()
+    host_ip: str = ""
+    pod_ip: str = ""
+    start_time: str | None = None
+    observed_generation: int | None = None
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type."""
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
+
+class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What scheduling, running and collecting a pod depend on."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: int = 0
+    generation: int = 0
+    created_at: str = ""
+    deletion_timestamp: str | None = None
+    grace_s: int = 0
+    """Seconds between its deletion and the moment it is killed; meaningful when it is being deleted."""
+    labels: Mapping[str, str] = {}
+    owners: tuple[OwnerRef, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    is_gated: bool = False
+    """Scheduling gates keep it from being scheduled."""
+    priority: int = 0
+    restart_policy: str = "Always"
+    host_network: bool = False
+    readiness_gates: tuple[str, ...] = ()
+    containers: Containers = NO_CONTAINERS
+    init_containers: Containers = NO_CONTAINERS
+    placement: Placement | None = None
+    """None when the pod may run anywhere."""
+    overhead: Mapping[str, str | int | float] | None = None
+
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether its deletion has begun."""
+        return self.deletion_timestamp is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its containers have ended for good: it takes no room on its node."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    def requests(self) -> Mapping[str, int]:
+        """What the pod asks of its node (cpu in thousandths). Rule: Kubernetes' pod requests.
+
+        The larger of what runs in the end and what runs at most while it starts, plus its overhead.
+        """
+        wanted = self.containers.total
+        if self.init_containers.items:
+            wanted = at_least(plus(wanted, self.init_containers.total), self.init_containers.peak)
+        return plus(wanted, amounts(self.overhead)) if self.overhead else wanted
+
+    @property
+    def owner_uid(self) -> str:
+        """The uid of the controlling owner, or empty."""
+        return next((owner.uid for owner in self.owners if owner.controller), "")
+
+
+# ── decoding ─────────────────────────────────────────────────────────────────
+
+_ABSENT: Final = msgspec.Raw()
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    owner_references: msgspec.Raw = _ABSENT
+    finalizers: tuple[str, ...] | None = None
+
+
+class _Gate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    condition_type: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: tuple[Mapping[str, Any], ...] | None = None
+    priority: int | None = None
+    restart_policy: str = "Always"
+    host_network: bool | None = None
+    readiness_gates: tuple[_Gate, ...] | None = None
+    containers: msgspec.Raw = _ABSENT
+    init_containers: msgspec.Raw = _ABSENT
+    node_selector: msgspec.Raw = _ABSENT
+    affinity: msgspec.Raw = _ABSENT
+    tolerations: msgspec.Raw = _ABSENT
+    topology_spread_constraints: msgspec.Raw = _ABSENT
+    overhead: dict[str, str | int | float] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    phase: str = ""
+    conditions: msgspec.Raw = _ABSENT
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    start_time: str | None = None
+    observed_generation: int | None = None
+
+
+class _Pod(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_decode_pod = msgspec.json.Decoder(_Pod).decode
+_decode_containers = msgspec.json.Decoder(tuple[Container, ...] | None).decode
+_decode_conditions = msgspec.json.Decoder(tuple[Condition, ...] | None).decode
+_decode_owners = msgspec.json.Decoder(tuple[OwnerRef, ...] | None).decode
+_decode_placement = msgspec.json.Decoder(Placement).decode
+
+T = TypeVar("T")
+
+
+class _Shared(Generic[T]):
+    """Values by the bytes they were decoded from; forgets everything when it has grown too large."""
+
+    __slots__ = ("_decode", "_values")
+
+    def __init__(self, decode: Callable[[bytes], T]) -> None:
+        self._decode = decode
+        self._values: dict[bytes, T] = {}
+
+    def get(self, raw: bytes) -> T:
+        value = self._values.get(raw)
+        if value is None:
+            if len(self._values) >= _CAPACITY:
+                self._values.clear()
+            value = self._values[raw] = self._decode(raw)
+        return value
+
+
+_CAPACITY = 4096
+
+
+class PodProjector:
+    """Makes a PodView of a pod's JSON. One for each cache; raises msgspec.DecodeError on what is no pod."""
+
+    def __init__(self) -> None:
+        self._containers = _Shared(_main_containers)
+        self._init_containers = _Shared(_init_containers)
+        self._conditions = _Shared(lambda raw: _decode_conditions(raw) or ())
+        self._owners = _Shared(lambda raw: _decode_owners(raw) or ())
+        self._placements = _Shared(_decode_placement)
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> PodView:
+        """The view of one pod."""
+        pod = _decode_pod(raw)
+        meta, spec = pod.metadata, pod.spec
+        return PodView(
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=int(meta.resource_version),
+            generation=meta.generation,
+            created_at=meta.creation_timestamp or "",
+            deletion_timestamp=meta.deletion_timestamp,
+            grace_s=meta.deletion_grace_period_seconds or 0,
+            labels=meta.labels or _NO_LABELS,
+            owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
+            finalizers=meta.finalizers or (),
+            node_name=spec.node_name,
+            scheduler_name=spec.scheduler_name,
+            is_gated=bool(spec.scheduling_gates),
+            priority=spec.priority or 0,
+            restart_policy=spec.restart_policy,
+            host_network=bool(spec.host_network),
+            readiness_gates=tuple(gate.condition_type for gate in spec.readiness_gates or ()),
+            containers=self._containers.get(bytes(spec.containers))
+            if len(spec.containers)
+            else NO_CONTAINERS,
+            init_containers=self._init_containers.get(bytes(spec.init_containers))
+            if len(spec.init_containers)
+            else NO_CONTAINERS,
+            placement=self._placement(spec),
+            overhead=spec.overhead,
+            status=self._status(pod.status),
+        )
+
+    def _status(self, status: _Status) -> PodStatus:
+        return PodStatus(
+            phase=status.phase,
+            conditions=self._conditions.get(bytes(status.conditions)) if len(status.conditions) else (),
+            init_containers=status.init_container_statuses or (),
+            containers=status.container_statuses or (),
+            host_ip=status.host_ip,
+            pod_ip=status.pod_ip,
+            start_time=status.start_time,
+            observed_generation=status.observed_generation,
+        )
+
+    def _placement(self, spec: _Spec) -> Placement | None:
+        fields = (
+            (b'"nodeSelector":', spec.node_selector),
+            (b'"affinity":', spec.affinity),
+            (b'"tolerations":', spec.tolerations),
+            (b'"topologySpreadConstraints":', spec.topology_spread_constraints),
+        )
+        parts = [name + bytes(raw) for name, raw in fields if len(raw)]
+        return self._placements.get(b"{" + b",".join(parts) + b"}") if parts else None
+
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+def _main_containers(raw: bytes) -> Containers:
+    items = _decode_containers(raw) or ()
+    total: dict[str, int] = {}
+    for container in items:
+        total = plus(total, container.requests())
+    return Containers(items=items, host_ports=_host_ports(items), total=total)
+
+
+def _init_containers(raw: bytes) -> Containers:
+    items = _decode_containers(raw) or ()
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in items:
+        running = plus(sidecars, container.requests())
+        peak = at_least(peak, running)
+        if container.is_sidecar:
+            sidecars = running
+    return Containers(items=items, host_ports=_host_ports(items), total=sidecars, peak=peak)
+
+
+def _host_ports(items: tuple[Container, ...]) -> tuple[HostPort, ...]:
+    return tuple(port for container in items for port in container.ports or () if port.host_port)
+
+
+# ── amounts ──────────────────────────────────────────────────────────────────
+
+
+def amounts(resources: Mapping[str, Any]) -> dict[str, int]:
+    """Quantities by resource name as whole numbers: cpu in thousandths, all else rounded up.
+
+    A quantity that cannot be read counts as nothing.
+    """
+    found = {}
+    for name, text in resources.items():
+        try:
+            quantity = Quantity.parse(text)
+        except ValueError:
+            continue
+        found[name] = quantity.milli if name == "cpu" else quantity.whole
+    return found
+
+
+def plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """The sum, resource by resource."""
+    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
+
+
+def at_least(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """The greater one, resource by resource."""
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def instant_of(text: str | None, *, default: Instant) -> Instant:
+    """The instant of a timestamp, or `default` when it is absent or cannot be read."""
+    if not text:
+        return default
+    try:
+        return parse_time(text)
+    except ValueError:
+        return default

@@ -1,0 +1,596 @@
+"""Which node a pod goes to: what the nodes hold, the filters that rule nodes out, the choice among the rest.
+
+pods, nodes ──place(), set_node()──▶ Ledger ──▶ choose(pod, ledger, rng) ──▶ Chosen(node) | NoPlace(message)
+
+No I/O and no clock; the only chance is the `rng` that decides between equals. The ledger is kept up to date
+pod by pod, so a decision costs one look at each node (about 2 µs a node), however many pods there are.
+
+A filter is a function from (pod, ledger) to a check of one node, or None when the pod does not care; FILTERS
+lists them in the order of the real scheduler. Preemption and volumes are not among them.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.ids import Key
+from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.sandbox.nodes import NodeView, Taint
+from pykruise.sandbox.pod_view import HostPort, PodView
+
+__all__ = ["FILTERS", "Check", "Chosen", "Filter", "Ledger", "NoPlace", "NodeLoad", "choose"]
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The pod goes there."""
+
+    node: str
+
+
+class NoPlace(msgspec.Struct, frozen=True):
+    """No node takes the pod; `message` is what the real scheduler writes into the condition."""
+
+    message: str
+
+
+class NodeLoad:
+    """One node and what is on it."""
+
+    __slots__ = ("owners", "pods", "ports", "used", "view")
+
+    def __init__(self) -> None:
+        self.view: NodeView | None = None
+        """None while pods name it and no such Node exists."""
+        self.pods = 0
+        self.used: dict[str, int] = {}
+        self.ports: Counter[HostPort] = Counter()
+        self.owners: Counter[str] = Counter()
+        """Pods by the uid of their controller."""
+
+
+Check = Callable[[NodeLoad, NodeView], Sequence[str]]
+"""Why this node will not do; nothing when it will."""
+
+Filter = Callable[[PodView, "Ledger"], Check | None]
+
+
+# ── the ledger ───────────────────────────────────────────────────────────────
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """Pods that a term selects; `namespaces` None means all."""
+
+    namespaces: tuple[str, ...] | None
+    selector: Selector
+    counts_terminating: bool = True
+
+    def has(self, pod: PodView) -> bool:
+        return (
+            (self.namespaces is None or pod.namespace in self.namespaces)
+            and (self.counts_terminating or not pod.is_terminating)
+            and self.selector.matches(pod.labels)
+        )
+
+
+class _Aversion(msgspec.Struct, frozen=True):
+    """A required anti-affinity term of a pod that has its place."""
+
+    group: _Group
+    topology_key: str
+
+
+class Ledger:
+    """Which pods are where, with everything counted that a decision asks for."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeLoad] = {}
+        self._placed: dict[Key, tuple[str, PodView]] = {}
+        self._zones: dict[tuple[str, str], int] = {}
+        self._groups: dict[_Group, Counter[str]] = {}
+        self.aversions: dict[_Aversion, Counter[str]] = {}
+        """Anti-affinity terms of placed pods: on which nodes, how many times."""
+
+    def set_node(self, view: NodeView) -> None:
+        """A Node that is there, new or changed."""
+        load = self._load(view.name)
+        moved = load.view is None or load.view.zone != view.zone
+        if moved:
+            self._count_zone(load, -1)
+        load.view = view
+        if moved:
+            self._count_zone(load, 1)
+
+    def remove_node(self, name: str) -> None:
+        """The Node is gone; pods may still name it."""
+        load = self.nodes.get(name)
+        if load is None:
+            return
+        self._count_zone(load, -1)
+        load.view = None
+        self._drop_if_unused(name, load)
+
+    def place(self, pod: PodView, node: str) -> None:
+        """The pod is on the node, or as good as. Replaces what was known of the pod."""
+        known = self._placed.get(pod.key)
+        if known is not None:
+            if known[0] == node and _weighs_the_same(known[1], pod):
+                return
+            self.unplace(pod.key)
+        self._placed[pod.key] = (node, pod)
+        self._count(self._load(node), node, pod, 1)
+
+    def unplace(self, key: Key) -> None:
+        """The pod is gone, or has ended. Nothing happens when it had no place."""
+        known = self._placed.pop(key, None)
+        if known is None:
+            return
+        node, pod = known
+        load = self.nodes[node]
+        self._count(load, node, pod, -1)
+        self._drop_if_unused(node, load)
+
+    def candidates(self) -> list[tuple[NodeLoad, NodeView]]:
+        """Nodes that exist, in the order in which they were first heard of."""
+        return [(load, load.view) for load in self.nodes.values() if load.view is not None]
+
+    def in_zone(self, owner: str, zone: str) -> int:
+        """Pods of that owner in the zone."""
+        return self._zones.get((owner, zone), 0)
+
+    def members(self, group: _Group) -> Mapping[str, int]:
+        """Selected pods by node. Counted in full at the first question, kept up to date from then on."""
+        counts = self._groups.pop(group, None)
+        if counts is None:
+            counts = Counter(node for node, pod in self._placed.values() if group.has(pod))
+            if len(self._groups) >= _REMEMBERED_GROUPS:
+                del self._groups[next(iter(self._groups))]
+        self._groups[group] = counts  # last again: the one asked for longest ago is forgotten first
+        return counts
+
+    def _load(self, node: str) -> NodeLoad:
+        load = self.nodes.get(node)
+        if load is None:
+            load = self.nodes[node] = NodeLoad()
+        return load
+
+    def _drop_if_unused(self, node: str, load: NodeLoad) -> None:
+        if load.view is None and not load.pods:
+            del self.nodes[node]
+
+    def _count(self, load: NodeLoad, node: str, pod: PodView, sign: int) -> None:
+        load.pods += sign
+        for name, amount in pod.requests().items():
+            load.used[name] = load.used.get(name, 0) + sign * amount
+        for port in _host_ports(pod):
+            _add(load.ports, port, sign)
+        if owner := pod.owner_uid:
+            _add(load.owners, owner, sign)
+            if load.view is not None:
+                _add(self._zones, (owner, load.view.zone), sign)
+        for group, counts in self._groups.items():
+            if group.has(pod):
+                _add(counts, node, sign)
+        for term in _terms(pod, "podAntiAffinity"):
+            aversion = _Aversion(_group(term, pod), term.get("topologyKey", ""))
+            counts = self.aversions.setdefault(aversion, Counter())
+            _add(counts, node, sign)
+            if not counts:
+                del self.aversions[aversion]
+
+    def _count_zone(self, load: NodeLoad, sign: int) -> None:
+        if load.view is not None:
+            for owner, number in load.owners.items():
+                _add(self._zones, (owner, load.view.zone), sign * number)
+
+
+_REMEMBERED_GROUPS = 256
+
+
+def _add(counts: dict[Any, int], key: Hashable, number: int) -> None:
+    """Add to a count; what comes to nothing leaves the table."""
+    total = counts.get(key, 0) + number
+    if total:
+        counts[key] = total
+    else:
+        counts.pop(key, None)
+
+
+def _weighs_the_same(one: PodView, other: PodView) -> bool:
+    return (
+        one.uid == other.uid
+        and one.is_terminating == other.is_terminating
+        and one.labels == other.labels
+        and one.containers is other.containers
+        and one.init_containers is other.init_containers
+        and one.owners == other.owners
+    )
+
+
+# ── the choice ───────────────────────────────────────────────────────────────
+
+
+def choose(pod: PodView, ledger: Ledger, *, rng: random.Random) -> Chosen | NoPlace:
+    """The node for a pod: of those that pass the filters, the one it prefers, then the emptiest of its kind.
+
+    Pods of one owner are spread evenly over nodes, then over zones; equals are decided by `rng`.
+    """
+    candidates = ledger.candidates()
+    if not candidates:
+        return NoPlace("no nodes available to schedule pods")
+    checks = [check for find in FILTERS if (check := find(pod, ledger)) is not None]
+    reasons: Counter[str] = Counter()
+    fitting = []
+    for load, view in candidates:
+        for check in checks:
+            if problems := check(load, view):
+                reasons.update(problems)
+                break
+        else:
+            fitting.append((load, view))
+    if not fitting:
+        return NoPlace(_explain(len(candidates), reasons))
+    return Chosen(_best(pod, ledger, fitting, rng))
+
+
+def _explain(nodes: int, reasons: Counter[str]) -> str:
+    listed = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    return f"0/{nodes} nodes are available: {', '.join(listed)}."
+
+
+Rank = tuple[float, float, float, float]
+"""Lower is better: dislike, pods of the same owner on the node and in its zone, how full the node is."""
+
+
+def _best(
+    pod: PodView, ledger: Ledger, fitting: Sequence[tuple[NodeLoad, NodeView]], rng: random.Random
+) -> str:
+    wish = _wishes(pod, fitting)
+    owner = pod.owner_uid
+    best: list[str] = []
+    best_rank: Rank = (math.inf, 0, 0, 0)
+    for load, view in fitting:
+        rank: Rank = (
+            -wish(view) if wish is not None else 0,
+            load.owners.get(owner, 0) if owner else 0,
+            ledger.in_zone(owner, view.zone) if owner else 0,
+            load.pods / max(1, view.max_pods),
+        )
+        if rank < best_rank:
+            best, best_rank = [view.name], rank
+        elif rank == best_rank:
+            best.append(view.name)
+    return best[0] if len(best) == 1 else rng.choice(best)
+
+
+def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Callable[[NodeView], float] | None:
+    """How much the pod would like a node: preferred node affinity, less the taints it would rather avoid."""
+    preferred = _affinity(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
+    if not preferred and not has_soft_taints:
+        return None
+    tolerations = _tolerations(pod)
+
+    def wish(view: NodeView) -> float:
+        liked = sum(
+            term.get("weight", 0) for term in preferred if _matches_term(term.get("preference") or {}, view)
+        )
+        avoided = sum(
+            taint.effect == "PreferNoSchedule" and not _tolerates(tolerations, taint) for taint in view.taints
+        )
+        return float(liked - 100 * avoided)
+
+    return wish
+
+
+# ── filters ──────────────────────────────────────────────────────────────────
+
+
+def _unschedulable(pod: PodView, ledger: Ledger) -> Check | None:
+    cordon = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+    if _tolerates(_tolerations(pod), cordon):
+        return None
+    return lambda load, view: ("node(s) were unschedulable",) if view.unschedulable else ()
+
+
+def _taints(pod: PodView, ledger: Ledger) -> Check | None:
+    if not any(view.taints for _, view in ledger.candidates()):
+        return None
+    tolerations = _tolerations(pod)
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        for taint in view.taints:
+            if taint.effect in ("NoSchedule", "NoExecute") and not _tolerates(tolerations, taint):
+                return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
+        return ()
+
+    return check
+
+
+def _node_affinity(pod: PodView, ledger: Ledger) -> Check | None:
+    if pod.placement is None:
+        return None
+    matches = _node_matcher(pod)
+    if matches is None:
+        return None
+    return lambda load, view: () if matches(view) else ("node(s) didn't match Pod's node affinity/selector",)
+
+
+def _ports(pod: PodView, ledger: Ledger) -> Check | None:
+    wanted = _host_ports(pod)
+    if not wanted:
+        return None
+    return lambda load, view: (
+        ("node(s) didn't have free ports for the requested pod ports",)
+        if any(_clash(port, taken) for port in wanted for taken in load.ports)
+        else ()
+    )
+
+
+def _resources(pod: PodView, ledger: Ledger) -> Check | None:
+    wanted = [(name, amount) for name, amount in pod.requests().items() if amount]
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        problems = []
+        if load.pods >= view.max_pods:
+            problems.append("Too many pods")
+        for name, amount in wanted:
+            if load.used.get(name, 0) + amount > view.allocatable.get(name, 0):
+                problems.append(f"Insufficient {name}")
+        return problems
+
+    return check
+
+
+def _topology_spread(pod: PodView, ledger: Ledger) -> Check | None:
+    if pod.placement is None or not pod.placement.topology_spread_constraints:
+        return None
+    hard = [
+        _SpreadRule(constraint, pod, ledger)
+        for constraint in pod.placement.topology_spread_constraints
+        if constraint.get("whenUnsatisfiable") == "DoNotSchedule"
+    ]
+    if not hard:
+        return None
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        for rule in hard:
+            if problem := rule.problem(view):
+                return (problem,)
+        return ()
+
+    return check
+
+
+def _pod_affinity(pod: PodView, ledger: Ledger) -> Check | None:
+    wanted = [_Domains(term, pod, ledger) for term in _terms(pod, "podAffinity")]
+    unwanted = [_Domains(term, pod, ledger) for term in _terms(pod, "podAntiAffinity")]
+    averse = [
+        (aversion.topology_key, _domains(counts, aversion.topology_key, ledger))
+        for aversion, counts in ledger.aversions.items()
+        if aversion.group.has(pod)
+    ]
+    if not (wanted or unwanted or averse):
+        return None
+    # The first of a group of pods that want to be together finds nobody, and may begin anywhere.
+    is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        if any(domains.topology_key not in view.labels for domains in wanted) or (
+            not is_first and not all(domains.has(view) for domains in wanted)
+        ):
+            return ("node(s) didn't match pod affinity rules",)
+        if any(domains.has(view) for domains in unwanted):
+            return ("node(s) didn't match pod anti-affinity rules",)
+        if any(view.labels.get(key) in values for key, values in averse if key in view.labels):
+            return ("node(s) didn't satisfy existing pods anti-affinity rules",)
+        return ()
+
+    return check
+
+
+FILTERS: Final[tuple[Filter, ...]] = (
+    _unschedulable,
+    _taints,
+    _node_affinity,
+    _ports,
+    _resources,
+    _topology_spread,
+    _pod_affinity,
+)
+"""In order: the first that rules a node out gives the reason."""
+
+
+# ── taints, ports ────────────────────────────────────────────────────────────
+
+
+def _tolerations(pod: PodView) -> Sequence[Mapping[str, Any]]:
+    return (pod.placement.tolerations if pod.placement else None) or ()
+
+
+def _tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
+    """Rule: Kubernetes' `Toleration.ToleratesTaint`."""
+    for toleration in tolerations:
+        if toleration.get("effect") and toleration["effect"] != taint.effect:
+            continue
+        key = toleration.get("key") or ""
+        if key and key != taint.key:
+            continue
+        operator = toleration.get("operator") or "Equal"
+        if operator == "Exists" or (
+            operator == "Equal" and key and (toleration.get("value") or "") == taint.value
+        ):
+            return True
+    return False
+
+
+def _host_ports(pod: PodView) -> tuple[HostPort, ...]:
+    ports = pod.containers.host_ports
+    sidecar_ports = pod.init_containers.host_ports
+    return (*ports, *sidecar_ports) if sidecar_ports else ports
+
+
+def _clash(one: HostPort, other: HostPort) -> bool:
+    everywhere = ("", "0.0.0.0")
+    return (
+        one.host_port == other.host_port
+        and one.protocol == other.protocol
+        and (one.host_ip == other.host_ip or one.host_ip in everywhere or other.host_ip in everywhere)
+    )
+
+
+# ── node affinity ────────────────────────────────────────────────────────────
+
+
+def _affinity(pod: PodView, kind: str) -> Mapping[str, Any]:
+    affinity = pod.placement.affinity if pod.placement else None
+    return (affinity or {}).get(kind) or {}
+
+
+def _node_matcher(pod: PodView) -> Callable[[NodeView], bool] | None:
+    """Whether a node is one the pod asks for; None when it asks for nothing."""
+    selector = (pod.placement.node_selector if pod.placement else None) or {}
+    required = _affinity(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not selector and required is None:
+        return None
+    terms = (required or {}).get("nodeSelectorTerms") or ()
+
+    def matches(view: NodeView) -> bool:
+        if any(view.labels.get(key) != value for key, value in selector.items()):
+            return False
+        return required is None or any(_matches_term(term, view) for term in terms)
+
+    return matches
+
+
+def _matches_term(term: Mapping[str, Any], view: NodeView) -> bool:
+    """Rule: Kubernetes' node selector terms; an empty term matches nothing."""
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    return all(_matches_requirement(one, view.labels.get(one.get("key", ""))) for one in expressions) and all(
+        one.get("key") == "metadata.name" and _matches_requirement(one, view.name) for one in fields
+    )
+
+
+def _matches_requirement(requirement: Mapping[str, Any], value: str | None) -> bool:
+    values: Sequence[str] = requirement.get("values") or ()
+    match requirement.get("operator"):
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator:
+            try:
+                have, bound = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            return have > bound if operator == "Gt" else have < bound
+        case _:
+            return False
+
+
+# ── terms over other pods ────────────────────────────────────────────────────
+
+
+def _terms(pod: PodView, kind: str) -> Sequence[Mapping[str, Any]]:
+    if pod.placement is None or pod.placement.affinity is None:
+        return ()
+    return _affinity(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+
+
+def _group(term: Mapping[str, Any], pod: PodView) -> _Group:
+    """The pods an affinity term of `pod` speaks about."""
+    selector = _selector(term, pod)
+    if (names := term.get("namespaceSelector")) is not None and not names:
+        return _Group(None, selector)
+    # Namespaces chosen by labels are not looked up: without any by name, the pod's own is meant.
+    return _Group(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
+
+
+def _selector(term: Mapping[str, Any], pod: PodView) -> Selector:
+    """`labelSelector` with what `matchLabelKeys` adds of the pod's labels; an unreadable one selects nothing."""
+    wanted = term.get("labelSelector")
+    if keys := term.get("matchLabelKeys"):
+        own = {key: pod.labels[key] for key in keys if key in pod.labels}
+        wanted = dict(wanted or {})
+        wanted["matchLabels"] = {**(wanted.get("matchLabels") or {}), **own}
+    try:
+        return selector_from(wanted)
+    except SelectorError:
+        return NOTHING
+
+
+def _domains(counts: Mapping[str, int], topology_key: str, ledger: Ledger) -> dict[str, int]:
+    """Pods by topology value, from pods by node."""
+    found: dict[str, int] = {}
+    for node, count in counts.items():
+        load = ledger.nodes.get(node)
+        value = load.view.labels.get(topology_key) if load is not None and load.view is not None else None
+        if value is not None:
+            found[value] = found.get(value, 0) + count
+    return found
+
+
+class _Domains:
+    """Where the pods are that one affinity term selects."""
+
+    __slots__ = ("group", "topology_key", "values")
+
+    def __init__(self, term: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
+        self.group = _group(term, pod)
+        self.topology_key = term.get("topologyKey", "")
+        self.values = _domains(ledger.members(self.group), self.topology_key, ledger)
+
+    def has(self, view: NodeView) -> bool:
+        """Whether one of them shares this node's domain."""
+        return view.labels.get(self.topology_key) in self.values
+
+
+class _SpreadRule:
+    """One topology spread constraint with whenUnsatisfiable DoNotSchedule.
+
+    Rule: skew = pods in the node's domain + this pod - the fewest in any domain that the pod may use.
+    """
+
+    __slots__ = ("counts", "fewest", "is_one_of_them", "max_skew", "topology_key")
+
+    def __init__(self, constraint: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
+        self.topology_key = constraint.get("topologyKey", "")
+        self.max_skew = constraint.get("maxSkew", 1)
+        group = _Group((pod.namespace,), _selector(constraint, pod), counts_terminating=False)
+        self.is_one_of_them = group.has(pod)
+        eligible = _eligible(constraint, pod, ledger)
+        self.counts = dict.fromkeys(
+            (view.labels[self.topology_key] for view in eligible if self.topology_key in view.labels), 0
+        )
+        names = {view.name for view in eligible}
+        members = {node: count for node, count in ledger.members(group).items() if node in names}
+        self.counts |= _domains(members, self.topology_key, ledger)
+        few_domains = len(self.counts) < (constraint.get("minDomains") or 1)
+        self.fewest = 0 if few_domains else min(self.counts.values(), default=0)
+
+    def problem(self, view: NodeView) -> str:
+        """Why the node will not do, or empty."""
+        value = view.labels.get(self.topology_key)
+        if value is None:
+            return "node(s) didn't match pod topology spread constraints (missing required label)"
+        skew = self.counts.get(value, 0) + self.is_one_of_them - self.fewest
+        return "node(s) didn't match pod topology spread constraints" if skew > self.max_skew else ""
+
+
+def _eligible(constraint: Mapping[str, Any], pod: PodView, ledger: Ledger) -> list[NodeView]:
+    """Nodes whose domains count: by default those of the pod's node affinity, whatever their taints."""
+    views = [view for _, view in ledger.candidates()]
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
+        views = [view for view in views if matches(view)]
+    if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor" and (check := _taints(pod, ledger)):
+        views = [view for view in views if not check(ledger.nodes[view.name], view)]
+    return views

@@ -1,0 +1,256 @@
+"""A CloneSet lives: created, scaled, updated, paused, rolled back, deleted."""
+
+import pytest
+from support.scenario import Audience, Stage, cloneset, rolling
+
+from pykruise.kube.errors import InvalidError
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.pods import keys
+
+
+async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
+    """cloneset case 20"""
+    # given
+    await stage.start_manager()
+    # when
+    await stage.create(cloneset(replicas=3))
+    # then
+    found = await stage.settled(replicas=3)
+    pods = await stage.pods()
+    assert all(pod.name.startswith("web-") and len(pod.name) == len("web-") + 5 for pod in pods)
+    assert all(pod.state == "Normal" for pod in pods)
+    assert all(keys.IN_PLACE_READY in pod.readiness_gates for pod in pods)
+    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    assert found["status"]["labelSelector"] == "app=web"
+
+
+async def test_creations_are_told_in_one_event(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    # when
+    await stage.create(cloneset(replicas=8))
+    await stage.settled(replicas=8)
+    # then
+    events = await stage.until(lambda: stage.events("SuccessfulCreate"))
+    assert sum(event["count"] for event in events) == 8
+    assert len(events) < 4
+    assert {event["involvedObject"]["name"] for event in events} == {"web"}
+
+
+async def test_scaling_up_and_down_through_the_scale_subresource(stage: Stage) -> None:
+    """cloneset case 94: what an autoscaler reads and writes"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    # when
+    await stage.scale("web", 6)
+    # then
+    await stage.settled(replicas=6)
+    # when
+    await stage.scale("web", 1)
+    # then
+    await stage.settled(replicas=1)
+
+
+async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Audience) -> None:
+    """cloneset case 62 with partition 0"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=6, updateStrategy=rolling(maxUnavailable=2)))
+    await stage.settled(replicas=6)
+    seen.watch_from_now()
+    # when
+    await stage.set_image("web", "nginx:2")
+    # then
+    await stage.settled(replicas=6)
+    assert seen.fewest_available == 4
+    assert seen.most == 6
+    assert seen.created == 12
+
+
+async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: Audience) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=0, maxSurge=2)))
+    await stage.settled(replicas=4)
+    seen.watch_from_now()
+    # when
+    await stage.set_image("web", "nginx:2")
+    # then
+    await stage.settled(replicas=4)
+    assert seen.fewest_available == 4
+    assert seen.most == 6
+
+
+async def test_a_partition_holds_pods_back_until_it_is_lowered(stage: Stage) -> None:
+    """cloneset cases 62 and 87"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1, partition=3)))
+    await stage.settled(replicas=5)
+    # when
+    await stage.set_image("web", "nginx:2")
+    # then two are new
+    found = await stage.settled(replicas=5, updated=2)
+    assert found["status"]["expectedUpdatedReplicas"] == 2
+    assert found["status"]["currentRevision"] != found["status"]["updateRevision"]
+    # when
+    await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
+    # then all are
+    found = await stage.settled(replicas=5)
+    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+
+
+async def test_a_paused_rollout_stands_still_and_still_scales(stage: Stage) -> None:
+    # given a rollout that is paused at once
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1, paused=True)))
+    await stage.settled(replicas=4)
+    before = {pod.uid for pod in await stage.pods()}
+    # when
+    await stage.set_image("web", "nginx:2")
+    await stage.until(lambda: _observed(stage, updated=0))
+    await stage.scale("web", 5)
+    # then the old ones stay, and the fifth is there
+    await stage.until(lambda: _count(stage, 5))
+    assert before <= {pod.uid for pod in await stage.pods()}
+    # when
+    await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"paused": False}}}})
+    # then
+    await stage.settled(replicas=5)
+    assert not before & {pod.uid for pod in await stage.pods()}
+
+
+async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage) -> None:
+    """cloneset case 52"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2, image="nginx:1"))
+    first = (await stage.settled(replicas=2))["status"]["updateRevision"]
+    await stage.set_image("web", "nginx:2")
+    second = (await stage.settled(replicas=2))["status"]["updateRevision"]
+    # when
+    await stage.set_image("web", "nginx:1")
+    third = (await stage.settled(replicas=2))["status"]["updateRevision"]
+    # then
+    assert third == first != second
+    listed = await stage.client.list(CONTROLLER_REVISIONS, stage.namespace)
+    assert len(listed.items) == 2
+
+
+async def test_marked_pods_go_one_after_another_and_their_names_leave_the_list(
+    stage: Stage, seen: Audience
+) -> None:
+    """cloneset case 35"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1)))
+    await stage.settled(replicas=4)
+    victims = [pod.name for pod in await stage.pods()][:2]
+    seen.watch_from_now()
+    # when
+    await stage.merge("web", {"spec": {"scaleStrategy": {"podsToDelete": victims}}})
+    # then
+    await stage.until(lambda: _none_of(stage, victims))
+    await stage.settled(replicas=4)
+    assert seen.fewest_available == 3
+    assert not (await stage.get("web"))["spec"]["scaleStrategy"].get("podsToDelete")
+
+
+async def test_a_pod_that_fails_is_replaced(stage: Stage) -> None:
+    """cloneset case 43"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    victim = (await stage.pods())[0]
+    # when
+    await stage.merge(victim.name, {"status": {"phase": "Failed"}}, resource=PODS, subresource="status")
+
+    # then
+    async def replaced() -> bool:
+        pods = await stage.pods()
+        return sum(pod.is_serving for pod in pods) == 2 and len(pods) == 3
+
+    await stage.until(replaced)
+    assert (await stage.status())["replicas"] == 2
+
+
+async def test_a_pod_that_no_longer_matches_is_let_go_and_replaced(stage: Stage) -> None:
+    """cloneset case 44"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    leaver = (await stage.pods())[0]
+    # when
+    await stage.merge(leaver.name, {"metadata": {"labels": {"app": "other"}}}, resource=PODS)
+    # then
+    await stage.settled(replicas=2)
+    found = await stage.get(leaver.name, resource=PODS)
+    assert not found["metadata"].get("ownerReferences")
+
+
+async def test_deleting_the_cloneset_takes_its_pods_and_revisions_along(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    # when
+    await stage.delete("web")
+
+    # then
+    async def nothing_left() -> bool:
+        revisions = await stage.client.list(CONTROLLER_REVISIONS, stage.namespace)
+        return not await stage.pods() and not revisions.items
+
+    await stage.until(nothing_left)
+
+
+async def test_a_settled_cloneset_costs_no_more_writes(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    before = await stage.get("web")
+    # when an hour passes
+    import asyncio
+
+    await asyncio.sleep(3600)
+    # then
+    after = await stage.get("web")
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_an_invalid_cloneset_is_refused_with_every_field_named(stage: Stage) -> None:
+    """cloneset rules 4, 5 and 16"""
+    # given
+    doc = cloneset(updateStrategy=rolling(maxUnavailable="5"))
+    doc["spec"]["selector"] = {"matchLabels": {"app": "other"}}
+    # when
+    with pytest.raises(InvalidError) as refused:
+        await stage.create(doc)
+    # then
+    assert {cause.field for cause in refused.value.causes} >= {
+        "spec.updateStrategy.rollingUpdate.maxUnavailable",
+        "spec.template.metadata.labels",
+    }
+    assert not await stage.exists("web")
+
+
+async def _observed(stage: Stage, *, updated: int) -> bool:
+    found = await stage.get("web")
+    status = found.get("status") or {}
+    return (
+        status.get("observedGeneration") == found["metadata"]["generation"]
+        and status.get("updatedReplicas") == updated
+    )
+
+
+async def _count(stage: Stage, count: int) -> bool:
+    return len([pod for pod in await stage.pods() if pod.is_serving]) == count
+
+
+async def _none_of(stage: Stage, names: list[str]) -> bool:
+    return not {pod.name for pod in await stage.pods()} & set(names)

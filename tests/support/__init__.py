@@ -1,0 +1,1 @@
+"""What tests of several parts share. Import as `from support.faults import FaultyTransport`."""

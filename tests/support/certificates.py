@@ -1,0 +1,83 @@
+"""Certificates for tests that talk TLS: an authority of one's own, and what it signs. Nothing touches a disk
+except `server_context`, which loads its chain from the folder it is given."""
+
+import datetime
+import ipaddress
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+class Authority:
+    """A certificate authority that lives as long as the test."""
+
+    def __init__(self, name: str = "test authority") -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = _builder(self._name, self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.certificate = builder.sign(self._key, hashes.SHA256())
+
+    @property
+    def pem(self) -> bytes:
+        """The authority's certificate."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    def issue(self, common_name: str, *, hosts: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
+        """A certificate and its key, both PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        builder = _builder(name, self._name, key.public_key())
+        if hosts:
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_name_of(host) for host in hosts]), False
+            )
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return certificate.public_bytes(serialization.Encoding.PEM), key_pem(key)
+
+    def server_context(
+        self, folder: Path, *, hosts: tuple[str, ...] = ("127.0.0.1",), asks_clients: bool = False
+    ) -> ssl.SSLContext:
+        """What a server uses that calls itself `hosts`, and accepts this authority's clients."""
+        certificate, key = self.issue("server", hosts=hosts)
+        chain = folder / "server.pem"
+        chain.write_bytes(certificate + key)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=self.pem.decode())
+        context.load_cert_chain(chain)
+        if asks_clients:
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey, *, password: bytes = b"") -> bytes:
+    """A private key, encrypted when a password is given."""
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if password:
+        encryption = serialization.BestAvailableEncryption(password)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+    )
+
+
+def _name_of(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -1,0 +1,388 @@
+"""Builders for snapshots of CloneSets: say what matters, get the rest.
+
+cloneset(replicas=5, max_unavailable=1).marked("a").not_ready("a").snapshot()
+
+A CloneSet starts with as many pods as it has replicas, named a, b, c, …, all of the update revision, running,
+ready for an hour and available. Everything goes through the real projections, as JSON.
+"""
+
+import copy
+from typing import Any, Self
+
+import orjson
+
+from pykruise.kinds.cloneset.snapshot import (
+    CloneSetView,
+    Settings,
+    Snapshot,
+    build_snapshot,
+    project_cloneset,
+)
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.pods import keys
+from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.views import PodProjector, PodView
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+NAME, NAMESPACE, UID = "web", "shop", "owner-uid"
+
+
+def names(count: int) -> list[str]:
+    """a, b, …, z, aa, ab, …"""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return [letters[i] if i < 26 else letters[i // 26 - 1] + letters[i % 26] for i in range(count)]
+
+
+def template(image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"app": NAME}},
+        "spec": {"containers": [{"name": "main", "image": image}], **spec},
+    }
+
+
+def revision_name_of(pod_template: dict[str, Any]) -> str:
+    return f"{NAME}-{revision_hash(revision_data(pod_template), 0)}"
+
+
+def revision(
+    pod_template: dict[str, Any], number: int, *, name: str = "", controller: str = UID, **metadata: Any
+) -> dict[str, Any]:
+    """A stored ControllerRevision document."""
+    found = name or revision_name_of(pod_template)
+    document: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": found,
+            "namespace": NAMESPACE,
+            "uid": f"uid-{found}",
+            "resourceVersion": "7",
+            "labels": {**pod_template["metadata"]["labels"], keys.REVISION_HASH_LABEL: found.split("-")[-1]},
+            "annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""},
+            "creationTimestamp": format_time(NOW - 86400 + number),
+            **metadata,
+        },
+        "data": orjson.loads(revision_data(pod_template)),
+        "revision": number,
+    }
+    if controller:
+        document["metadata"]["ownerReferences"] = [
+            {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME, "uid": controller}
+            | {"controller": True, "blockOwnerDeletion": True}
+        ]
+    return document
+
+
+class CloneSetBuilder:
+    """A CloneSet with pods; every method changes it and returns it."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.document: dict[str, Any] = {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet",
+            "metadata": {
+                "name": NAME,
+                "namespace": NAMESPACE,
+                "uid": UID,
+                "resourceVersion": "100",
+                "generation": 3,
+            },
+            "spec": spec,
+            "status": {},
+        }
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.revisions: list[dict[str, Any]] = []
+        self.node_labels: dict[str, dict[str, str]] = {}
+        self.settings = Settings()
+        self.now = NOW
+        self.seed = 1
+        self.old_template = template("nginx:0")
+        self.current = ""
+
+    # the CloneSet itself
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.document["spec"]
+        return found
+
+    @property
+    def rolling(self) -> dict[str, Any]:
+        strategy = self.spec.setdefault("updateStrategy", {"type": "RollingUpdate"})
+        found: dict[str, Any] = strategy.setdefault("rollingUpdate", {})
+        return found
+
+    @property
+    def update_revision(self) -> str:
+        return revision_name_of(self.spec["template"])
+
+    @property
+    def old_revision(self) -> str:
+        return revision_name_of(self.old_template)
+
+    def with_spec(self, **fields: Any) -> Self:
+        self.spec.update(fields)
+        return self
+
+    def with_rolling(self, **fields: Any) -> Self:
+        self.rolling.update(fields)
+        return self
+
+    def with_status(self, **fields: Any) -> Self:
+        self.document["status"].update(fields)
+        return self
+
+    def with_hook(self, turn: str, *, finalizer: str = "example.com/hook", **fields: Any) -> Self:
+        lifecycle = self.spec.setdefault("lifecycle", {})
+        lifecycle[turn] = {"finalizersHandler": [finalizer], **fields}
+        return self
+
+    def on_delete(self) -> Self:
+        self.spec["updateStrategy"] = {"type": "OnDelete"}
+        return self
+
+    def paused(self) -> Self:
+        return self.with_rolling(paused=True)
+
+    def terminating(self) -> Self:
+        self.document["metadata"]["deletionTimestamp"] = format_time(NOW)
+        return self
+
+    def to_delete(self, *pods: str) -> Self:
+        self.spec.setdefault("scaleStrategy", {})["podsToDelete"] = [self.pod_name(pod) for pod in pods]
+        return self
+
+    def with_settings(self, **fields: bool) -> Self:
+        self.settings = Settings(**fields)
+        return self
+
+    def at(self, now: float) -> Self:
+        self.now = now
+        return self
+
+    # its pods
+
+    @staticmethod
+    def pod_name(short: str) -> str:
+        return f"{NAME}-{short}"
+
+    def add(self, *short_names: str, old: bool = False) -> Self:
+        for short in short_names:
+            self.pods[short] = self._pod(short, self.old_revision if old else self.update_revision)
+        return self
+
+    def _pod(self, short: str, revision_name: str) -> dict[str, Any]:
+        born = format_time(NOW - 7200)
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": self.pod_name(short),
+                "namespace": NAMESPACE,
+                "uid": f"uid-{short}",
+                "resourceVersion": "50",
+                "creationTimestamp": born,
+                "labels": {
+                    "app": NAME,
+                    keys.REVISION_LABEL: revision_name,
+                    keys.TEMPLATE_HASH_LABEL: revision_name.split("-")[-1],
+                    keys.INSTANCE_ID_LABEL: short,
+                    keys.STATE_LABEL: "Normal",
+                },
+                "annotations": {},
+                "finalizers": [],
+                "ownerReferences": [
+                    {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME, "uid": UID}
+                    | {"controller": True, "blockOwnerDeletion": True}
+                ],
+            },
+            "spec": {
+                "nodeName": f"node-{short}",
+                "containers": [{"name": "main", "image": "nginx:1"}],
+                "readinessGates": [{"conditionType": keys.IN_PLACE_READY}],
+            },
+            "status": {
+                "phase": "Running",
+                "conditions": [
+                    {"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": born},
+                    {"type": "ContainersReady", "status": "True", "lastTransitionTime": born},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": format_time(NOW - 3600)},
+                ],
+                "containerStatuses": [
+                    {"name": "main", "image": "nginx:1", "imageID": "sha", "restartCount": 0, "ready": True}
+                ],
+            },
+        }
+
+    def old(self, *short_names: str) -> Self:
+        """These are of the older revision."""
+        for short in short_names:
+            labels = self.pods[short]["metadata"]["labels"]
+            labels[keys.REVISION_LABEL] = self.old_revision
+            labels[keys.TEMPLATE_HASH_LABEL] = self.old_revision.split("-")[-1]
+        return self
+
+    def labelled(self, labels: dict[str, str], *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["metadata"]["labels"].update(labels)
+        return self
+
+    def annotated(self, annotations: dict[str, str], *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["metadata"]["annotations"].update(annotations)
+        return self
+
+    def marked(self, *short_names: str) -> Self:
+        """Specified for deletion by the label."""
+        return self.labelled({keys.SPECIFIED_DELETE_LABEL: "true"}, *short_names)
+
+    def cost(self, amount: str, *short_names: str) -> Self:
+        return self.annotated({keys.DELETION_COST_ANNOTATION: amount}, *short_names)
+
+    def in_state(self, state: str, *short_names: str) -> Self:
+        for short in short_names:
+            labels = self.pods[short]["metadata"]["labels"]
+            labels.pop(keys.STATE_LABEL, None)
+            if state:
+                labels[keys.STATE_LABEL] = state
+        return self
+
+    def with_finalizer(self, finalizer: str, *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["metadata"]["finalizers"].append(finalizer)
+        return self
+
+    def set_condition(self, short: str, kind: str, status: str | None, **fields: Any) -> Self:
+        conditions = self.pods[short]["status"]["conditions"]
+        conditions[:] = [one for one in conditions if one["type"] != kind]
+        if status is not None:
+            time = format_time(NOW - 3600)
+            conditions.append({"type": kind, "status": status, "lastTransitionTime": time, **fields})
+        return self
+
+    def not_ready(self, *short_names: str) -> Self:
+        for short in short_names:
+            self.set_condition(short, "Ready", "False")
+        return self
+
+    def ready_for(self, seconds: float, *short_names: str) -> Self:
+        for short in short_names:
+            self.set_condition(short, "Ready", "True", lastTransitionTime=format_time(NOW - seconds))
+        return self
+
+    def phase(self, phase: str, *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["status"]["phase"] = phase
+        return self
+
+    def on_node(self, node: str, *short_names: str, **labels: str) -> Self:
+        for short in short_names:
+            self.pods[short]["spec"]["nodeName"] = node
+        if labels:
+            self.node_labels[node] = {key.replace("__", "/"): value for key, value in labels.items()}
+        return self
+
+    def unscheduled(self, *short_names: str) -> Self:
+        for short in short_names:
+            pod = self.pods[short]
+            pod["spec"].pop("nodeName", None)
+            pod["status"] = {"phase": "Pending", "conditions": []}
+        return self
+
+    def restarts(self, count: int, *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["status"]["containerStatuses"][0]["restartCount"] = count
+        return self
+
+    def born(self, seconds_ago: float, *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["metadata"]["creationTimestamp"] = format_time(NOW - seconds_ago)
+        return self
+
+    def deleted(self, *short_names: str) -> Self:
+        """Terminating."""
+        for short in short_names:
+            self.pods[short]["metadata"]["deletionTimestamp"] = format_time(NOW)
+        return self
+
+    def fresh(self, *short_names: str) -> Self:
+        """As the API server has them right after creation, but already on a node."""
+        for short in short_names:
+            pod = self.pods[short]
+            pod["metadata"]["labels"][keys.STATE_LABEL] = "PreparingNormal"
+            pod["status"] = {"phase": "Pending", "conditions": []}
+        return self
+
+    # results
+
+    def with_revisions(self, *documents: dict[str, Any]) -> Self:
+        self.revisions = list(documents)
+        return self
+
+    def stored_revisions(self) -> list[dict[str, Any]]:
+        """Given ones; else the update revision, and the old one before it when a pod is of it."""
+        if self.revisions:
+            return self.revisions
+        update = revision(self.spec["template"], 2)
+        used = {pod["metadata"]["labels"].get(keys.REVISION_LABEL) for pod in self.pods.values()}
+        return [revision(self.old_template, 1), update] if self.old_revision in used else [update]
+
+    def view(self) -> CloneSetView:
+        document = copy.deepcopy(self.document)
+        if self.current:
+            document["status"].setdefault("currentRevision", self.current)
+        return project_cloneset(orjson.dumps(document))
+
+    def pod_views(self) -> list[PodView]:
+        project = PodProjector()
+        return [project(orjson.dumps(pod)) for pod in self.pods.values()]
+
+    def revision_views(self) -> list[RevisionView]:
+        return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
+
+    def with_current(self, name: str) -> Self:
+        self.current = name
+        return self
+
+    def snapshot(self) -> Snapshot:
+        if not self.current and any(
+            pod["metadata"]["labels"].get(keys.REVISION_LABEL) == self.old_revision
+            for pod in self.pods.values()
+        ):
+            self.current = self.old_revision
+        return build_snapshot(
+            self.view(),
+            pods=self.pod_views(),
+            revisions=self.revision_views(),
+            now=self.now,
+            seed=self.seed,
+            node_labels=self.node_labels,
+            settings=self.settings,
+        )
+
+
+def cloneset(
+    replicas: int = 5,
+    *,
+    pods: int | None = None,
+    old: int = 0,
+    partition: int | str | None = None,
+    max_unavailable: int | str | None = None,
+    max_surge: int | str | None = None,
+    image: str = "nginx:1",
+    **spec: Any,
+) -> CloneSetBuilder:
+    """`pods` pods (default: as many as replicas), the first `old` of them of the older revision."""
+    builder = CloneSetBuilder(
+        {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": NAME}},
+            "template": template(image),
+            **spec,
+        }
+    )
+    given = {"partition": partition, "maxUnavailable": max_unavailable, "maxSurge": max_surge}
+    builder.with_rolling(**{field: value for field, value in given.items() if value is not None})
+    everyone = names(replicas if pods is None else pods)
+    builder.add(*everyone[:old], old=True).add(*everyone[old:])
+    return builder

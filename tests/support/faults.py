@@ -1,0 +1,492 @@
+"""A transport that fails on purpose, between a client and any other transport.
+
+Client, caches ──▶ FaultyTransport (rules) ──▶ LocalTransport, a scripted one, or HTTP
+
+    faulty = FaultyTransport(cluster.transport)
+    faulty.on(posts("/pods"), DropAnswer(), None, Refuse())   # 1st: lost answer, 2nd: passes, 3rd: refused
+    faulty.on(watches("/pods"), CutAfter(3), GoneAfter(0))    # 1st watch breaks after 3 lines, 2nd is 410
+    faulty.on(writes(), lambda request: Answer(500) if rng.random() < 0.1 else None)   # as long as it lives
+
+Each request takes the next fault of the first rule that matches it and still has one. Everything is
+deterministic; time is the event loop's.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pykruise.kube.errors import (
+    ConnectionLostError,
+    RequestTimeoutError,
+    UnreachableError,
+    error_for,
+)
+from pykruise.kube.transport import Response, Transport
+
+# ── what is asked, and by whom it is matched ─────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as the transport saw it. `method` of a stream is STREAM; `number` counts from 0."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes | None
+    number: int
+
+    @property
+    def document(self) -> Any:
+        """The decoded body."""
+        return json.loads(self.body or b"null")
+
+
+Predicate = Callable[[Request], bool]
+
+
+def requests(*methods: str, path: str = "") -> Predicate:
+    """Requests with one of the methods (none: any) and `path` in their path."""
+    return lambda request: (not methods or request.method in methods) and path in request.path
+
+
+def writes(path: str = "") -> Predicate:
+    """POST, PUT, PATCH and DELETE."""
+    return requests("POST", "PUT", "PATCH", "DELETE", path=path)
+
+
+def posts(path: str = "") -> Predicate:
+    return requests("POST", path=path)
+
+
+def patches(path: str = "") -> Predicate:
+    return requests("PATCH", path=path)
+
+
+def deletes(path: str = "") -> Predicate:
+    return requests("DELETE", path=path)
+
+
+def reads(path: str = "") -> Predicate:
+    """GET of objects and lists."""
+    return requests("GET", path=path)
+
+
+def watches(path: str = "") -> Predicate:
+    return requests("STREAM", path=path)
+
+
+# ── faults of requests ───────────────────────────────────────────────────────
+
+Forward = Callable[[], Any]
+
+
+class RequestFault(Protocol):
+    """Something that happens to a request instead of just being answered."""
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response: ...
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """No connection: surely not sent. Also for streams."""
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
+        raise UnreachableError(f"{request.method} {request.path}: refused on purpose")
+
+
+@dataclass(frozen=True)
+class DropRequest:
+    """The connection breaks before the server sees the request; the client cannot know."""
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
+        raise ConnectionLostError(f"{request.method} {request.path}: dropped on purpose, before")
+
+
+@dataclass(frozen=True)
+class DropAnswer:
+    """The request takes effect, its answer is lost."""
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
+        await forward()
+        raise ConnectionLostError(f"{request.method} {request.path}: dropped on purpose, after")
+
+
+@dataclass(frozen=True)
+class TakeEffectLate:
+    """The client loses the connection at once; the request takes effect `after_s` later."""
+
+    after_s: float
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
+        async def late() -> None:
+            await asyncio.sleep(self.after_s)
+            await forward()
+
+        owner.later.append(asyncio.get_running_loop().create_task(late()))
+        raise ConnectionLostError(f"{request.method} {request.path}: dropped on purpose, late")
+
+
+@dataclass(frozen=True)
+class TimeOut:
+    """No answer within `after_s` seconds (or the timeout the client asked for, passed as None)."""
+
+    after_s: float = 30.0
+    takes_effect: bool = False
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
+        if self.takes_effect:
+            await forward()
+        await asyncio.sleep(self.after_s)
+        raise RequestTimeoutError(f"{request.method} {request.path}: timed out on purpose")
+
+
+@dataclass(frozen=True)
+class Delay:
+    """Everything takes `seconds` longer: before the server sees it, or on the way back."""
+
+    seconds: float
+    on_the_way_back: bool = False
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
+        if self.on_the_way_back:
+            answer: Response = await forward()
+            await asyncio.sleep(self.seconds)
+            return answer
+        await asyncio.sleep(self.seconds)
+        result: Response = await forward()
+        return result
+
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of this status, with a Status as body (or `body`). Also for opening a stream.
+
+    `takes_effect`: the request is carried out all the same, as when a 500 or 504 comes after the fact.
+    """
+
+    status: int
+    reason: str = ""
+    message: str = "on purpose"
+    retry_after_s: int | None = None
+    takes_effect: bool = False
+    body: bytes | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
+        if self.takes_effect:
+            await forward()
+        return self.response()
+
+    def response(self) -> Response:
+        headers = {"content-type": "application/json"}
+        if self.retry_after_s is not None:
+            headers["retry-after"] = str(self.retry_after_s)
+        body = self.body
+        if body is None:
+            body = json.dumps(
+                {
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "status": "Failure",
+                    "code": self.status,
+                    "reason": self.reason or _REASONS.get(self.status, ""),
+                    "message": self.message,
+                    "details": dict(self.details),
+                }
+            ).encode()
+        return Response(self.status, headers, body)
+
+
+def conflict() -> Answer:
+    """409: somebody else was faster."""
+    return Answer(409)
+
+
+def too_many(retry_after_s: int = 1) -> Answer:
+    """429 as a busy API server sends it."""
+    return Answer(429, retry_after_s=retry_after_s)
+
+
+# ── faults of streams ────────────────────────────────────────────────────────
+
+Lines = AsyncIterator[bytes]
+
+
+class StreamFault(Protocol):
+    """Something that happens to the lines of a stream."""
+
+    def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]: ...
+
+
+@dataclass(frozen=True)
+class CutAfter:
+    """The connection breaks after `lines_count` lines."""
+
+    lines_count: int
+
+    async def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
+        count = 0
+        while count < self.lines_count:
+            line = await anext(lines, None)
+            if line is None:
+                return
+            yield line
+            count += 1
+        raise ConnectionLostError("stream: cut on purpose")
+
+
+@dataclass(frozen=True)
+class EndAfter:
+    """The server ends the stream properly after `lines_count` lines."""
+
+    lines_count: int
+
+    async def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
+        for _ in range(self.lines_count):
+            line = await anext(lines, None)
+            if line is None:
+                return
+            yield line
+
+
+@dataclass(frozen=True)
+class InjectAfter:
+    """A line that the server never sent comes after `lines_count` lines."""
+
+    lines_count: int
+    line: bytes
+
+    async def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
+        count = 0
+        if count == self.lines_count:
+            yield self.line
+        async for line in lines:
+            yield line
+            count += 1
+            if count == self.lines_count:
+                yield self.line
+
+
+def GoneAfter(lines_count: int) -> InjectAfter:  # noqa: N802 - reads as a fault beside the others
+    """An ERROR event with a 410 Status after `lines_count` lines."""
+    status = Answer(410, message="too old resource version: on purpose").response().body
+    return InjectAfter(lines_count, b'{"type":"ERROR","object":' + status + b"}")
+
+
+def GarbageAfter(lines_count: int) -> InjectAfter:  # noqa: N802 - reads as a fault beside the others
+    """Half an event after `lines_count` lines."""
+    return InjectAfter(lines_count, b'{"type":"ADDED","object":{"metada')
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """Line number `index` (from 0) comes twice."""
+
+    index: int
+
+    async def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
+        count = 0
+        async for line in lines:
+            yield line
+            if count == self.index:
+                yield line
+            count += 1
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Lines `index` and `index + 1` (from 0) change places; held back until the second one comes."""
+
+    index: int
+
+    async def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
+        count = 0
+        held: bytes | None = None
+        async for line in lines:
+            if count == self.index:
+                held = line
+            else:
+                yield line
+                if held is not None:
+                    yield held
+                    held = None
+            count += 1
+        if held is not None:
+            yield held
+
+
+@dataclass(frozen=True)
+class StallAfter:
+    """Nothing comes any more after `lines_count` lines: a half-open connection.
+
+    As every transport, it raises ConnectionLostError after `idle_timeout_s`, where one was asked for.
+    """
+
+    lines_count: int
+
+    async def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
+        for _ in range(self.lines_count):
+            line = await anext(lines, None)
+            if line is None:
+                break
+            yield line
+        if idle_timeout_s is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await asyncio.sleep(idle_timeout_s)
+        raise ConnectionLostError(f"stream: nothing arrived for {idle_timeout_s} s, on purpose")
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several stream faults at once, the first nearest to the server."""
+
+    faults: Sequence[StreamFault]
+
+    async def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
+        for fault in self.faults:
+            lines = fault.lines(lines, idle_timeout_s)
+        async for line in lines:
+            yield line
+
+
+# ── the transport ────────────────────────────────────────────────────────────
+
+Fault = RequestFault | StreamFault | None
+"""None: pass as if nothing were."""
+
+
+@dataclass
+class _Rule:
+    when: Predicate
+    faults: list[Fault]
+    choose: Callable[[Request], Fault] | None = None
+
+
+class FaultyTransport:
+    """`Transport` that does to requests what its rules say and passes the rest on to `inner`."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.log: list[Request] = []
+        """Every request and every opened stream, in order."""
+        self.faults_done = 0
+        self.later: list[asyncio.Task[None]] = []
+        self._rules: list[_Rule] = []
+
+    def on(self, when: Predicate, *faults: Fault | Callable[[Request], Fault]) -> None:
+        """The next matching requests get these faults, one each; a function is asked for every request."""
+        for fault in faults:
+            if fault is not None and not hasattr(fault, "request") and not hasattr(fault, "lines"):
+                assert len(faults) == 1, "a function stands alone"
+                self._rules.append(_Rule(when, [], choose=fault))
+                return
+        self._rules.append(_Rule(when, list(faults)))  # type: ignore[arg-type]  # no functions among them
+
+    def clear(self) -> None:
+        """From now on all goes well."""
+        self._rules.clear()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        request = self._note(method, path, query, body)
+
+        async def forward() -> Response:
+            return await self.inner.request(
+                method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
+            )
+
+        fault = self._next(request)
+        if fault is None:
+            return await forward()
+        assert hasattr(fault, "request"), f"{fault} is a fault of streams, {request.method} is none"
+        self.faults_done += 1
+        answer: Response = await fault.request(request, forward, self)
+        return answer
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(path, query, headers, idle_timeout_s)
+
+    @asynccontextmanager
+    async def _stream(
+        self,
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        idle_timeout_s: float | None,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        request = self._note("STREAM", path, query, None)
+        fault = self._next(request)
+        if fault is not None:
+            self.faults_done += 1
+        if isinstance(fault, Answer):
+            answer = fault.response()
+            raise error_for(answer.status, answer.body, answer.headers)
+        if fault is not None and not hasattr(fault, "lines"):
+
+            async def nothing() -> Response:
+                return Response(200, {}, b"")
+
+            await fault.request(request, nothing, self)
+            fault = None  # a Delay is over; every other one has raised
+        stream = self.inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
+        async with stream as lines:
+            if fault is None:
+                yield lines
+            else:
+                async with aclosing(fault.lines(lines, idle_timeout_s)) as changed:
+                    yield changed
+
+    async def close(self) -> None:
+        """Wait for what takes effect late, and close the inner transport."""
+        await asyncio.gather(*self.later)
+        await self.inner.close()
+
+    def _note(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None) -> Request:
+        request = Request(method, path, dict(query or {}), body, len(self.log))
+        self.log.append(request)
+        return request
+
+    def _next(self, request: Request) -> Any:
+        for rule in self._rules:
+            if not rule.when(request):
+                continue
+            if rule.choose is not None:
+                return rule.choose(request)
+            if rule.faults:
+                return rule.faults.pop(0)
+        return None

@@ -1,0 +1,293 @@
+"""A cluster for one scenario: what a test does to it, and what it sees.
+
+`Stage` wraps a cluster (the sandbox, or a real control plane with simulated kubelets) and starts and kills
+managers on it. What a test asserts is what the API server stores, seen by the test's own client; invariants
+over time are watched by an `Audience`, which has a watch of its own.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import EVENTS, PODS, Resource
+from pykruise.kube.transport import Transport
+from pykruise.manager.manager import Manager
+from pykruise.manager.settings import Settings
+from pykruise.pods.views import PodView, project_pod
+
+Object = dict[str, Any]
+
+
+def cloneset(name: str = "web", *, replicas: int = 3, image: str = "nginx:1", **spec: Any) -> Object:
+    """A CloneSet with one container; further fields of the spec as keywords (`updateStrategy=…`)."""
+    return {
+        "apiVersion": CLONE_SETS.api_version,
+        "kind": CLONE_SETS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": image}]},
+            },
+            **spec,
+        },
+    }
+
+
+def rolling(**fields: Any) -> Object:
+    """An updateStrategy of type RollingUpdate."""
+    return {"type": "RollingUpdate", "rollingUpdate": fields}
+
+
+class Stage:
+    """One scenario's cluster: a client with all rights, a namespace, managers to start and kill."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        manager_transport: Callable[[], Transport],
+        namespace: str,
+        clock: Clock,
+        rng: random.Random,
+        patience_s: float,
+    ) -> None:
+        self.client = client
+        self.manager_transport = manager_transport
+        self.namespace = namespace
+        self.clock = clock
+        self.rng = rng
+        self.patience_s = patience_s
+        self._managers: list[tuple[Manager, asyncio.Task[None]]] = []
+
+    # ── managers ─────────────────────────────────────────────────────────────
+
+    async def start_manager(
+        self, transport: Transport | None = None, *, settings: Settings | None = None
+    ) -> Manager:
+        """A manager with empty caches over `transport` (default: without faults); runs until killed."""
+        client = Client(transport or self.manager_transport(), clock=self.clock, rng=self.rng)
+        manager = Manager(client, settings=settings, clock=self.clock, rng=self.rng, cpu_time=lambda: 0.0)
+        self._managers.append((manager, asyncio.create_task(manager.run())))
+        return manager
+
+    async def kill_manager(self) -> None:
+        """End all managers as a kill -9 would: nothing is finished, nothing is said."""
+        while self._managers:
+            _, task = self._managers.pop()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def stop_manager(self) -> None:
+        """End all managers gracefully."""
+        while self._managers:
+            manager, task = self._managers.pop()
+            manager.stop()
+            await task
+
+    async def close(self) -> None:
+        """What a fixture calls at the end: a manager that died of a bug fails the test."""
+        died = [task.exception() for _, task in self._managers if task.done() and not task.cancelled()]
+        await self.kill_manager()
+        for error in died:
+            if error is not None:
+                raise error
+
+    # ── deeds ────────────────────────────────────────────────────────────────
+
+    async def create(self, doc: Object, *, resource: Resource = CLONE_SETS) -> Object:
+        """Create an object in the scenario's namespace."""
+        return decode(await self.client.create(resource, self.namespace, doc))
+
+    async def merge(
+        self, name: str, patch: Object, *, resource: Resource = CLONE_SETS, subresource: str = ""
+    ) -> Object:
+        """Merge-patch an object."""
+        return decode(
+            await self.client.patch(
+                resource, self.namespace, name, patch, patch_type=PatchType.MERGE, subresource=subresource
+            )
+        )
+
+    async def set_image(self, name: str, image: str, **spec: Any) -> Object:
+        """Change the image of the template (and further fields of the spec)."""
+        containers = [{"name": "main", "image": image}]
+        return await self.merge(name, {"spec": {"template": {"spec": {"containers": containers}}, **spec}})
+
+    async def scale(self, name: str, replicas: int) -> Object:
+        """Through the scale subresource, as `kubectl scale` does."""
+        return await self.merge(name, {"spec": {"replicas": replicas}}, subresource="scale")
+
+    async def delete(self, name: str, *, resource: Resource = CLONE_SETS, **options: Any) -> None:
+        """Delete an object."""
+        await self.client.delete(resource, self.namespace, name, **options)
+
+    # ── sight ────────────────────────────────────────────────────────────────
+
+    async def get(self, name: str, *, resource: Resource = CLONE_SETS) -> Object:
+        """An object as the API server stores it."""
+        return decode(await self.client.get(resource, self.namespace, name))
+
+    async def exists(self, name: str, *, resource: Resource = CLONE_SETS) -> bool:
+        """Whether there is an object of that name."""
+        try:
+            await self.get(name, resource=resource)
+        except NotFoundError:
+            return False
+        return True
+
+    async def pods(self, app: str = "web") -> list[PodView]:
+        """Pods with the label `app`, by name, as stored."""
+        listed = await self.client.list(PODS, self.namespace, label_selector=f"app={app}")
+        return sorted((project_pod(raw) for raw in listed.items), key=lambda pod: pod.name)
+
+    async def status(self, name: str = "web") -> Object:
+        """The CloneSet's status; empty before the first one."""
+        found: Object = (await self.get(name)).get("status") or {}
+        return found
+
+    async def events(self, reason: str = "") -> list[Object]:
+        """Events of the namespace (with that reason), oldest first."""
+        listed = await self.client.list(EVENTS, self.namespace)
+        events = [decode(raw) for raw in listed.items]
+        return [event for event in events if not reason or event["reason"] == reason]
+
+    async def until(self, claim: Callable[[], Any], *, within_s: float | None = None, what: str = "") -> Any:
+        """Wait until `claim()` (awaitable or not) is true; returns what it returned.
+
+        Fails with the last value, and the CloneSets' and pods' state, when it does not come true in time.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + (within_s or self.patience_s)
+        while True:
+            value = claim()
+            if asyncio.iscoroutine(value):
+                value = await value
+            if value:
+                return value
+            if loop.time() >= end:
+                raise AssertionError(f"{what or 'it'} did not come true: {value!r}\n{await self._scene()}")
+            await asyncio.sleep(0.05)
+
+    async def settled(
+        self, name: str = "web", *, replicas: int, updated: int | None = None, within_s: float | None = None
+    ) -> Object:
+        """Wait for `replicas` available pods, `updated` of them new, and none that is leaving."""
+
+        async def is_settled() -> Object | None:
+            found = await self.get(name)
+            status = found.get("status") or {}
+            pods = await self.pods(name)
+            wanted = {
+                "observedGeneration": found["metadata"]["generation"],
+                "replicas": replicas,
+                "readyReplicas": replicas,
+                "availableReplicas": replicas,
+                "updatedReplicas": replicas if updated is None else updated,
+            }
+            return (
+                found
+                if all(status.get(k) == v for k, v in wanted.items()) and len(pods) == replicas
+                else None
+            )
+
+        found: Object = await self.until(is_settled, within_s=within_s, what=f"{name} settled at {replicas}")
+        return found
+
+    async def _scene(self) -> str:
+        try:
+            sets = await self.client.list(CLONE_SETS, self.namespace)
+            pods = await self.client.list(PODS, self.namespace)
+        except KubeError as error:
+            return f"(the scene cannot be shown: {error})"
+        lines = [f"{doc['metadata']['name']}: {doc.get('status')}" for doc in map(decode, sets.items)]
+        lines += [
+            f"{pod.name}: {pod.phase} ready={pod.is_ready} state={pod.state!r} revision={pod.revision} "
+            f"deleting={pod.is_deleting}"
+            for pod in map(project_pod, pods.items)
+        ]
+        return "\n".join(lines)
+
+
+class Audience:
+    """Watches pods of one owner at the API server and remembers the extremes.
+
+    `most` is the highest number of active pods there ever was, `fewest_available` the lowest number of
+    available ones since `watch_from_now()`; `created` counts pods, `names` their names.
+    """
+
+    def __init__(self, client: Client, namespace: str, *, app: str, clock: Clock, rng: random.Random) -> None:
+        self._cache: Cache[PodView] = Cache(
+            client,
+            PODS,
+            project=project_pod,
+            namespace=namespace,
+            label_selector=f"app={app}",
+            clock=clock,
+            rng=rng,
+        )
+        self._cache.subscribe(self._on_change)
+        self._active: dict[Key, bool] = {}
+        self._uids: set[str] = set()
+        self.most = 0
+        self.fewest_available: int | None = None
+        self._counting = False
+
+    @property
+    def created(self) -> int:
+        """Pods that ever existed."""
+        return len(self._uids)
+
+    @property
+    def cache(self) -> Cache[PodView]:
+        """The mirror itself."""
+        return self._cache
+
+    def watch_from_now(self) -> None:
+        """Forget what was seen, and remember the lowest availability from here on."""
+        self._counting = True
+        self.most = len(self._active)
+        self.fewest_available = sum(self._active.values())
+
+    def _on_change(self, change: Change[PodView]) -> None:
+        pod = change.new
+        if pod is None or not pod.is_active:
+            self._active.pop(change.key, None)
+        else:
+            self._uids.add(pod.uid)
+            self._active[change.key] = pod.is_serving
+        self.most = max(self.most, len(self._active))
+        if self._counting:
+            available = sum(self._active.values())
+            self.fewest_available = min(self.fewest_available or 0, available)
+
+
+@asynccontextmanager
+async def audience(stage: Stage, *, app: str = "web") -> AsyncIterator[Audience]:
+    """An audience that watches while the block runs."""
+    seen = Audience(stage.client, stage.namespace, app=app, clock=stage.clock, rng=stage.rng)
+    running = asyncio.create_task(seen.cache.run())
+    try:
+        await seen.cache.wait_synced()
+        yield seen
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def labels_of(doc: Object) -> Mapping[str, str]:
+    """The labels of a document."""
+    found: Mapping[str, str] = doc["metadata"].get("labels") or {}
+    return found

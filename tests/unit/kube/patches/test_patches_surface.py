@@ -1,0 +1,47 @@
+"""What the package and its neighbours offer."""
+
+import importlib
+from types import ModuleType
+
+import pytest
+
+from pykruise.kube import patches
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "patches",
+        "patches.errors",
+        "patches.json_patch",
+        "patches.merge",
+        "patches.schemas",
+        "patches.strategic",
+        "documents",
+        "selectors",
+        "quantities",
+        "int_or_percent",
+        "owners",
+        "hashing",
+        "go_text",
+        "validation_rules",
+    ],
+)
+def test_a_module_has_what_it_says_it_offers_and_says_what_it_defines(name: str) -> None:
+    # given
+    module: ModuleType = importlib.import_module(f"pykruise.kube.{name}")
+    offered = set(module.__all__)
+    # when
+    defined = {
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    }
+    # then
+    assert defined <= offered
+    assert all(hasattr(module, key) for key in offered)
+
+
+def test_every_patch_error_is_a_value_error() -> None:
+    assert issubclass(patches.PatchError, ValueError)
+    assert issubclass(patches.JsonPatchTestFailed, patches.PatchError)

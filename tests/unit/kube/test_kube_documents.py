@@ -1,0 +1,110 @@
+"""Decoding, encoding and looking into documents."""
+
+import msgspec
+import pytest
+
+from pykruise.kube.documents import (
+    annotations_of,
+    canonical,
+    decode,
+    deep_copy,
+    encode,
+    get_path,
+    key_of,
+    labels_of,
+    same,
+)
+from pykruise.kube.ids import Key
+
+
+def test_a_document_survives_decoding_and_encoding_byte_for_byte() -> None:
+    # given compact JSON with keys out of order
+    raw = b'{"kind":"Pod","apiVersion":"v1","spec":{"n":1,"f":1.5,"t":true,"z":null,"s":"\xc3\xa9"}}'
+    # then
+    assert encode(decode(raw)) == raw
+
+
+def test_raw_parts_of_a_list_answer_decode_like_bytes() -> None:
+    # given
+    raw = msgspec.Raw(b'{"a":[1,2]}')
+    # then
+    assert decode(raw) == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"{", "not a JSON document"),
+        (b"", "not a JSON document"),
+        (b'{"a":\xff}', "not a JSON document"),
+        (b"[1]", "expected an object, got an array"),
+        (b"null", "expected an object, got null"),
+        (b'"x"', "expected an object, got a string"),
+        (b"true", "expected an object, got a boolean"),
+        (b"12", "expected an object, got a number"),
+    ],
+)
+def test_what_is_not_a_json_object_is_refused_with_the_reason(raw: bytes, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        decode(raw)
+
+
+def test_what_json_cannot_hold_is_refused_when_encoding() -> None:
+    for write in (encode, canonical):
+        with pytest.raises(ValueError, match="cannot be written as JSON"):
+            write({"a": object()})
+
+
+def test_equal_documents_have_equal_canonical_bytes() -> None:
+    # given
+    left = {"b": {"y": 1, "x": [2, 1]}, "a": None}
+    right = {"a": None, "b": {"x": [2, 1], "y": 1}}
+    # then
+    assert canonical(left) == canonical(right) == b'{"a":null,"b":{"x":[2,1],"y":1}}'
+
+
+def test_the_key_of_an_object_is_its_namespace_and_name() -> None:
+    assert key_of({"metadata": {"namespace": "shop", "name": "web-0"}}) == Key("shop", "web-0")
+    assert key_of({"metadata": {"name": "node-1"}}) == Key("", "node-1")
+    assert key_of({}) == Key("", "")
+
+
+def test_labels_and_annotations_of_an_object_without_any_are_empty() -> None:
+    assert labels_of({"metadata": {"labels": None}}) == {}
+    assert annotations_of({}) == {}
+    assert labels_of({"metadata": {"labels": {"a": "b"}}}) == {"a": "b"}
+    assert annotations_of({"metadata": {"annotations": {"c": "d"}}}) == {"c": "d"}
+
+
+def test_a_path_leads_through_maps_and_lists_or_to_the_default() -> None:
+    # given
+    pod = {"spec": {"containers": [{"name": "a", "image": "x"}], "nodeName": None}}
+    # then
+    assert get_path(pod, "spec", "containers", 0, "image") == "x"
+    assert get_path(pod, "spec", "containers", -1, "name") == "a"
+    assert get_path(pod, "spec", "containers", 1, "image", default="none") == "none"
+    assert get_path(pod, "spec", "nodeName", default="") == ""
+    assert get_path(pod, "spec", "nodeName", "deeper") is None
+    assert get_path(pod, "spec", 0) is None
+    assert get_path(pod) == pod
+
+
+def test_a_deep_copy_shares_nothing_that_can_change() -> None:
+    # given
+    doc = {"a": [{"b": [1]}], "c": {"d": {}}}
+    # when
+    copy = deep_copy(doc)
+    copy["a"][0]["b"].append(2)
+    copy["c"]["d"]["e"] = 1
+    # then
+    assert doc == {"a": [{"b": [1]}], "c": {"d": {}}}
+
+
+def test_json_equality_tells_true_from_one_but_not_one_from_one_point_zero() -> None:
+    assert same({"a": [1, 2.0, None]}, {"a": [1.0, 2, None]})
+    assert not same({"a": 1}, {"a": True})
+    assert not same([False], [0])
+    assert not same({"a": None}, {})
+    assert not same([1], [1, 2])
+    assert not same({"a": 1}, ["a"])
+    assert not same("1", 1)

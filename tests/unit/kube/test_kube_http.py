@@ -1,0 +1,705 @@
+"""HTTP: requests and streams over TLS against a server on the loopback interface."""
+
+import asyncio
+import json
+import random
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from pykruise.kube.client import Client
+from pykruise.kube.connection import Connection, Credentials, StaticCredentials, bearer
+from pykruise.kube.errors import (
+    ConnectionLostError,
+    GoneError,
+    NotFoundError,
+    RequestTimeoutError,
+    TransportError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.resources import PODS
+from support.certificates import Authority
+
+pytestmark = pytest.mark.looptime(False)  # real sockets
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+class Server:
+    """An HTTPS server whose behaviour is one function; `asked` holds what came, `connections` who asked."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.handler: Handler = echo
+        self.asked: list[web.BaseRequest] = []
+        self.bodies: list[bytes] = []
+        self.peers: set[Any] = set()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request)
+        assert request.transport is not None
+        self.peers.add(request.transport.get_extra_info("peername"))
+        self.bodies.append(await request.read())
+        return await self.handler(request)
+
+
+async def echo(request: web.Request) -> web.Response:
+    """Everything that arrived."""
+    return web.json_response(
+        {
+            "method": request.method,
+            "path": request.raw_path,
+            "query": dict(request.query),
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": (await request.read()).decode(),
+        },
+        headers={"X-Served-By": "test"},
+    )
+
+
+async def serve(server: Server, context: ssl.SSLContext | None) -> web.AppRunner:
+    app = web.Application(client_max_size=16 * 2**20)
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    port = runner.addresses[0][1]
+    server.url = f"{'https' if context else 'http'}://127.0.0.1:{port}"
+    return runner
+
+
+@pytest.fixture
+async def server(authority: Authority, tmp_path: Path) -> AsyncIterator[Server]:
+    served = Server()
+    runner = await serve(served, authority.server_context(tmp_path))
+    yield served
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def transports() -> AsyncIterator[Callable[..., HttpTransport]]:
+    """Makes transports, and closes them."""
+    made: list[HttpTransport] = []
+
+    def make(connection: Connection, **options: Any) -> HttpTransport:
+        made.append(HttpTransport(connection, **options))
+        return made[-1]
+
+    yield make
+    for transport in made:
+        await transport.close()
+
+
+def trusting(authority: Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=authority.pem.decode())
+
+
+@pytest.fixture
+def transport(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> HttpTransport:
+    return transports(Connection(server.url, trusting(authority), bearer("t0ken")), timeout_s=5)
+
+
+# ── requests ─────────────────────────────────────────────────────────────────
+
+
+async def test_a_request_arrives_as_it_was_meant(transport: HttpTransport) -> None:
+    # when
+    response = await transport.request(
+        "PATCH",
+        "/api/v1/namespaces/n%2Fs/pods",
+        query={"labelSelector": "app in (x,y),!z", "limit": "5"},
+        headers={"content-type": "application/json-patch+json"},
+        body=b"[]",
+    )
+    # then
+    assert response.status == 200
+    assert response.headers["x-served-by"] == "test"
+    seen = json.loads(response.body)
+    assert (seen["method"], seen["body"]) == ("PATCH", "[]")
+    assert seen["path"].startswith("/api/v1/namespaces/n%2Fs/pods?")
+    assert seen["query"] == {"labelSelector": "app in (x,y),!z", "limit": "5"}
+    assert seen["headers"]["authorization"] == "Bearer t0ken"
+    assert seen["headers"]["content-type"] == "application/json-patch+json"
+    assert seen["headers"]["user-agent"].startswith("pykruise/")
+    assert "accept-encoding" not in seen["headers"]
+
+
+async def test_a_server_below_a_path_and_headers_of_the_connection(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    groups = (("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
+    connection = Connection(f"{server.url}/k8s/clusters/c-1/", trusting(authority), headers=groups)
+    # when
+    response = await transports(connection, compress=True, user_agent="me/1").request("GET", "/version")
+    # then
+    assert json.loads(response.body)["path"] == "/k8s/clusters/c-1/version"
+    assert server.asked[0].headers.getall("Impersonate-Group") == ["a", "b"]
+    assert server.asked[0].headers["User-Agent"] == "me/1"
+    assert "gzip" in server.asked[0].headers["Accept-Encoding"]
+
+
+@pytest.mark.parametrize("status", [201, 301, 404, 409, 500])
+async def test_every_status_is_an_answer(server: Server, transport: HttpTransport, status: int) -> None:
+    # given
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(
+            status=status, body=b"why", headers={"Retry-After": "3", "Location": "/elsewhere"}
+        )
+
+    server.handler = refuse
+    # when
+    response = await transport.request("GET", "/x")
+    # then no redirect is followed either
+    assert (response.status, response.body, response.headers["retry-after"]) == (status, b"why", "3")
+    assert len(server.asked) == 1
+
+
+async def test_requests_share_kept_connections_and_never_more_than_the_pool(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    transport = transports(Connection(server.url, trusting(authority)), pool=3)
+    # when
+    for _ in range(3):
+        await asyncio.gather(*(transport.request("GET", "/x") for _ in range(20)))
+    # then
+    assert len(server.asked) == 60
+    assert len(server.peers) <= 3
+
+
+async def test_open_streams_do_not_keep_requests_waiting(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given two streams that stay open, and a pool of one connection for requests
+    transport = transports(Connection(server.url, trusting(authority)), pool=1)
+    server.handler = lines_then_wait(b"one\n")
+    async with transport.stream("/a") as first, transport.stream("/b") as second:
+        assert [await anext(first), await anext(second)] == [b"one", b"one"]
+        # when, then
+        server.handler = echo
+        assert (await asyncio.wait_for(transport.request("GET", "/x"), 3)).status == 200
+
+
+# ── what goes wrong with requests ────────────────────────────────────────────
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def test_a_refused_connection_was_surely_not_sent(transports: Callable[..., HttpTransport]) -> None:
+    # given
+    transport = transports(Connection(f"http://127.0.0.1:{free_port()}"))
+    # when
+    with pytest.raises(
+        UnreachableError, match=r"POST /api: cannot connect to http://127\.0\.0\.1:"
+    ) as caught:
+        await transport.request("POST", "/api", body=b"{}")
+    # then
+    assert caught.value.sent is False
+    with pytest.raises(UnreachableError):
+        await open_and_close(transport)
+
+
+async def test_a_name_that_does_not_exist_is_unreachable(transports: Callable[..., HttpTransport]) -> None:
+    transport = transports(Connection("http://no-such-host.invalid"))
+    with pytest.raises(UnreachableError):
+        await transport.request("GET", "/api")
+
+
+async def test_a_certificate_of_an_unknown_authority_is_refused(
+    server: Server, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    transport = transports(Connection(server.url, trusting(Authority("somebody else"))))
+    # when, then
+    with pytest.raises(UnreachableError, match="certificate verify failed"):
+        await transport.request("GET", "/x")
+    assert server.asked == []
+
+
+async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_expected(
+    authority: Authority, tmp_path: Path, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    server = Server()
+    runner = await serve(server, authority.server_context(tmp_path, hosts=("kubernetes",)))
+    # when, then
+    with pytest.raises(UnreachableError, match="certificate"):
+        await transports(Connection(server.url, trusting(authority))).request("GET", "/x")
+    named = transports(Connection(server.url, trusting(authority), server_name="kubernetes"))
+    assert (await named.request("GET", "/x")).status == 200
+    async with named.stream("/x"):
+        pass
+    await runner.cleanup()
+
+
+async def test_an_answer_that_does_not_come_is_a_timeout(server: Server, transport: HttpTransport) -> None:
+    # given
+    async def sleep(_: web.Request) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response()
+
+    server.handler = sleep
+    # when, then
+    with pytest.raises(RequestTimeoutError) as caught:
+        await transport.request("POST", "/x", body=b"{}", timeout_s=0.2)
+    assert caught.value.sent is True
+
+
+async def test_a_handshake_that_hangs_is_unreachable(
+    authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given a server that accepts and says nothing
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    listener = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    transport = transports(
+        Connection(f"https://127.0.0.1:{port}", trusting(authority)), connect_timeout_s=0.2, timeout_s=5
+    )
+    # when, then
+    with pytest.raises(UnreachableError):
+        await transport.request("GET", "/x")
+    listener.close()
+    await listener.wait_closed()
+
+
+async def hang_up(request: web.Request) -> web.Response:
+    """Read the request, and close the connection without an answer."""
+    await request.read()
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("reused", [False, True], ids=["fresh", "reused"])
+async def test_a_connection_that_breaks_after_sending_is_not_hidden_by_repeating(
+    server: Server, transport: HttpTransport, method: str, reused: bool
+) -> None:
+    # given
+    if reused:
+        await transport.request("GET", "/x")
+        server.asked.clear()
+    server.handler = hang_up
+    # when, then
+    with pytest.raises(ConnectionLostError) as caught:
+        await transport.request(method, "/x", body=b"{}")
+    assert caught.value.sent is True
+    assert len(server.asked) == 1
+
+
+async def test_the_client_repeats_a_read_on_a_new_connection(
+    server: Server, transport: HttpTransport
+) -> None:
+    # given a kept connection that the server closes as the next request arrives
+    client = Client(transport, rng=random.Random(1))
+    await client.get(PODS, "ns", "a")
+
+    async def hang_up_once(request: web.Request) -> web.Response:
+        server.handler = echo
+        return await hang_up(request)
+
+    server.handler = hang_up_once
+    # when, then
+    assert json.loads(await client.get(PODS, "ns", "a"))["method"] == "GET"
+    assert len(server.asked) == 3
+
+
+async def test_an_answer_that_is_cut_short_is_a_lost_connection(
+    server: Server, transport: HttpTransport
+) -> None:
+    # given
+    async def half(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(b"half")
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    server.handler = half
+    # when, then
+    with pytest.raises(ConnectionLostError):
+        await transport.request("GET", "/x")
+
+
+async def test_something_that_is_not_http_is_a_lost_connection(
+    transports: Callable[..., HttpTransport],
+) -> None:
+    # given
+    async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    listener = await asyncio.start_server(rude, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    # when, then
+    with pytest.raises(TransportError):
+        await transports(Connection(f"http://127.0.0.1:{port}")).request("GET", "/x")
+    listener.close()
+    await listener.wait_closed()
+
+
+async def test_a_closed_transport_refuses_and_ends_what_is_under_way(
+    server: Server, transport: HttpTransport
+) -> None:
+    # given a request under way
+    arrived = asyncio.Event()
+
+    async def sleep(_: web.Request) -> web.Response:
+        arrived.set()
+        await asyncio.sleep(30)
+        return web.Response()
+
+    server.handler = sleep
+    pending = asyncio.create_task(transport.request("GET", "/x"))
+    await arrived.wait()
+    # when
+    await transport.close()
+    # then
+    with pytest.raises(TransportError):
+        await asyncio.wait_for(pending, 3)
+    with pytest.raises(UnreachableError, match="closed"):
+        await transport.request("GET", "/x")
+    with pytest.raises(UnreachableError, match="closed"):
+        await open_and_close(transport)
+
+
+# ── credentials ──────────────────────────────────────────────────────────────
+
+
+class Rotating(StaticCredentials):
+    """Credentials with a list of tokens, the next one after each refresh."""
+
+    def __init__(self, *tokens: str) -> None:
+        super().__init__()
+        self.tokens = list(tokens)
+        self.refreshed = 0
+
+    async def headers(self) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[0]}"}
+
+    async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
+        self.refreshed += 1
+        if len(self.tokens) == 1:
+            return False
+        self.tokens.pop(0)
+        return True
+
+
+def guarded(valid: str) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != f"Bearer {valid}":
+            return web.json_response({"code": 401, "reason": "Unauthorized"}, status=401)
+        return web.Response(body=b"line\n")
+
+    return handle
+
+
+def with_credentials(server: Server, authority: Authority, credentials: Credentials) -> Connection:
+    return Connection(server.url, trusting(authority), credentials)
+
+
+async def test_after_a_401_credentials_are_refreshed_and_the_request_is_repeated_once(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    server.handler = guarded("new")
+    credentials = Rotating("old", "new")
+    transport = transports(with_credentials(server, authority, credentials))
+    # when
+    response = await transport.request("POST", "/x", body=b"{}")
+    # then
+    assert response.status == 200
+    assert server.bodies == [b"{}", b"{}"]
+    assert credentials.refreshed == 1
+
+
+async def test_a_401_stays_one_when_there_are_no_other_credentials(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    server.handler = guarded("new")
+    transport = transports(with_credentials(server, authority, Rotating("old", "older", "oldest")))
+    # when, then
+    assert (await transport.request("GET", "/x")).status == 401
+    assert len(server.asked) == 2  # asked once more with other ones, not for ever
+    static = transports(with_credentials(server, authority, bearer("old")))
+    with pytest.raises(UnauthorizedError):
+        await Client(static).get(PODS, "ns", "a")
+
+
+async def test_a_stream_refreshes_credentials_too(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    server.handler = guarded("new")
+    transport = transports(with_credentials(server, authority, Rotating("old", "new")))
+    # when
+    async with transport.stream("/x") as lines:
+        seen = [line async for line in lines]
+    # then
+    assert seen == [b"line"]
+    stale = transports(with_credentials(server, authority, bearer("old")))
+    with pytest.raises(UnauthorizedError):
+        await open_and_close(stale)
+
+
+class ChangingCertificate(StaticCredentials):
+    """Credentials that are a client certificate."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self.context = context
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return self.context
+
+
+def client_context(authority: Authority, folder: Path, name: str) -> ssl.SSLContext:
+    certificate, key = authority.issue(name)
+    chain = folder / f"{name}.pem"
+    chain.write_bytes(certificate + key)
+    context = trusting(authority)
+    context.load_cert_chain(chain)
+    return context
+
+
+async def test_a_client_certificate_that_changed_is_used_at_once_in_spite_of_kept_connections(
+    authority: Authority, tmp_path: Path, transports: Callable[..., HttpTransport]
+) -> None:
+    # given a server that says who asks
+    server = Server()
+    runner = await serve(server, authority.server_context(tmp_path, asks_clients=True))
+
+    async def who(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        subject = request.transport.get_extra_info("peercert")["subject"]
+        return web.Response(text=dict(part[0] for part in subject)["commonName"])
+
+    server.handler = who
+    credentials = ChangingCertificate(client_context(authority, tmp_path, "first"))
+    transport = transports(Connection(server.url, trusting(authority), credentials))
+    assert (await transport.request("GET", "/x")).body == b"first"
+    # when
+    credentials.context = client_context(authority, tmp_path, "second")
+    # then
+    assert (await transport.request("GET", "/x")).body == b"second"
+    await runner.cleanup()
+
+
+# ── streams ──────────────────────────────────────────────────────────────────
+
+
+def lines_of(*chunks: bytes) -> Handler:
+    """A stream of these chunks, each flushed, that then ends."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+            await asyncio.sleep(0.005)
+        return response
+
+    return handle
+
+
+def lines_then_wait(*chunks: bytes) -> Handler:
+    """The same, but it stays open and silent."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        await asyncio.sleep(30)
+        return response
+
+    return handle
+
+
+async def open_and_close(transport: HttpTransport, **options: Any) -> None:
+    async with transport.stream("/x", **options):
+        pass
+
+
+async def collect(transport: HttpTransport, into: list[bytes], **options: Any) -> None:
+    async with transport.stream("/x", **options) as lines:
+        async for line in lines:
+            into.append(line)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([b"a\nb\n", b"c\n"], [b"a", b"b", b"c"]),
+        ([b"a", b"a", b"a\nb", b"\n"], [b"aaa", b"b"]),
+        ([b"a\n", b"\n", b"\n\nb\n"], [b"a", b"b"]),
+        ([b"a\nno end"], [b"a", b"no end"]),
+        ([], []),
+    ],
+)
+async def test_lines_come_out_whole_however_they_were_cut_into_chunks(
+    server: Server, transport: HttpTransport, chunks: list[bytes], expected: list[bytes]
+) -> None:
+    # given
+    server.handler = lines_of(*chunks)
+    # when
+    seen: list[bytes] = []
+    await collect(transport, seen)
+    # then
+    assert seen == expected
+
+
+async def test_a_line_may_be_several_megabytes_long(server: Server, transport: HttpTransport) -> None:
+    # given
+    big = b"x" * 3_000_000
+    server.handler = lines_of(b"small\n" + big[:1_500_000], big[1_500_000:] + b"\nsmall\n")
+    # when
+    seen: list[bytes] = []
+    await collect(transport, seen)
+    # then
+    assert seen == [b"small", big, b"small"]
+
+
+async def test_many_lines_of_a_stream_come_in_order(server: Server, transport: HttpTransport) -> None:
+    # given 20,000 lines in chunks that do not end at line ends
+    text = b"".join(b'{"number":%d}\n' % number for number in range(20_000))
+    server.handler = lines_of(*(text[start : start + 7001] for start in range(0, len(text), 7001)))
+    # when
+    seen: list[bytes] = []
+    await collect(transport, seen)
+    # then
+    assert [json.loads(line)["number"] for line in seen] == list(range(20_000))
+
+
+async def test_a_stream_that_is_refused_raises_the_error_of_its_status(
+    server: Server, transport: HttpTransport
+) -> None:
+    # given
+    async def gone(_: web.Request) -> web.Response:
+        return web.json_response({"code": 410, "reason": "Expired", "message": "too old"}, status=410)
+
+    server.handler = gone
+    # when, then
+    with pytest.raises(GoneError, match="too old"):
+        await open_and_close(transport)
+
+    async def plain(_: web.Request) -> web.Response:
+        return web.Response(status=404, text="404 page not found")
+
+    server.handler = plain
+    with pytest.raises(NotFoundError, match="page not found"):
+        await open_and_close(transport)
+
+
+async def test_a_stream_that_breaks_is_a_lost_connection_after_the_whole_lines(
+    server: Server, transport: HttpTransport
+) -> None:
+    # given
+    async def breaks(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"whole\nha")
+        await asyncio.sleep(0.05)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    server.handler = breaks
+    seen: list[bytes] = []
+    # when, then
+    with pytest.raises(ConnectionLostError):
+        await collect(transport, seen)
+    assert seen == [b"whole"]
+
+
+async def test_a_stream_that_falls_silent_is_a_lost_connection(
+    server: Server, transport: HttpTransport
+) -> None:
+    # given a half-open connection: nothing arrives, and nothing breaks
+    server.handler = lines_then_wait(b"one\n")
+    seen: list[bytes] = []
+    # when, then
+    with pytest.raises(ConnectionLostError, match=r"nothing arrived for 0\.3 s"):
+        await asyncio.wait_for(collect(transport, seen, idle_timeout_s=0.3), 5)
+    assert seen == [b"one"]
+
+
+async def test_a_stream_that_is_never_answered_is_a_timeout(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    async def sleep(_: web.Request) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response()
+
+    server.handler = sleep
+    transport = transports(Connection(server.url, trusting(authority)), timeout_s=0.2)
+    # when, then
+    with pytest.raises(RequestTimeoutError):
+        await open_and_close(transport)
+
+
+async def test_leaving_a_stream_ends_it_at_the_server(server: Server, transport: HttpTransport) -> None:
+    # given
+    ended = asyncio.Event()
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b"tick\n")
+                await asyncio.sleep(0.01)
+        except (ConnectionResetError, asyncio.CancelledError):
+            ended.set()
+            raise
+
+    server.handler = endless
+    # when
+    async with transport.stream("/x") as lines:
+        assert await anext(lines) == b"tick"
+    # then
+    await asyncio.wait_for(ended.wait(), 3)
+
+
+async def test_a_watch_of_the_client_works_over_http(server: Server, transport: HttpTransport) -> None:
+    # given an event above every usual buffer size
+    event = {"type": "ADDED", "object": {"metadata": {"name": "a"}, "data": "x" * 1_500_000}}
+    gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
+    server.handler = lines_of(json.dumps(event).encode() + b"\n" + json.dumps(gone).encode() + b"\n")
+    client = Client(transport)
+    # when, then
+    async with client.watch(PODS, "ns", resource_version="7") as events:
+        first = await anext(events)
+        assert (first.type, len(bytes(first.object)) > 1_500_000) == ("ADDED", True)
+        with pytest.raises(GoneError):
+            await anext(events)
+    assert server.asked[0].query["watch"] == "true"

@@ -1,0 +1,333 @@
+"""The limiter: turns, priorities, and a limit that follows what the server can take."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from pykruise.kube.errors import (
+    Cause,
+    ConflictError,
+    ConnectionLostError,
+    KubeError,
+    RequestTimeoutError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    Status,
+    StatusDetails,
+    TooManyRequestsError,
+    UnreachableError,
+)
+from pykruise.kube.limiter import Limiter
+
+
+async def request(
+    limiter: Limiter, *, seconds: float = 0.01, error: Exception | None = None, priority: int = 0
+) -> None:
+    """One request that takes `seconds` and ends with `error`, which stays here."""
+    try:
+        async with limiter.slot(priority=priority):
+            await asyncio.sleep(seconds)
+            if error is not None:
+                raise error
+    except KubeError:
+        pass
+
+
+async def keep_busy(
+    limiter: Limiter, answer: Callable[[], Awaitable[None]], *, workers: int, rounds: int
+) -> None:
+    """`workers` clients, each sending `rounds` requests one after another."""
+
+    async def work() -> None:
+        for _ in range(rounds):
+            async with limiter.slot():
+                await answer()
+
+    await asyncio.gather(*(work() for _ in range(workers)))
+
+
+def too_many(retry_after_s: float | None = None) -> TooManyRequestsError:
+    return TooManyRequestsError(Status(code=429), retry_after_s=retry_after_s)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+# ── turns ────────────────────────────────────────────────────────────────────
+
+
+async def test_never_more_than_the_limit_are_under_way_and_the_rest_come_in_order() -> None:
+    # given
+    limiter = Limiter(start=4, minimum=4, maximum=4)
+    under_way, most, order = 0, 0, []
+
+    async def work(number: int) -> None:
+        nonlocal under_way, most
+        async with limiter.slot():
+            order.append(number)
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(1)
+            under_way -= 1
+
+    # when
+    await asyncio.gather(*(work(number) for number in range(20)))
+    # then
+    assert most == 4
+    assert order == list(range(20))
+    assert limiter.stats().in_flight == limiter.stats().waiting == 0
+    assert limiter.stats().started == 20
+
+
+async def test_later_writes_of_a_pod_go_before_first_ones_of_another() -> None:
+    # given one place that is taken, and a queue of both kinds
+    limiter = Limiter(start=1, minimum=1, maximum=1)
+    order: list[str] = []
+
+    async def work(name: str, priority: int) -> None:
+        async with limiter.slot(priority=priority):
+            order.append(name)
+            await asyncio.sleep(1)
+
+    tasks = [asyncio.create_task(work("running", 0))]
+    await asyncio.sleep(0.1)
+    tasks += [asyncio.create_task(work(name, 0)) for name in ("first-a", "first-b")]
+    tasks += [asyncio.create_task(work(name, 1)) for name in ("later-a", "later-b")]
+    await asyncio.sleep(0.1)
+    assert (limiter.stats().waiting, limiter.stats().waiting_priority) == (4, 2)
+    # when
+    await asyncio.gather(*tasks)
+    # then
+    assert order == ["running", "later-a", "later-b", "first-a", "first-b"]
+
+
+async def test_the_first_lane_cannot_starve_the_other() -> None:
+    # given one place, and more later writes than ever end
+    limiter = Limiter(start=1, minimum=1, maximum=1)
+    waited = asyncio.Event()
+    later = 0
+
+    async def endless() -> None:
+        nonlocal later
+        while not waited.is_set():
+            async with limiter.slot(priority=1):
+                later += 1
+                await asyncio.sleep(1)
+
+    async def patient() -> None:
+        async with limiter.slot():
+            waited.set()
+
+    # when
+    await asyncio.gather(endless(), endless(), endless(), patient())
+    # then
+    assert later <= 12
+
+
+async def test_who_gives_up_waiting_leaves_no_gap() -> None:
+    # given one place that is taken, and three in the queue
+    limiter = Limiter(start=1, minimum=1, maximum=1)
+    holder = asyncio.create_task(request(limiter, seconds=10))
+    await asyncio.sleep(0)
+    first, second, third = (asyncio.create_task(request(limiter, seconds=1)) for _ in range(3))
+    await asyncio.sleep(1)
+    # when
+    first.cancel()
+    third.cancel()
+    await asyncio.gather(holder, second)
+    # then
+    assert limiter.stats().in_flight == limiter.stats().waiting == 0
+    assert limiter.stats().started == 2
+
+
+async def test_a_turn_that_comes_in_the_moment_of_giving_up_is_passed_on() -> None:
+    # given one place; the holder ends and the next in line is cancelled in the same step of the loop
+    limiter = Limiter(start=1, minimum=1, maximum=1)
+    release = asyncio.Event()
+
+    async def hold() -> None:
+        async with limiter.slot():
+            await release.wait()
+            # the slot is handed over when this block ends; the cancellation arrives after that
+            asyncio.get_running_loop().call_soon(first.cancel)
+
+    holder = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    first = asyncio.create_task(request(limiter))
+    second = asyncio.create_task(request(limiter))
+    await asyncio.sleep(0)
+    # when
+    release.set()
+    await asyncio.gather(holder, second)
+    await asyncio.sleep(1)
+    # then
+    assert first.done()
+    assert limiter.stats().in_flight == 0
+
+
+async def test_a_request_that_is_cancelled_frees_its_place() -> None:
+    # given
+    limiter = Limiter(start=1, minimum=1, maximum=1)
+    task = asyncio.create_task(request(limiter, seconds=3600))
+    await asyncio.sleep(1)
+    # when
+    task.cancel()
+    # then
+    await asyncio.wait_for(request(limiter), 1)
+    assert limiter.stats().cuts == 0
+
+
+# ── the limit ────────────────────────────────────────────────────────────────
+
+
+async def test_the_limit_grows_slowly_while_it_is_in_use_and_answers_stay_fast() -> None:
+    # given
+    limiter = Limiter(start=16, minimum=4, maximum=64)
+    # when
+    await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=100, rounds=3)
+    after_some = limiter.stats().limit
+    await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=100, rounds=100)
+    # then about one more per round of requests, up to the maximum
+    assert 20 < after_some < 32
+    assert limiter.stats().limit == 64
+
+
+async def test_a_limit_that_is_not_in_use_does_not_grow() -> None:
+    # given
+    limiter = Limiter(start=16)
+    # when
+    await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=5, rounds=500)
+    # then
+    assert limiter.stats().limit == 16
+
+
+async def test_the_limit_stops_growing_when_more_requests_only_make_answers_slower() -> None:
+    # given a server that does 100 requests a second, whatever comes at once
+    limiter = Limiter(start=4, minimum=4, maximum=64)
+    free_at = 0.0
+
+    async def answer() -> None:
+        nonlocal free_at
+        free_at = max(free_at, now()) + 0.01
+        await asyncio.sleep(free_at - now())
+
+    # when
+    await keep_busy(limiter, answer, workers=100, rounds=100)
+    # then
+    assert limiter.stats().limit <= 8
+
+
+async def test_after_a_cut_the_limit_comes_back_also_when_answers_are_slow() -> None:
+    # given a server that was fast, and is slow after an overload
+    limiter = Limiter(start=16, minimum=4, maximum=64)
+    await request(limiter, seconds=0.01)
+    for _ in range(3):
+        await request(limiter, error=too_many())
+    # when
+    await keep_busy(limiter, lambda: asyncio.sleep(1), workers=50, rounds=10)
+    # then to where it started, not above
+    assert limiter.stats().limit == 16
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        too_many(),
+        ServerUnavailableError(Status(code=503)),
+        ServerTimeoutError(Status(code=504)),
+        RequestTimeoutError("late"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_an_overloaded_server_halves_the_limit(error: Exception) -> None:
+    # given
+    limiter = Limiter(start=16)
+    # when
+    await request(limiter, error=error)
+    # then
+    assert (limiter.stats().limit, limiter.stats().cuts) == (8, 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConflictError(Status(code=409)),
+        UnreachableError("refused"),
+        ConnectionLostError("lost"),
+        TooManyRequestsError(
+            Status(code=429, details=StatusDetails(causes=(Cause(reason="DisruptionBudget"),))),
+            retry_after_s=10,
+        ),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_errors_that_say_nothing_about_load_leave_the_limit_alone(error: Exception) -> None:
+    # given
+    limiter = Limiter(start=16)
+    # when
+    await request(limiter, error=error)
+    # then
+    assert (limiter.stats().limit, limiter.stats().cuts, limiter.stats().held_s) == (16, 0, 0)
+
+
+async def test_one_overload_seen_by_many_requests_is_one_cut() -> None:
+    # given
+    limiter = Limiter(start=16)
+    # when
+    await asyncio.gather(*(request(limiter, error=too_many()) for _ in range(16)))
+    # then
+    assert (limiter.stats().limit, limiter.stats().cuts) == (8, 1)
+
+
+async def test_the_limit_never_falls_below_the_minimum_and_recovers() -> None:
+    # given
+    limiter = Limiter(start=16, minimum=4)
+    for _ in range(10):
+        await request(limiter, error=too_many())
+    assert limiter.stats().limit == 4
+    # when
+    await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=50, rounds=20)
+    # then
+    assert limiter.stats().limit > 16
+
+
+async def test_retry_after_holds_everything_back_for_that_long() -> None:
+    # given
+    limiter = Limiter(start=16)
+    began = now()
+    await request(limiter, error=too_many(5), seconds=0)
+    assert limiter.stats().held_s == pytest.approx(5, abs=0.01)
+    # when
+    await asyncio.gather(*(request(limiter, seconds=0, priority=number % 2) for number in range(30)))
+    # then
+    assert now() - began == pytest.approx(5, abs=0.01)
+    assert limiter.stats().held_s == 0
+
+
+async def test_a_longer_retry_after_extends_the_hold_and_a_shorter_one_does_not_cut_it() -> None:
+    # given three requests under way, and one that waits behind the first hold
+    limiter = Limiter(start=4, minimum=4, maximum=4)
+    failing: list[Any] = [
+        asyncio.create_task(request(limiter, seconds=0, error=too_many(5))),
+        asyncio.create_task(request(limiter, seconds=1, error=too_many(9))),
+        asyncio.create_task(request(limiter, seconds=2, error=too_many(1))),
+    ]
+    await asyncio.sleep(0.5)
+    began = now() - 0.5
+    # when
+    await request(limiter, seconds=0)
+    # then
+    assert now() - began == pytest.approx(10, abs=0.1)
+    await asyncio.gather(*failing)
+
+
+def test_impossible_bounds_are_refused() -> None:
+    with pytest.raises(ValueError, match="minimum <= start <= maximum"):
+        Limiter(start=100, maximum=64)
+
+
+def test_statistics_can_be_read_outside_of_the_loop() -> None:
+    assert Limiter().stats().limit == 16

@@ -1,0 +1,177 @@
+"""One turn of the loop: what is written when, and what a failure leads to."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.documents import encode
+from pykruise.kube.errors import ConflictError, ForbiddenError, KubeError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS, Resource
+from pykruise.plans.actions import Create
+from pykruise.plans.execute import Executor, Failure
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler
+
+KEY = Key("ns", "web")
+
+
+class World(msgspec.Struct):
+    """A snapshot, the API server behind the writer, and the planner: all the test's to set."""
+
+    plan_now: Plan = Plan()
+    stored: dict[str, Any] = {}
+    writes: list[str] = []
+    events: list[tuple[str, int]] = []
+    refuse: Callable[[str], KubeError | None] = lambda _name: None
+    gone: bool = False
+    current: bool = True
+
+    # the planner
+    def snapshot(self, key: Key) -> "World | None":
+        return None if self.gone else self
+
+    def owner(self, snapshot: "World") -> Owner:
+        return Owner(resource=CLONE_SETS, key=KEY, uid="u", resource_version="1", stored_status=dict(self.stored))
+
+    def plan(self, snapshot: "World") -> Plan:
+        return self.plan_now
+
+    def status_after(self, snapshot: "World", plan: Plan, failure: Failure) -> dict[str, Any] | None:
+        return {"failed": str(failure.error)}
+
+    def is_current(self, snapshot: "World") -> bool:
+        return self.current
+
+    # the writer
+    async def create(self, resource: Resource, namespace: str, body: Any, **_options: Any) -> bytes:
+        name = body["metadata"]["name"]
+        if error := self.refuse(name):
+            raise error
+        self.writes.append(f"create {name}")
+        return encode(body)
+
+    async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
+        self.writes.append(f"status {body['status']}")
+        self.stored.update(body["status"])
+        return b"{}"
+
+    async def read(self, resource: Resource, key: Key, **_options: Any) -> bytes:
+        return b'{"metadata":{"uid":"u"}}'
+
+
+def turn(world: World) -> Reconciler[World]:
+    def record(owner: Owner, note: Note, count: int) -> None:
+        world.events.append((f"{note.reason}: {note.message}", count))
+
+    executor = Executor(world, rng=random.Random(1))  # type: ignore[arg-type]  # a world with the writer's methods
+    return Reconciler(world, executor, record=record)
+
+
+def creating(*names: str, **fields: Any) -> Plan:
+    chains = tuple(
+        Chain(
+            subject=name,
+            steps=(
+                Step(
+                    action=Create(resource=PODS, key=Key("ns", name), body={"metadata": {"name": name}}),
+                    because="too few",
+                    done=Note(reason="SuccessfulCreate", message=f"created {name}"),
+                ),
+            ),
+        )
+        for name in names
+    )
+    return Plan(stages=(Stage(name="scale", chains=chains),), **fields)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_settled_object_costs_no_write(world: World) -> None:
+    # given
+    world.plan_now, world.stored = Plan(status={"replicas": 3}, after=7.0), {"replicas": 3}
+    # when
+    after = await turn(world)(KEY)
+    # then
+    assert world.writes == []
+    assert after == 7.0
+
+
+async def test_writes_are_reported_once_per_reason(world: World) -> None:
+    # given
+    world.plan_now = creating("a", "b", "c")
+    # when
+    await turn(world)(KEY)
+    # then
+    assert world.writes == ["create a", "create b", "create c"]
+    assert world.events == [("SuccessfulCreate: created a (and 2 more: b, c)", 3)]
+
+
+async def test_an_object_that_is_gone_needs_nothing(world: World) -> None:
+    # given
+    world.gone = True
+    # then
+    assert await turn(world)(KEY) is None
+
+
+async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(world: World) -> None:
+    # given
+    world.plan_now = creating("a")
+    world.refuse = lambda _name: ForbiddenError(Status(code=403, message="exceeded quota"))
+    # when
+    with pytest.raises(PlanFailedError, match="create pods ns/a: exceeded quota"):
+        await turn(world)(KEY)
+    # then
+    assert world.stored == {"failed": "exceeded quota"}
+
+
+async def test_a_stale_plan_is_no_failure(world: World) -> None:
+    """cloneset 9.3: a conflict sets no condition; plan again from what is now true"""
+    # given
+    world.plan_now = creating("a")
+    world.refuse = lambda _name: ConflictError(Status(code=409, message="modified"))
+    # when
+    with pytest.raises(ConflictError):
+        await turn(world)(KEY)
+    # then
+    assert world.stored == {}
+
+
+async def test_a_busy_status_is_written_later_and_the_key_comes_back_for_it(world: World) -> None:
+    # given a status that changes with every turn
+    reconcile = turn(world)
+    afters = []
+    for number in range(6):
+        world.plan_now = Plan(status={"replicas": number + 1})
+        afters.append(await reconcile(KEY))
+    # then the first ones were written at once, the last one waits for its turn
+    assert len(world.writes) < 6
+    assert afters[0] is None
+    assert afters[-1] is not None
+    assert 0 < afters[-1] <= 0.25
+
+
+async def test_a_plan_whose_wish_has_changed_is_left_and_planned_anew_at_once(world: World) -> None:
+    # given
+    world.plan_now, world.current = creating("a", "b"), False
+    # when
+    after = await turn(world)(KEY)
+    # then
+    assert world.writes == []
+    assert after == 0.0
+
+
+async def test_notes_of_the_plan_are_recorded_even_when_nothing_is_written(world: World) -> None:
+    # given
+    world.plan_now = Plan(notes=(Note(reason="ScaleUpLimited", message="2 of 5", warning=True),))
+    # when
+    await turn(world)(KEY)
+    # then
+    assert world.events == [("ScaleUpLimited: 2 of 5", 1)]
