@@ -14,3 +14,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sandbox",
         help="where scenarios run: in the sandbox (virtual time), or on the real control plane of testbed/",
     )
+    parser.addoption(
+        "--record",
+        action="store_true",
+        help="with --cluster=real: keep what the real API server answers to tests/conformance",
+    )

@@ -17,14 +17,13 @@ import orjson
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from support.cloneset_builder import NAME, NAMESPACE, NOW, UID, CloneSetBuilder, cloneset  # noqa: E402
-
 from pykruise.kinds.cloneset.plan import plan_cloneset  # noqa: E402
 from pykruise.kinds.cloneset.snapshot import Snapshot, build_snapshot  # noqa: E402
 from pykruise.kube.clock import format_time  # noqa: E402
 from pykruise.kube.hashing import rand_suffix  # noqa: E402
 from pykruise.pods import keys  # noqa: E402
 from pykruise.pods.views import PodProjector, PodView  # noqa: E402
+from support.cloneset_builder import NAME, NAMESPACE, NOW, UID, CloneSetBuilder, cloneset  # noqa: E402
 
 NODES = 50
 
@@ -48,7 +47,10 @@ def pod_text(rng: random.Random, revision: str) -> bytes:
                     "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
                 }
             ],
-            "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10},
+            "readinessProbe": {
+                "httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"},
+                "periodSeconds": 10,
+            },
             "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "File",
             "imagePullPolicy": "Always",
@@ -94,7 +96,9 @@ def pod_text(rng: random.Random, revision: str) -> bytes:
                 {"conditionType": keys.KRUISE_POD_READY},
             ],
             "restartPolicy": "Always",
-            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
+            "tolerations": [
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+            ],
         },
         "status": {
             "phase": "Running",
@@ -153,9 +157,7 @@ def snapshots(pods: list[PodView]) -> Iterator[tuple[str, Snapshot]]:
     yield "scale in by 10%", snapshot(cloneset(count - count // 10, pods=0))
     new_image = cloneset(count, pods=0, image="nginx:2", max_unavailable="20%")
     yield "update, maxUnavailable 20%", snapshot(new_image)
-    yield "update of all at once", snapshot(
-        cloneset(count, pods=0, image="nginx:2", max_unavailable="100%")
-    )
+    yield "update of all at once", snapshot(cloneset(count, pods=0, image="nginx:2", max_unavailable="100%"))
     yield "scale out by 10%", snapshot(cloneset(count + count // 10, pods=0))
 
 

@@ -44,3 +44,13 @@ class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 ALLOWED = AdmissionAnswer()
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
+
+
+class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
+    """One reviewer and what it wants to see."""
+
+    name: str
+    reviewer: Reviewer
+    mutating: bool
+    wants: Callable[[Resource, str, str], bool]
+    """Called with resource, subresource (empty: the object itself) and operation."""

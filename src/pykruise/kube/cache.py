@@ -558,9 +558,7 @@ class Cache(Generic[T]):
         self._tombstones.pop(uid, None)
         self._depart(uid)
         old = self._objects.get(key)
-        if self._pending and not self._confirm(key, version):
-            self._ignored += 1
-        elif old is None or old.uid != uid or (self._view is not None and version < old.resource_version):
+        if old is None or old.uid != uid or (self._view is not None and version < old.resource_version):
             # With a selector, DELETED may mean that it left the view, and it may have come back since.
             self._ignored += 1
         else:

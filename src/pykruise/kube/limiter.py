@@ -148,6 +148,7 @@ class Limiter:
 
     def _on_hold_over(self, loop: asyncio.AbstractEventLoop) -> None:
         self._wake = None
+        self._held_until = loop.time()  # a timer may fire within the clock's resolution before its time
         self._admit(loop)
 
     def _next_lane(self) -> deque[asyncio.Future[None]]:

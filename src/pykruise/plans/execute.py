@@ -23,11 +23,12 @@ import msgspec
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
     AlreadyExistsError,
-    ApiError,
     ConflictError,
+    InternalError,
     KubeError,
     NotFoundError,
     ServerTimeoutError,
+    ServerUnavailableError,
     TransportError,
 )
 from pykruise.kube.ids import Key
@@ -180,14 +181,8 @@ class Executor:
     async def _create(self, action: Create, priority: int) -> None:
         try:
             await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
-        except AlreadyExistsError:
-            found = await self._look(action.resource, action.key)
-            if found is None or not _is_our_work(found, action.body):
-                raise
-        except ApiError as error:
-            # A server error may have come after the object was stored.
-            if error.code < 500 or isinstance(error, ServerTimeoutError):
-                raise
+        except (AlreadyExistsError, InternalError, ServerUnavailableError):
+            # An earlier try whose answer was lost, or one that the server stored before it failed.
             found = await self._look(action.resource, action.key)
             if found is None or not _is_our_work(found, action.body):
                 raise
@@ -203,7 +198,8 @@ class Executor:
                 uid=action.uid,
                 priority=priority,
             )
-        except ConflictError:
+        except (ConflictError, InternalError, ServerUnavailableError):
+            # Behind, or perhaps done before the server failed: either way the next plan must know.
             await self._look(action.resource, action.key, uid=action.uid)
             raise
 
@@ -219,10 +215,10 @@ class Executor:
             )
         except NotFoundError:
             return  # gone already, which is what was wanted
-        except ConflictError:
+        except (ConflictError, InternalError, ServerUnavailableError):
             found = await self._look(action.resource, action.key, uid=action.uid)
             if found is None or found.get("metadata", {}).get("uid") != action.uid:
-                return  # gone already; the name belongs to another object now
+                return  # gone already; the name may belong to another object now
             raise
 
     async def _look(self, resource: Resource, key: Key, *, uid: str = "") -> dict[str, Any] | None:

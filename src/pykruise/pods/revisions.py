@@ -19,7 +19,7 @@ import msgspec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, canonical
 from pykruise.kube.hashing import fnv32, hash_text
-from pykruise.kube.quantities import format_quantity
+from pykruise.kube.quantities import Quantity, format_quantity
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName, revision_name, short_hash
@@ -208,16 +208,27 @@ def _quantity(value: Any) -> Any:
         return value  # not a quantity: the API server will say so; here it just stays what it is
 
 
+def _amount(value: Any) -> Any:
+    try:
+        return str(Quantity.parse(value).nano)
+    except ValueError:
+        return value
+
+
 def meaning(template: Mapping[str, Any]) -> bytes:
     """Equal for templates that mean the same, whoever wrote them down."""
     return canonical(_essence(typed_form(template)))
 
 
 def _essence(value: Any, field: str = "") -> Any:
-    """Without nulls and empty values, but for those that mean something."""
+    """Without nulls and empty values, but for those that mean something; quantities as amounts."""
+    if field in _QUANTITIES:
+        return _amount(value)
     if isinstance(value, dict):
         if field in _TEXT_MAPS:
             return value
+        if field in _QUANTITY_MAPS:
+            return {name: _amount(amount) for name, amount in value.items()}
         kept = {name: _essence(item, name) for name, item in value.items()}
         return {
             name: item

@@ -1,13 +1,13 @@
 """Deletes what has lost all its owners, and carries out foreground and orphan deletion.
 
 discovery ──▶ a cache for every resource ──changes──▶ Graph (who owns whom, by uid) ──▶ queue
-queue ──▶ _collect(object):  all owners gone           ──▶ DELETE (uid, resourceVersion)
-                             some owners gone          ──▶ their references are taken off
-                             "foregroundDeletion" on it ──▶ dependents first, then the finalizer goes
-                             "orphan" on it             ──▶ dependents lose the reference, then the finalizer goes
+queue ──▶ _collect(object):  all owners gone      ──▶ DELETE (uid, resourceVersion)
+                             some owners gone     ──▶ their references are taken off
+                             "foregroundDeletion" ──▶ dependents go first, then the finalizer
+                             "orphan"             ──▶ dependents lose the reference, then the finalizer goes
 
-Rules: Kubernetes' garbage collector. That an owner is gone is believed only after a live GET: the caches may be
-behind. A uid never comes back, so that answer is kept. Nothing here grows with the square of the number of
+Rules: Kubernetes' garbage collector. That an owner is gone is believed only after a live GET: the caches may
+be behind. A uid never comes back, so that answer is kept. Nothing here grows with the square of the number of
 dependents: the graph counts those that block an owner, and looks through all of them once.
 """
 
@@ -15,6 +15,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -33,7 +34,7 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.inventory import Inventory, discover
 from pykruise.sandbox.pod_view import OwnerRef
-from pykruise.sandbox.running import run_beside
+from pykruise.sandbox.running import happens_before, run_beside
 
 __all__ = ["CollectorStats", "GarbageCollector", "MetaView", "ObjectId", "Owned", "project_meta"]
 
@@ -42,10 +43,15 @@ _log = logging.getLogger(__name__)
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
-_REFRESH_S = 30.0  # discovery is read again this often ...
+_REFRESH_S = 300.0  # discovery is read again this often ...
 _SETTLE_S = 0.2  # ... and this long after a CRD has changed
+_SYNC_TIMEOUT_S = 30.0  # a resource that cannot be listed holds up the others no longer than this
 _AT_ONCE = 20
 _REMEMBERED = 10_000
+
+
+# Events go by themselves and own nothing; there are many of them.
+_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
 class Owned(Protocol):
@@ -238,6 +244,7 @@ class GarbageCollector:
         self._no_strategic: set[Resource] = set()
         self._refresh_now = asyncio.Event()
         self._is_synced = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._deletions = 0
         self._live_reads = 0
         self._queue: WorkQueue[ObjectId] = WorkQueue(cost_factor=0, rng=rng)
@@ -261,18 +268,23 @@ class GarbageCollector:
             self._watched.clear()
 
     async def _work(self) -> None:
-        await self._is_synced.wait()
-        await self._controller.run()
+        if await happens_before(self._stopped, self._is_synced.wait()):
+            await self._controller.run()
 
     async def stop(self) -> None:
         """Finish the writes under way; `run()` returns."""
-        self._controller.queue.close()
-        self._is_synced.set()
+        self._queue.close()
+        self._stopped.set()
         await self._controller.stop()
 
     async def wait_synced(self) -> None:
         """Return when everything that is served has been seen once."""
         await self._is_synced.wait()
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The resources that are watched now."""
+        return tuple(self._watched)
 
     def stats(self) -> CollectorStats:
         """How it is now."""
@@ -291,7 +303,7 @@ class GarbageCollector:
         while True:
             try:
                 await self._refresh(group)
-            except KubeError as err:
+            except (KubeError, msgspec.DecodeError) as err:
                 _log.warning("garbage collector: discovery: %s; again in %g s", err, _SETTLE_S)
                 await asyncio.sleep(_SETTLE_S)
                 continue
@@ -305,7 +317,7 @@ class GarbageCollector:
     async def _refresh(self, group: asyncio.TaskGroup) -> None:
         """Watch what is new, stop watching what is no longer served."""
         inventory = await discover(self._client)
-        served = dict.fromkeys(inventory.resources)
+        served = dict.fromkeys(one for one in inventory.resources if (one.group, one.plural) not in _IGNORED)
         # What could not be read may well be there still.
         for resource in self._watched:
             if resource.api_version in inventory.failed:
@@ -317,7 +329,9 @@ class GarbageCollector:
         has_news = inventory.resources != self._inventory.resources
         self._inventory = inventory
         if not self._is_synced.is_set():
-            await asyncio.gather(*(cache.wait_synced() for cache in started))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SYNC_TIMEOUT_S):
+                    await asyncio.gather(*(cache.wait_synced() for cache in started))
             self._is_synced.set()
             self._look_at_everything()
         elif has_news:
@@ -330,7 +344,7 @@ class GarbageCollector:
         task = None
         if cache is None:
             cache = Cache(self._client, resource, project=project_meta, clock=self._clock, rng=self._rng)
-            task = group.create_task(_run_quietly(cache), name=f"garbage collector: {resource}")
+            task = group.create_task(cache.run(), name=f"garbage collector: {resource}")
 
         def on_change(change: Change[Any]) -> None:
             self._on_change(resource, change)
@@ -559,8 +573,3 @@ async def _all(work: Iterable[Awaitable[None]]) -> None:
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
-
-
-async def _run_quietly(cache: Cache[Any]) -> None:
-    """A cache whose resource has gone is cancelled; that ends nothing else."""
-    await cache.run()

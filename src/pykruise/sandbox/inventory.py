@@ -19,9 +19,6 @@ __all__ = ["Inventory", "discover"]
 _NEEDED = frozenset({"delete", "list", "watch"})
 _AT_ONCE = 8
 
-# Events are short-lived by themselves and own nothing; every second one would be a change to look at.
-_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
-
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """What is served. `failed`: group versions whose resources could not be read (`v1`, `apps/v1`)."""
@@ -108,5 +105,5 @@ def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
 def _deletable(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
     group, _, version = group_version.rpartition("/")
     for one in served:
-        if "/" not in one.name and _NEEDED <= set(one.verbs) and (group, one.name) not in _IGNORED:
+        if "/" not in one.name and _NEEDED.issubset(one.verbs):
             yield Resource(group, version, one.name, one.kind, one.namespaced)

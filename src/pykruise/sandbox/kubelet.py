@@ -7,6 +7,7 @@ What happens to a pod is decided by pod_state.py and pod_status.py; here are onl
 speaks to any API server through a Client: the sandbox's, or that of a real control plane without nodes.
 """
 
+import asyncio
 import math
 import random
 from collections.abc import Iterable, Sequence
@@ -104,12 +105,15 @@ class Kubelets:
             seed=rng.getrandbits(32),
         )
         self._owns_cache = pods is None
-        self.pods = pods or Cache(client, PODS, project=PodProjector(), clock=clock, rng=rng)
+        if pods is None:
+            pods = Cache(client, PODS, project=PodProjector(), clock=clock, rng=rng)
+        self.pods = pods
         self.pods.subscribe(self._on_pod)
         self._writer = Writer(client, {PODS: self.pods})
         self._nodes = {spec.name: _Node(spec) for spec in nodes}
         self._states: dict[Key, PodState] = {}
         self._addresses = Addresses()
+        self._is_registered = asyncio.Event()
         self._status_writes = 0
         self._removals = 0
         # Resting by measured CPU time is off: pods are cheap, and runs with equal seeds must be equal.
@@ -131,6 +135,7 @@ class Kubelets:
 
     async def run(self) -> None:
         """Register the nodes and run their pods until `stop()` or until cancelled."""
+        self._note_registered()
         for name in self._nodes:
             self._node_queue.add(name)
         for pod in self.pods.values():
@@ -140,8 +145,14 @@ class Kubelets:
             background.append(self.pods.run())
         await run_beside(self._pod_controller.run(), *background)
 
+    async def wait_registered(self) -> None:
+        """Return when every node that it was made with has its Node object."""
+        await self._is_registered.wait()
+
     async def stop(self) -> None:
         """Finish the writes under way; `run()` returns."""
+        self._node_queue.close()
+        self._pod_queue.close()
         await self._node_controller.stop()
         await self._pod_controller.stop()
 
@@ -328,6 +339,11 @@ class Kubelets:
         ):
             await self._patch_node(node, {"status": document["status"]})
         node.beat_at = now
+        self._note_registered()
+
+    def _note_registered(self) -> None:
+        if all(node.uid for node in self._nodes.values()):
+            self._is_registered.set()
 
     async def _patch_node(self, node: _Node, patch: Document) -> None:
         await self._client.patch(

@@ -2,8 +2,8 @@
 
 kube.client ──▶ LocalTransport ──▶ ApiServer.handle(), ApiServer.stream()
 
-Every request lets others run once before it is carried out, as a network would: otherwise a client in a loop would
-starve the watchers of what it writes.
+Every request lets others run once before it is carried out, as a network would: otherwise a client in a
+loop would starve the watchers of what it writes.
 """
 
 import asyncio
@@ -23,7 +23,9 @@ __all__ = ["LocalTransport"]
 
 
 class LocalTransport:
-    """A Transport to `server`. `latency_s` gives the seconds a request takes on its way (asked once for each)."""
+    """A Transport to `server`. `latency_s` gives the seconds a request takes on its way (asked once for
+    each).
+    """
 
     def __init__(
         self, server: ApiServer, *, username: str = "", latency_s: Callable[[], float] | None = None
@@ -118,5 +120,3 @@ class LocalTransport:
         self._closed = True
         for opened in tuple(self._streams):
             await opened.aclose()
-
-

@@ -316,24 +316,35 @@ T = TypeVar("T")
 
 
 class _Shared(Generic[T]):
-    """Values by the bytes they were decoded from; forgets everything when it has grown too large."""
+    """Equal values are one: found by the bytes they were decoded from, else by what was kept of those bytes.
 
-    __slots__ = ("_decode", "_values")
+    (Service account volumes make the containers of every pod different, but not what is kept of them.) Each
+    table forgets everything when it has grown too large.
+    """
+
+    __slots__ = ("_by_bytes", "_by_value", "_decode")
 
     def __init__(self, decode: Callable[[bytes], T]) -> None:
         self._decode = decode
-        self._values: dict[bytes, T] = {}
+        self._by_bytes: dict[bytes, T] = {}
+        self._by_value: dict[bytes, T] = {}
 
     def get(self, raw: bytes) -> T:
-        value = self._values.get(raw)
+        value = self._by_bytes.get(raw)
         if value is None:
-            if len(self._values) >= _CAPACITY:
-                self._values.clear()
-            value = self._values[raw] = self._decode(raw)
+            if len(self._by_bytes) >= _MOST_BYTES:
+                self._by_bytes.clear()
+            value = self._by_bytes[raw] = self._same(self._decode(raw))
         return value
 
+    def _same(self, value: T) -> T:
+        if len(self._by_value) >= _MOST_VALUES:
+            self._by_value.clear()
+        return self._by_value.setdefault(msgspec.json.encode(value), value)
 
-_CAPACITY = 4096
+
+_MOST_BYTES = 512
+_MOST_VALUES = 4096
 
 
 class PodProjector:

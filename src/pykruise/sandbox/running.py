@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
-__all__ = ["Component", "run_beside"]
+__all__ = ["Component", "happens_before", "run_beside"]
 
 
 class Component(Protocol):
@@ -33,3 +33,16 @@ async def run_beside(main: Awaitable[None], *background: Coroutine[Any, Any, Any
         await main
         for task in tasks:
             task.cancel()
+
+
+async def happens_before(stopped: asyncio.Event, condition: Coroutine[Any, Any, Any]) -> bool:
+    """Wait for `condition`, but no longer than until `stopped`; whether it came true."""
+    waiting = asyncio.ensure_future(condition)
+    stopping = asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return waiting.done() and not stopped.is_set()
+    finally:
+        waiting.cancel()
+        stopping.cancel()
+        await asyncio.gather(waiting, stopping, return_exceptions=True)

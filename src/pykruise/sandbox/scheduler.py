@@ -25,7 +25,7 @@ from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.nodes import NodeView, project_node
 from pykruise.sandbox.pod_view import PodProjector, PodView
-from pykruise.sandbox.running import run_beside
+from pykruise.sandbox.running import happens_before, run_beside
 from pykruise.sandbox.scheduling import Chosen, Ledger, choose
 
 __all__ = ["Scheduler", "SchedulerStats"]
@@ -90,6 +90,7 @@ class Scheduler:
         self._assumed: dict[Key, str] = {}  # → uid
         self._waiting: dict[Key, None] = {}
         self._wake_timer: asyncio.TimerHandle | None = None
+        self._stopped = asyncio.Event()
         self._bound = 0
         self._failed = 0
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
@@ -116,12 +117,17 @@ class Scheduler:
 
     async def _work(self) -> None:
         # A pod that is scheduled before all nodes and all other pods are known may go to the wrong place.
+        if await happens_before(self._stopped, self._wait_synced()):
+            await self._controller.run()
+
+    async def _wait_synced(self) -> None:
         await self.nodes.wait_synced()
         await self.pods.wait_synced()
-        await self._controller.run()
 
     async def stop(self) -> None:
         """Finish the bindings under way; `run()` returns."""
+        self._queue.close()
+        self._stopped.set()
         await self._controller.stop()
 
     def stats(self) -> SchedulerStats:

@@ -516,7 +516,7 @@ def _group(term: Mapping[str, Any], pod: PodView) -> _Group:
 
 
 def _selector(term: Mapping[str, Any], pod: PodView) -> Selector:
-    """`labelSelector` with what `matchLabelKeys` adds of the pod's labels; an unreadable one selects nothing."""
+    """`labelSelector` and what `matchLabelKeys` adds of the pod's labels; nothing when it cannot be read."""
     wanted = term.get("labelSelector")
     if keys := term.get("matchLabelKeys"):
         own = {key: pod.labels[key] for key in keys if key in pod.labels}

@@ -24,6 +24,7 @@ from support.model_server import (
     key,
     line,
     project,
+    with_version,
 )
 
 
@@ -684,6 +685,28 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
         assert (stats.pending, stats.tombstones, stats.relists) == (0, 0, 1)
 
 
+async def test_neither_a_list_nor_later_events_bring_back_who_was_there_before_an_own_object() -> None:
+    # given an object that others changed and deleted after the list was made; then one's own of that name,
+    # created and deleted again before the list arrives
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        async with Relist(mirror):
+            server.hold()
+            server.change("a", 2)
+            server.remove("a")
+            mirror.observe(server.create("a", 3), "a")
+            mirror.observe(server.remove("a"), "a")
+        # then
+        assert mirror.shown() == {}
+        for _ in range(4):
+            server.deliver(1)
+            await delivered()
+            assert mirror.shown() == {}
+        stats = mirror.cache.stats()
+        assert (stats.pending, stats.tombstones) == (0, 0)
+
+
 async def test_writes_before_a_list_are_confirmed_by_it() -> None:
     # given own writes that the watch had not shown when it broke
     server = ModelServer()
@@ -1043,11 +1066,73 @@ async def test_repeated_events_change_nothing() -> None:
         told = mirror.told()
         # when
         server.send(added, changed, added, line("ADDED", server.objects["a"]))
-        await delivered()
+        await asyncio.sleep(5)
         # then
         assert mirror.told() == told
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert server.lists == 1
+
+
+async def test_a_repeated_deletion_does_not_touch_the_successor() -> None:
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        predecessor = server.objects["a"]
+        server.remove("a")
+        deleted = line("DELETED", with_version(predecessor, server.version))
+        server.create("a", 2)
+        await delivered()
+        # when
+        server.send(deleted)
+        await delivered()
+        # then
+        assert mirror.shown() == {"a": ("uid-2", 2)}
+
+
+async def test_a_repeated_departure_from_the_view_does_not_remove_what_came_back() -> None:
+    server = ModelServer()
+    server.create("a", 1, labels={"app": "x"})
+    async with mirrored(server, label_selector="app=x") as mirror:
+        before = server.objects["a"]
+        server.change("a", 2, labels={"app": "y"})
+        left = line("DELETED", with_version(before, server.version))
+        server.change("a", 3, labels={"app": "x"})
+        await delivered()
+        # when
+        server.send(left)
+        await delivered()
+        # then
+        assert mirror.shown() == {"a": ("uid-1", 3)}
+
+
+async def test_an_answer_much_later_than_its_deletion_leaves_no_tombstone() -> None:
+    # given so many deletions since that this one is not remembered any more
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        deleted = server.remove("a", returns_object=True)
+        for number in range(1100):
+            server.create(f"w{number}")
+            server.remove(f"w{number}")
+        await asyncio.sleep(1)
+        # when
+        mirror.observe(deleted, "a")
+        # then
+        assert mirror.cache.stats().tombstones == 0
+
+
+async def test_an_answer_later_than_the_list_that_hid_the_deletion_leaves_no_tombstone() -> None:
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        server.hold()
+        deleted = server.remove("a")
+        async with Relist(mirror):
+            pass
+        # when
+        mirror.observe(deleted, "a")
+        # then
+        assert mirror.cache.stats().tombstones == 0
 
 
 async def test_an_event_out_of_its_turn_makes_it_list_again() -> None:

@@ -21,7 +21,7 @@ from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
 from pykruise.pods.views import PodView
 
-__all__ = ["CloneSetView", "Settings", "Snapshot", "build_snapshot", "project_cloneset"]
+__all__ = ["CloneSetView", "Settings", "Snapshot", "build_snapshot", "project_cloneset", "read_spec"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
     """
     document = decode(raw)
     meta = msgspec.convert(document.get("metadata"), _Meta)
-    spec, problem = _convert(_without_nulls(document.get("spec") or {}), CloneSetSpec, "spec")
+    spec, problem = read_spec(document.get("spec") or {})
     stored_status = document.get("status") or {}
     status, _ = _convert(_without_nulls(stored_status), CloneSetStatus, "status")
     return CloneSetView(
@@ -108,6 +108,12 @@ def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
         stored_status=stored_status,
         candidate=candidate(spec.template) if spec else None,
     )
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[CloneSetSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    found, problem = _convert(_without_nulls(spec), CloneSetSpec, "spec")
+    return found, problem
 
 
 def _convert(value: Any, kind: type[Any], path: str) -> tuple[Any, str]:

@@ -110,10 +110,10 @@ class PriorityStrategy(_Typed, frozen=True, kw_only=True):
 
 
 class ScatterTerm(_Typed, frozen=True, kw_only=True):
-    """Pods with this label are spread over the rollout."""
+    """Pods with this label are spread over the rollout. Admission adds a missing value."""
 
     key: str
-    value: str
+    value: Annotated[str, schema(required=True)] = ""
 
 
 class RollingUpdate(_Typed, frozen=True, kw_only=True):

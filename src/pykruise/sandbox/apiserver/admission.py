@@ -2,33 +2,23 @@
 
 writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and validation ──▶ Admission.validate() ──▶ storage
 
-Reviewers are functions (kube.admission.Reviewer); a real API server's webhooks become reviewers that call out.
-Mutating ones run one after the other, each seeing what the one before made of the object; validating ones see the
-final object and may only refuse.
+Reviewers are functions (kube.admission.Reviewer); a real API server's webhooks become reviewers that call
+out. Mutating ones run one after the other, each seeing what the one before made of the object; validating
+ones see the final object and may only refuse.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Status
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.statuses import Refusal, internal_error
 
 __all__ = ["Admission", "AdmissionChain", "ReviewRule", "Verdict"]
-
-
-class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One reviewer and what it wants to see."""
-
-    name: str
-    reviewer: Reviewer
-    mutating: bool
-    wants: Callable[[Resource, str, str], bool]
-    """Called with resource, subresource (empty: the object itself) and operation."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -108,7 +98,9 @@ async def _ask(rule: ReviewRule, request: AdmissionRequest) -> AdmissionAnswer:
 
 
 def _refused(rule: ReviewRule, status: Status) -> Status:
-    """A webhook's Status as the API server passes it on: named, and with a reason and code when it gave none."""
+    """A webhook's Status as the API server passes it on: named, and with a reason and code when it gave
+    none.
+    """
     told = status.message or status.reason
     why = f"denied the request: {told}" if told else "denied the request without explanation"
     return msgspec.structs.replace(

@@ -1,6 +1,6 @@
 """One request, understood: where it leads, what it asks for, who asks.
 
-server.py makes a Call of method, path, query, headers and body ──▶ reads, writes, deletion, subresources carry it out
+server.py makes a Call of method, path, query, headers and body ──▶ reads, writes, deletion, … carry it out
 
 The options every write has in common (dryRun, fieldManager, fieldValidation) are read and checked here.
 """
@@ -15,7 +15,7 @@ from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.negotiation import Form
 from pykruise.sandbox.apiserver.statuses import bad_request, invalid_options
 
-__all__ = ["Answer", "Call", "check_write_options", "flag", "whole_number"]
+__all__ = ["Answer", "Call", "check_write_options", "flag", "unsupported_dry_run", "whole_number"]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,9 @@ class Answer(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     is_object: bool = True
-    """Whether the body is an object of the resource (which a form applies to) rather than a Status or a list."""
+    """Whether the body is an object of the resource (which a form applies to) rather than a Status or a
+    list.
+    """
 
 
 def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> None:
@@ -68,7 +70,7 @@ def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> N
         found.append(causes.invalid("fieldManager", manager, "should only contain printable characters"))
     dry_run = query.get("dryRun")
     if dry_run not in (None, "", "All"):
-        found.append(causes.not_supported("dryRun", [dry_run], ["All"]))
+        found.append(unsupported_dry_run([dry_run]))
     validation = query.get("fieldValidation", "")
     if validation not in ("", "Ignore", "Warn", "Strict"):
         found.append(causes.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
@@ -76,8 +78,17 @@ def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> N
         raise invalid_options(kind, found)
 
 
+def unsupported_dry_run(values: Sequence[object]) -> Cause:
+    """A dryRun other than All, shown as the list it is."""
+    listed = ", ".join(causes.shown(value) for value in values)
+    text = f'Unsupported value: []string{{{listed}}}: supported values: "All"'
+    return Cause(reason="FieldValueNotSupported", message=text, field="dryRun")
+
+
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A boolean parameter: absent, `0` and `false` are no; anything else is yes, as a real API server has it."""
+    """A boolean parameter: absent, `0` and `false` are no; anything else is yes, as a real API server has
+    it.
+    """
     return name in query and query[name].lower() not in ("0", "false")
 
 

@@ -47,8 +47,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 class ScalePaths(msgspec.Struct, frozen=True, kw_only=True):
     """Where the scale subresource reads and writes, as paths such as `.spec.replicas`.
 
-    `selector` is a path to a selector in its string form (custom resources), or empty; `selector_of` a path to a
-    LabelSelector object, or to a plain map of labels (built-in workloads), or empty.
+    `selector` is a path to a selector in its string form (custom resources), or empty; `selector_of` a path
+    to a LabelSelector object, or to a plain map of labels (built-in workloads), or empty.
     """
 
     spec_replicas: str

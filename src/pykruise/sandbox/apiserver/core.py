@@ -1,9 +1,10 @@
-"""What every request works on: storage, catalog, watchers, clock, and the one place where a write is committed.
+"""What every request works on: storage, catalog, watchers, clock, and the one place where a write is
+committed.
 
 reads.py, writes.py, deletion.py, subresources.py, crds.py ──▶ Core ──▶ Storage.commit() ──▶ Hub.publish()
 
-`put` and `remove` do not wait between looking and writing, so whoever checked an object before, without awaiting in
-between, has checked what is written.
+`put` and `remove` do not wait between looking and writing, so whoever checked an object before, without
+awaiting in between, has checked what is written.
 """
 
 import random
@@ -11,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pykruise.kube.clock import Clock
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.admission import Admission
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
-from pykruise.sandbox.apiserver.encoding import relabel, with_revision
+from pykruise.sandbox.apiserver.encoding import encode_object, relabel, with_revision
 from pykruise.sandbox.apiserver.selection import Selection, fields_extractor
 from pykruise.sandbox.apiserver.storage import NO_LABELS, Change, Storage, Stored
 from pykruise.sandbox.apiserver.watches import Hub
@@ -69,7 +70,7 @@ class Core:
     async def show(self, entry: CatalogEntry, raw: bytes) -> bytes:
         """Stored bytes in the entry's version."""
         if entry.converter is not None:
-            return canonical((await entry.converter.from_storage([decode(raw)]))[0])
+            return encode_object((await entry.converter.from_storage([decode(raw)]))[0])
         return relabel(raw, entry.api_version)
 
     async def for_storage(self, entry: CatalogEntry, doc: Document) -> Document:
@@ -88,13 +89,13 @@ class Core:
         metadata = doc["metadata"]
         if old is not None:
             metadata["resourceVersion"] = str(old.revision)
-            if canonical(doc) == old.raw:
+            if encode_object(doc) == old.raw:
                 return old
         revision = self.storage.revision + 1
         metadata["resourceVersion"] = str(revision)
         stored = Stored(
             key=Key(metadata.get("namespace") or "", metadata["name"]),
-            raw=canonical(doc),
+            raw=encode_object(doc),
             revision=revision,
             uid=metadata.get("uid") or "",
             labels=metadata.get("labels") or NO_LABELS,

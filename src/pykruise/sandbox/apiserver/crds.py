@@ -5,11 +5,10 @@ a CRD is written ──▶ CrdStrategy (defaults, validation, names, conditions)
 a CRD is deleted ──▶ its objects are deleted; with the last of them it goes, and the resource with it
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.documents import Document, decode, deep_copy, same
+from pykruise.kube.documents import Document, deep_copy, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
 from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
@@ -24,11 +23,12 @@ from pykruise.sandbox.apiserver.catalog import (
 )
 from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
 
-__all__ = ["CRD_SHELF", "CrdStrategy", "CustomStrategy", "entries_of"]
+__all__ = ["CRD_SHELF", "CrdStrategy", "CustomStrategy", "entries_of", "set_condition", "settle"]
 
 CRD_SHELF: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
+_CRD: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 _METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
@@ -37,7 +37,12 @@ class CustomStrategy:
     """The rules of a custom resource in one version: those of its schema."""
 
     def __init__(
-        self, resource: Resource, schema: StructuralSchema, *, has_status: bool, scale: ScalePaths | None = None
+        self,
+        resource: Resource,
+        schema: StructuralSchema,
+        *,
+        has_status: bool,
+        scale: ScalePaths | None = None,
     ) -> None:
         self._resource = resource
         self._schema = schema
@@ -48,7 +53,7 @@ class CustomStrategy:
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         unknown: list[str] = []
         metadata = doc.get("metadata")
-        if isinstance(metadata, dict) and self._metadata is not None:
+        if metadata is not None and self._metadata is not None:
             read, dropped = self._metadata.decode(metadata)
             if read.get("creationTimestamp", "") is None:
                 del read["creationTimestamp"]
@@ -110,7 +115,10 @@ class CustomStrategy:
             value: Any = doc
             for step in path.strip(".").split("."):
                 value = value.get(step) if isinstance(value, dict) else None
-            if isinstance(value, int) and value < 0:
+            if value is not None and type(value) is not int:
+                text = f"{path} accessor error: {value} is of the type {_go_kind(value)}, expected int64"
+                yield causes.invalid(path, 0, text)
+            elif value is not None and value < 0:
                 yield causes.invalid(path, value, "should be a non-negative integer")
 
 
@@ -130,13 +138,19 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
     spec = crd["spec"]
     names = crd["status"].get("acceptedNames") or spec["names"]
     resource = Resource(
-        spec["group"], version["name"], names["plural"], names["kind"], namespaced=spec["scope"] == "Namespaced"
+        spec["group"],
+        version["name"],
+        names["plural"],
+        names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
     )
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     subresources = version.get("subresources") or {}
     scale = _scale_paths(subresources.get("scale"))
     selectable = tuple(
-        field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or () if field.get("jsonPath")
+        field["jsonPath"].lstrip(".")
+        for field in version.get("selectableFields") or ()
+        if field.get("jsonPath")
     )
     warning = version.get("deprecationWarning") or ""
     if version.get("deprecated") and not warning:
@@ -207,6 +221,12 @@ def _column(column: Mapping[str, Any]) -> Column:
     )
 
 
+def _go_kind(value: Any) -> str:
+    return {str: "string", bool: "bool", float: "float64", list: "[]interface {}"}.get(
+        type(value), "map[string]interface {}"
+    )
+
+
 def _keep(new: Document, old: Document, member: str) -> None:
     if member in old:
         new[member] = old[member]
@@ -214,21 +234,16 @@ def _keep(new: Document, old: Document, member: str) -> None:
         new.pop(member, None)
 
 
-# --- CRDs themselves ------------------------------------------------------------------------------------------------
+# --- CRDs themselves ----------------------------------------
 
 
 class CrdStrategy:
-    """The rules of CustomResourceDefinition. `others` gives the CRDs that are there, for clashes of names.
-
-    A real API server accepts a CRD and establishes it moments later; here both happen in the same step.
+    """The rules of CustomResourceDefinition. Its names and conditions are settled once it is stored:
+    `settle`.
     """
 
-    def __init__(self, clock: Clock, others: "CrdSource") -> None:
-        self._clock = clock
-        self._others = others
-        self._decoder = decoder_for(
-            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
-        )
+    def __init__(self) -> None:
+        self._decoder = decoder_for(_CRD)
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         return self._decoder.decode(doc) if self._decoder is not None else (doc, [])
@@ -253,15 +268,19 @@ class CrdStrategy:
         return doc
 
     def prepare_create(self, doc: Document) -> Document:
-        doc["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
-        return self._settled(doc)
+        doc["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": None,
+        }
+        return _with_stored_version(doc)
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_crd_errors(doc))
+        return [*_name_of_crd_errors(doc), *_crd_errors(doc)]
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         new["status"] = deep_copy(old.get("status") or {})
-        return self._settled(new)
+        return _with_stored_version(new)
 
     def prepare_status_update(self, new: Document, old: Document) -> Document:
         doc: Document = {**new, "spec": old.get("spec") or {}}
@@ -279,87 +298,83 @@ class CrdStrategy:
     def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         return None
 
-    def _settled(self, doc: Document) -> Document:
-        """Stored versions, accepted names and conditions that follow from the spec."""
-        spec, status = doc.get("spec") or {}, doc["status"]
-        stored = status.setdefault("storedVersions", [])
-        for version in _versions(spec):
-            if version.get("storage") and version.get("name") not in stored:
-                stored.append(version.get("name"))
-        names = spec.get("names")
-        if not isinstance(names, dict):
-            return doc
-        now = format_time(self._clock())
-        accepted, reason, message = self._accepted(doc, names, status.get("acceptedNames") or {})
-        status["acceptedNames"] = accepted
-        _set_condition(status, "NamesAccepted", reason == "NoConflicts", reason, message, now)
-        if reason == "NoConflicts":
-            text = "the initial names have been accepted"
-            _set_condition(status, "Established", True, "InitialNamesAccepted", text, now, once=True)
-        elif not _is_true(status, "Established"):
-            _set_condition(status, "Established", False, "NotAccepted", "not all names are accepted", now)
-        return doc
 
-    def _accepted(
-        self, doc: Document, names: Mapping[str, Any], before: Mapping[str, Any]
-    ) -> tuple[Document, str, str]:
-        """The names this CRD gets, and the reason and message of its NamesAccepted condition."""
-        resources, kinds = self._taken(doc)
-        accepted = dict(before)
-        reason, message = "NoConflicts", "no conflicts found"
-        for member, label, taken in (
-            ("plural", "PluralConflict", resources),
-            ("singular", "SingularConflict", resources),
-            ("shortNames", "ShortNamesConflict", resources),
-            ("kind", "KindConflict", kinds),
-            ("listKind", "ListKindConflict", kinds),
-        ):
-            wanted = names.get(member)
-            listed = wanted if isinstance(wanted, list) else [wanted]
-            clash = [name for name in listed if name in taken and wanted != before.get(member)]
-            if clash:
-                reason = label
-                message = ", ".join(f"{causes.go_quote(str(name))} is already in use" for name in clash)
-            elif wanted:
-                accepted[member] = wanted
-            else:
-                accepted.pop(member, None)
-        if names.get("categories"):
-            accepted["categories"] = names["categories"]
+def _with_stored_version(doc: Document) -> Document:
+    """The storage version is one that objects may be stored in, from now on."""
+    status = doc["status"]
+    for version in _versions(doc.get("spec") or {}):
+        if version.get("storage") and version.get("name") not in (status.get("storedVersions") or ()):
+            status["storedVersions"] = [*(status.get("storedVersions") or ()), version.get("name")]
+            break
+    return doc
+
+
+def settle(doc: Document, others: Iterable[Document], now: str) -> Document:
+    """Accept the names of a stored CRD unless another has them, and establish it; changes and returns `doc`.
+
+    A real API server's controllers do this moments after the CRD is stored.
+    """
+    names = (doc.get("spec") or {}).get("names") or {}
+    status: Document = doc["status"]
+    if status.get("conditions") is None:
+        status["conditions"] = []
+    taken = _taken(doc, others)
+    accepted, reason, message = _accepted(names, status.get("acceptedNames") or {}, taken)
+    status["acceptedNames"] = accepted
+    set_condition(status, "NamesAccepted", reason == "NoConflicts", reason, message, now)
+    if reason == "NoConflicts":
+        text = "the initial names have been accepted"
+        set_condition(status, "Established", True, "InitialNamesAccepted", text, now, once=True)
+    elif not _is_true(status, "Established"):
+        set_condition(status, "Established", False, "NotAccepted", "not all names are accepted", now)
+    return doc
+
+
+def _accepted(
+    names: Mapping[str, Any], before: Mapping[str, Any], taken: tuple[set[str], set[str]]
+) -> tuple[Document, str, str]:
+    """The names a CRD gets, and the reason and message of its NamesAccepted condition."""
+    resources, kinds = taken
+    accepted = dict(before)
+    reason, message = "NoConflicts", "no conflicts found"
+    for member, label, used in (
+        ("plural", "PluralConflict", resources),
+        ("singular", "SingularConflict", resources),
+        ("shortNames", "ShortNamesConflict", resources),
+        ("kind", "KindConflict", kinds),
+        ("listKind", "ListKindConflict", kinds),
+    ):
+        wanted = names.get(member)
+        listed = wanted if isinstance(wanted, list) else [wanted]
+        clash = [name for name in listed if name in used and wanted != before.get(member)]
+        if clash:
+            reason = label
+            message = ", ".join(f"{causes.go_quote(str(name))} is already in use" for name in clash)
+        elif wanted:
+            accepted[member] = wanted
         else:
-            accepted.pop("categories", None)
-        return accepted, reason, message
+            accepted.pop(member, None)
+    if names.get("categories"):
+        accepted["categories"] = names["categories"]
+    else:
+        accepted.pop("categories", None)
+    return accepted, reason, message
 
-    def _taken(self, doc: Document) -> tuple[set[str], set[str]]:
-        """Names of resources and of kinds that other CRDs of the group have."""
-        resources: set[str] = set()
-        kinds: set[str] = set()
-        for other in self._others():
-            if other["metadata"]["name"] == doc["metadata"].get("name"):
-                continue
-            if other["spec"].get("group") != (doc.get("spec") or {}).get("group"):
-                continue
+
+def _taken(doc: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
+    """Names of resources and of kinds that other CRDs of the group have."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in others:
+        if other["spec"].get("group") == doc["spec"].get("group"):
             names = (other.get("status") or {}).get("acceptedNames") or {}
-            resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
+            resources |= {
+                names.get("plural", ""),
+                names.get("singular", ""),
+                *(names.get("shortNames") or ()),
+            }
             kinds |= {names.get("kind", ""), names.get("listKind", "")}
-        return resources - {""}, kinds - {""}
-
-
-class CrdSource:
-    """The CRDs that are there, decoded; a callable, so that the strategy need not know the storage."""
-
-    def __init__(self) -> None:
-        self._raws: dict[str, bytes] = {}
-
-    def set(self, name: str, raw: bytes | None) -> None:
-        """Note what a CRD is now; None: gone."""
-        if raw is None:
-            self._raws.pop(name, None)
-        else:
-            self._raws[name] = raw
-
-    def __call__(self) -> list[Document]:
-        return [decode(raw) for raw in self._raws.values()]
+    return resources - {""}, kinds - {""}
 
 
 def _versions(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -374,7 +389,7 @@ def _is_true(status: Mapping[str, Any], kind: str) -> bool:
     )
 
 
-def _set_condition(
+def set_condition(
     status: Document, kind: str, holds: bool, reason: str, message: str, now: str, *, once: bool = False
 ) -> None:
     """Set a condition; its time changes with its status only. `once`: leave it when it holds already."""
@@ -393,6 +408,14 @@ def _set_condition(
     )
 
 
+def _name_of_crd_errors(doc: Document) -> Iterator[Cause]:
+    spec = doc.get("spec") or {}
+    expected = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
+    name = doc["metadata"].get("name") or ""
+    if name and name != expected:
+        yield causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
 def _crd_errors(doc: Document) -> Iterator[Cause]:
     spec = doc.get("spec")
     if not isinstance(spec, dict):
@@ -400,10 +423,6 @@ def _crd_errors(doc: Document) -> Iterator[Cause]:
         return
     names = spec.get("names") if isinstance(spec.get("names"), dict) else {}
     group = spec.get("group") or ""
-    expected = f"{(names or {}).get('plural') or ''}.{group}"
-    name = doc["metadata"].get("name") or ""
-    if name and name != expected:
-        yield causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield causes.required("spec.group")
     else:
@@ -427,7 +446,11 @@ def _crd_errors(doc: Document) -> Iterator[Cause]:
 def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     versions = _versions(spec)
     if not versions:
-        yield causes.invalid("spec.versions", spec.get("versions") or [], "must have exactly one version marked as storage version")
+        yield causes.invalid(
+            "spec.versions",
+            spec.get("versions") or [],
+            "must have exactly one version marked as storage version",
+        )
         return
     seen: set[str] = set()
     for index, version in enumerate(versions):
@@ -435,8 +458,12 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         name = version.get("name") or ""
         for text in is_dns1035_label(name):
             yield causes.invalid(f"{path}.name", name, text)
+            if index == 0:  # once more, as the version of the CRD as a whole
+                yield causes.invalid("spec.version", name, text)
         if name in seen:
-            yield causes.invalid("spec.versions", [each.get("name") for each in versions], "must contain unique version names")
+            yield causes.invalid(
+                "spec.versions", [each.get("name") for each in versions], "must contain unique version names"
+            )
         seen.add(name)
         yield from _schema_errors(version, path)
         yield from _subresource_errors(version, path)
@@ -447,7 +474,9 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
             yield causes.invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text)
     if sum(bool(version.get("storage")) for version in versions) != 1:
         listed = [version.get("name") for version in versions]
-        yield causes.invalid("spec.versions", listed, "must have exactly one version marked as storage version")
+        yield causes.invalid(
+            "spec.versions", listed, "must have exactly one version marked as storage version"
+        )
 
 
 def _schema_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -490,7 +519,7 @@ def _column_errors(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
     elif kind not in _COLUMN_TYPES:
         yield causes.invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
     if not column.get("jsonPath"):
-        yield causes.required(f"{path}.jsonPath")
+        yield causes.required(f"{path}.JSONPath")
 
 
 def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -502,7 +531,11 @@ def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
         checked = value if member in ("plural", "singular") else value.lower()
         what = "a DNS-1035 label"
         for text in is_dns1035_label(checked):
-            prefix = "" if member in ("plural", "singular") else "may have mixed case, but should otherwise match: "
+            prefix = (
+                ""
+                if member in ("plural", "singular")
+                else "may have mixed case, but should otherwise match: "
+            )
             yield causes.invalid(f"{path}.{member}", value, f"{prefix}{text}" if what else text)
     for index, short in enumerate(names.get("shortNames") or ()):
         for text in is_dns1035_label(short):
@@ -525,13 +558,16 @@ def _conversion_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("clientConfig"):
         text = "required when strategy is set to Webhook"
         yield causes.required("spec.conversion.webhookClientConfig", text)
+    if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("conversionReviewVersions"):
+        yield causes.required("spec.conversion.conversionReviewVersions")
 
 
 def _stored_version_errors(doc: Document) -> Iterator[Cause]:
     stored: Sequence[str] = (doc.get("status") or {}).get("storedVersions") or ()
     versions = [version.get("name") for version in _versions(doc.get("spec") or {})]
     if not stored:
-        yield causes.invalid("status.storedVersions", [], "must have at least one stored version")
+        text = "Invalid value: []string(nil): must have at least one stored version"
+        yield Cause(reason="FieldValueInvalid", message=text, field="status.storedVersions")
     for index, version in enumerate(stored):
         if version not in versions:
             yield causes.invalid(f"status.storedVersions[{index}]", version, "must appear in spec.versions")

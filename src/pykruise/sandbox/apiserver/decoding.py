@@ -1,17 +1,18 @@
 """From what a client sent to a document of the right kind: apiVersion and kind, types, unknown fields.
 
-body or patched document ──▶ of_body() / of_patch() ──▶ canonical document of the entry's kind, warnings in the Call
+body or patched document ──▶ of_body() / of_patch() ──▶ canonical document of the kind, warnings in the Call
 
 Pure. The kind's own shape (types of built-in kinds, schema of custom ones) is `Strategy.decode`.
 """
 
-from pykruise.kube.documents import Document, canonical
+from typing import Final
+
+from pykruise.kube.documents import Document, canonical, decode
 from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
-from pykruise.sandbox.apiserver.metadata import shape_problem
-from pykruise.sandbox.apiserver.negotiation import read_body
-from pykruise.sandbox.apiserver.statuses import bad_request, invalid
+from pykruise.sandbox.apiserver.negotiation import read_body, summary_of
+from pykruise.sandbox.apiserver.statuses import Refusal, bad_request, invalid
 
 __all__ = ["of_body", "of_patch", "typed"]
 
@@ -21,7 +22,8 @@ def of_body(call: Call) -> Document:
     entry = call.entry
     doc = read_body(call.headers, call.body, what=entry.resource.kind)
     check_type(entry, doc, body=call.body or b"")
-    prefix = f'{entry.resource.kind} in version "{entry.resource.version}" cannot be handled as a {entry.resource.kind}'
+    kind = entry.resource.kind
+    prefix = f'{kind} in version "{entry.resource.version}" cannot be handled as a {kind}'
     try:
         doc, unknown = typed(entry, doc)
     except ValueError as err:
@@ -32,17 +34,35 @@ def of_body(call: Call) -> Document:
     return doc
 
 
-def of_patch(call: Call, doc: Document) -> Document:
-    """A patched object in canonical shape. Raises Refusal (422)."""
+def of_patch(call: Call, doc: Document, untouched: Document) -> Document:
+    """A patched object in canonical shape. Raises Refusal (422).
+
+    `untouched` are members that the patch could not reach: they are in shape already, and are put back.
+    """
+    entry = call.entry
+    if not entry.is_custom and (doc.get("apiVersion"), doc.get("kind")) != (
+        entry.api_version,
+        entry.resource.kind,
+    ):
+        text = f"no conversion to {entry.api_version} {entry.resource.kind}"
+        raise _unreadable({**doc, **untouched}, text)
+    if not doc.get("kind"):
+        text = canonical({**doc, **untouched}).decode()
+        raise _unreadable({**doc, **untouched}, f"Object 'Kind' is missing in '{text}'")
+    sent = canonical(doc) if call.field_validation == "Strict" else b""
     try:
-        read, unknown = typed(call.entry, doc)
+        read, unknown = typed(entry, doc)
     except ValueError as err:
-        raise invalid("", "", "", [causes.invalid("patch", canonical(doc).decode(), str(err))]) from err
+        raise _unreadable({**doc, **untouched}, str(err)) from err
     if unknown and call.field_validation == "Strict":
-        text = canonical(doc).decode()
-        raise invalid("", "", "", [causes.invalid("patch", text, _strict_error(unknown))])
+        raise _unreadable({**decode(sent), **untouched}, _strict_error(unknown))
     _warn(call, unknown)
+    read.update(untouched)
     return read
+
+
+def _unreadable(patched: Document, why: str) -> Refusal:
+    return invalid("", "", "", [causes.invalid("patch", canonical(patched).decode(), why)])
 
 
 def typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
@@ -50,8 +70,6 @@ def typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
 
     Raises ValueError when a value has the wrong type.
     """
-    if entry.is_custom and (problem := shape_problem(doc)):
-        raise ValueError(problem)
     doc, unknown = entry.strategy.decode(doc)
     metadata = doc.get("metadata")
     if metadata is None:
@@ -63,30 +81,67 @@ def typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
 
 
 def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
-    """apiVersion and kind must be those of the resource; built-in kinds may leave them out. Raises Refusal."""
+    """apiVersion and kind must be those of the resource; built-in kinds may leave them out. Raises
+    Refusal.
+    """
     resource = entry.resource
     kind, version = doc.get("kind"), doc.get("apiVersion")
     if not isinstance(kind or "", str) or not isinstance(version or "", str):
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; json "
-            "parse error: json: cannot unmarshal: apiVersion and kind are strings"
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get "
+            "version/kind; json parse error: json: cannot unmarshal: apiVersion and kind are strings"
         )
     if entry.is_custom and not kind:
         text = body[:1024].decode("utf-8", "replace")
-        raise bad_request(f"Object 'Kind' is missing in '{text}'")
-    if version and version != resource.api_version:
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing "
+            f"in '{text}' ({summary_of(body)})"
         )
-    if kind and kind != resource.kind and not entry.is_custom:
-        shown = resource.version
+    if not entry.is_custom and (version or kind):
+        _check_builtin_type(entry, version or resource.api_version, kind or resource.kind)
+    if (version or entry.is_custom) and version != resource.api_version:
         raise bad_request(
-            f'{kind} in version "{shown}" cannot be handled as a {resource.kind}: converting ({shown}.{kind}) to '
-            f"({resource.group.partition('.')[0] or 'core'}.{resource.kind}): unknown conversion"
+            f"the API version in the data ({version or ''}) does not match the expected API version "
+            f"({resource.api_version})"
         )
-    if not entry.is_custom or not version:
-        doc.setdefault("kind", resource.kind)
-        doc["apiVersion"] = resource.api_version
+    if not entry.is_custom:
+        doc.update(apiVersion=resource.api_version, kind=resource.kind)
+
+
+def _check_builtin_type(entry: CatalogEntry, version: str, kind: str) -> None:
+    """A typed decoder knows the kinds of its scheme, and converts none into another. Raises Refusal."""
+    resource = entry.resource
+    if (version, kind) == (resource.api_version, resource.kind):
+        return
+    short = version.rpartition("/")[2]
+    wrong = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
+    if version == resource.api_version and kind in _KINDS_OF_V1:
+        package = resource.group.partition(".")[0] or "core"
+        why = f"converting ({short}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+    else:
+        why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
+    raise bad_request(wrong + why)
+
+
+_KINDS_OF_V1: Final = frozenset(
+    {
+        "ConfigMap",
+        "Endpoints",
+        "Event",
+        "LimitRange",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "ReplicationController",
+        "ResourceQuota",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    }
+)
 
 
 def _strict_error(unknown: list[str]) -> str:

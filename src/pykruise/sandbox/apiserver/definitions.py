@@ -1,14 +1,16 @@
 """Keeps what is served in step with the CRDs that are stored, and ends a CRD with its objects.
 
-Core commits a change of a CRD or of a custom resource ──▶ Definitions ──▶ Catalog, or the next removal
+Core commits a change of a CRD or of its objects ──▶ Definitions ──▶ the CRD's status, the Catalog, removals
 
-Everything happens in the step of the commit: when the answer to the POST of a CRD is out, its resource is served.
+Everything happens in the step of the commit: when the answer to the POST of a CRD is out, its resource is
+served.
 """
 
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, decode
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.crds import CRD_SHELF, CrdSource, entries_of
+from pykruise.sandbox.apiserver.crds import CRD_SHELF, entries_of, set_condition, settle
 from pykruise.sandbox.apiserver.deletion import CRD_CLEANUP
 from pykruise.sandbox.apiserver.storage import Change, Stored
 
@@ -18,31 +20,42 @@ __all__ = ["Definitions"]
 class Definitions:
     """Owns the part of the catalog that comes from CRDs."""
 
-    def __init__(self, core: Core, source: CrdSource) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._source = source
         self._shelves: set[str] = set()
+        self._raws: dict[str, bytes] = {}
         core.on_change(CRD_SHELF, self._crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)
 
     def _crd_changed(self, change: Change) -> None:
-        if change.new is None:
-            assert change.old is not None
-            name = change.old.key.name
-            self._source.set(name, None)
-            shelves = {entry.shelf for entry in self._core.catalog.of_crd(name)}
-            self._core.catalog.remove(name)
-            for shelf in shelves:
-                self._core.hub.end(shelf)
+        if change.new is not None:
+            self._settle(change.new)
             return
-        self._serve(change.new)
+        assert change.old is not None
+        name = change.old.key.name
+        self._raws.pop(name, None)
+        shelves = {entry.shelf for entry in self._core.catalog.of_crd(name)}
+        self._core.catalog.remove(name)
+        for shelf in shelves:
+            self._core.hub.end(shelf)
+        # Its names are free: a CRD that waited for them can have them.
+        for stored in self._core.storage.scan(CRD_SHELF).items:
+            self._settle(stored)
+
+    def _settle(self, stored: Stored) -> None:
+        """Write what follows from the CRD into its status, or serve it when that is there already."""
+        name = stored.key.name
+        others = [decode(raw) for other, raw in self._raws.items() if other != name]
+        doc = settle(decode(stored.raw), others, format_time(self._core.clock()))
+        # A write that changes something comes back here as a change of its own.
+        if self._core.put(self._entry(), stored, doc) is stored:
+            self._serve(stored)
 
     def _serve(self, stored: Stored) -> None:
         name = stored.key.name
-        doc = decode(stored.raw)
-        self._source.set(name, stored.raw)
-        entries = entries_of(doc)
+        self._raws[name] = stored.raw
+        entries = entries_of(decode(stored.raw))
         served = {entry.resource.version for entry in entries}
         if {entry.resource.version for entry in self._core.catalog.of_crd(name)} - served:
             self._core.catalog.remove(name)
@@ -53,25 +66,35 @@ class Definitions:
 
     def end_if_empty(self, name: str) -> None:
         """Take the cleanup finalizer off a terminating CRD that has no objects any more."""
-        entries = self._core.catalog.of_crd(name)
-        crd = self._core.catalog.of_shelf(CRD_SHELF)
-        assert crd is not None
-        stored = self._core.get(crd, "", name)
+        stored = self._core.get(self._entry(), "", name)
         if stored is None:
             return
         doc = decode(stored.raw)
         finalizers = doc["metadata"].get("finalizers") or []
         if not doc["metadata"].get("deletionTimestamp") or CRD_CLEANUP not in finalizers:
             return
-        if any(self._core.storage.scan(entry.shelf, limit=1).items for entry in entries):
+        if any(
+            self._core.storage.scan(entry.shelf, limit=1).items for entry in self._core.catalog.of_crd(name)
+        ):
+            self._note(doc, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+            self._core.put(self._entry(), stored, doc)
             return
         finalizers = [each for each in finalizers if each != CRD_CLEANUP]
         if not finalizers:
-            self._core.remove(crd, stored)
+            self._core.remove(self._entry(), stored)
             return
         doc["metadata"]["finalizers"] = finalizers
-        _terminating_done(doc, format_time(self._core.clock()))
-        self._core.put(crd, stored, doc)
+        self._note(doc, "False", "InstanceDeletionCompleted", "removed all instances")
+        self._core.put(self._entry(), stored, doc)
+
+    def _note(self, doc: Document, status: str, reason: str, message: str) -> None:
+        now = format_time(self._core.clock())
+        set_condition(doc["status"], "Terminating", status == "True", reason, message, now)
+
+    def _entry(self) -> CatalogEntry:
+        entry = self._core.catalog.of_shelf(CRD_SHELF)
+        assert entry is not None
+        return entry
 
     def _custom_resource_changed(self, change: Change) -> None:
         if change.new is not None:
@@ -79,14 +102,3 @@ class Definitions:
         entry = self._core.catalog.of_shelf(change.shelf)
         if entry is not None and entry.terminating:
             self.end_if_empty(entry.crd)
-
-
-def _terminating_done(doc: Document, now: str) -> None:
-    for condition in doc.get("status", {}).get("conditions") or ():
-        if condition.get("type") == "Terminating":
-            condition.update(
-                status="False",
-                lastTransitionTime=now,
-                reason="InstanceDeletionCompleted",
-                message="removed all instances",
-            )

@@ -13,13 +13,13 @@ import orjson
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import Cause
 from pykruise.sandbox.apiserver import causes
-from pykruise.sandbox.apiserver.calls import Answer, Call
+from pykruise.sandbox.apiserver.calls import Answer, Call, unsupported_dry_run
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.encoding import list_body
+from pykruise.sandbox.apiserver.encoding import encode_object, list_body
 from pykruise.sandbox.apiserver.lifecycle import check_not_immortal
 from pykruise.sandbox.apiserver.metadata import FOREGROUND, ORPHAN, new_uid
 from pykruise.sandbox.apiserver.negotiation import read_body
@@ -32,12 +32,14 @@ from pykruise.sandbox.apiserver.statuses import (
     invalid_options,
     not_found,
     success_document,
+    unclassified_error,
 )
 from pykruise.sandbox.apiserver.storage import Stored
 
 __all__ = [
     "CRD_CLEANUP",
     "DeleteOptions",
+    "check_preconditions",
     "delete",
     "delete_collection",
     "delete_stored",
@@ -50,6 +52,10 @@ CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Keeps a CRD until its objects are gone."""
 
 _ATTEMPTS: Final = 5
+_PODS_STAY: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
+    "remove them or set propagationPolicy=Orphan to suppress this warning"
+)
 _ORPHANS_BY_DEFAULT: Final = ("replicationcontrollers", "jobs.batch")
 _WITHOUT_GARBAGE_COLLECTION: Final = ("events", "events.events.k8s.io")
 
@@ -76,7 +82,7 @@ class DeleteOptions(NamedTuple):
         return doc
 
 
-# --- options ------------------------------------------------------------------------------------------------------
+# --- options ----------------------------------------
 
 
 def options_of(call: Call) -> DeleteOptions:
@@ -84,7 +90,10 @@ def options_of(call: Call) -> DeleteOptions:
     doc = read_body(call.headers, call.body, what="DeleteOptions") if call.body else _from_query(call.query)
     kind = doc.get("kind")
     if kind not in (None, "", "DeleteOptions"):
-        raise bad_request(f'no kind "{kind}" is registered for version "{doc.get("apiVersion", "")}"')
+        version = doc.get("apiVersion") or ""
+        raise unclassified_error(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
+        )
     preconditions = _typed(doc, "preconditions", dict) or {}
     dry_run = _typed(doc, "dryRun", list) or []
     options = DeleteOptions(
@@ -108,7 +117,7 @@ def _check(options: DeleteOptions, dry_run: Sequence[Any]) -> None:
     if options.propagation and options.propagation not in policies:
         found.append(causes.not_supported("propagationPolicy", options.propagation, [*policies, "nil"]))
     if any(each != "All" for each in dry_run):
-        found.append(causes.not_supported("dryRun", list(dry_run), ["All"]))
+        found.append(unsupported_dry_run(dry_run))
     if found:
         raise invalid_options("DeleteOptions", found)
 
@@ -138,13 +147,15 @@ def _typed(doc: Mapping[str, Any], member: str, kind: type) -> Any:
     )
 
 
-# --- DELETE of one and of many --------------------------------------------------------------------------------------
+# --- DELETE of one and of many ----------------------------------------
 
 
 async def delete(core: Core, call: Call) -> Answer:
     """Delete the object of the call. Raises Refusal."""
     options = options_of(call)
     check_not_immortal(call)
+    if call.entry.shelf == "jobs.batch" and not options.propagation and options.orphan_dependents is None:
+        call.warnings.append(_PODS_STAY)
     return await delete_stored(core, call, options)
 
 
@@ -183,7 +194,7 @@ async def delete_stored(
         stored = core.get(entry, call.namespace, call.name)
         if stored is None:
             raise not_found(entry.resource, call.name)
-        _check_preconditions(call, options, stored)
+        check_preconditions(call, options, stored)
         if ask_reviewers:
             await _reviewed(core, call, options, stored)
         if core.get(entry, call.namespace, call.name) is stored:
@@ -191,18 +202,19 @@ async def delete_stored(
     raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
-def _check_preconditions(call: Call, options: DeleteOptions, stored: Stored) -> None:
+def check_preconditions(call: Call, options: DeleteOptions, stored: Stored) -> None:
+    """Refuse (409) to delete another object of the same name, or one that has changed."""
     kind = call.entry.resource.kind
     if options.uid and options.uid != stored.uid:
         text = (
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid}). The object "
-            "might have been deleted and then recreated"
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid}). "
+            "The object might have been deleted and then recreated"
         )
         raise conflict(call.entry.resource, call.name, text, of=kind)
     if options.resource_version and options.resource_version != str(stored.revision):
         text = (
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
-            f"in record ({stored.revision}). The object might have been modified"
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({stored.revision}). The object might have been modified"
         )
         raise conflict(call.entry.resource, call.name, text, of=kind)
 
@@ -242,7 +254,7 @@ async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: St
             return _answer(entry, stored, await core.show(entry, stored.raw))
         case "mark":
             if options.dry_run:
-                return Answer(200, await core.show(entry, canonical(doc)))
+                return Answer(200, await core.show(entry, encode_object(doc)))
             marked = core.put(entry, stored, doc)
             status = 202 if options.orphan_dependents is False else 200
             return Answer(status, await core.show(entry, marked.raw))
@@ -252,7 +264,7 @@ async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: St
                 stored = core.put(entry, stored, doc)
     if options.dry_run:
         meta.setdefault("resourceVersion", str(stored.revision))
-        return _answer(entry, stored, await core.show(entry, canonical(doc)))
+        return _answer(entry, stored, await core.show(entry, encode_object(doc)))
     return _answer(entry, stored, await core.show(entry, core.remove(entry, stored)))
 
 
@@ -267,7 +279,7 @@ def _answer(entry: CatalogEntry, stored: Stored, raw: bytes) -> Answer:
     return Answer(200, orjson.dumps(status), is_object=False)
 
 
-# --- how an object ends ----------------------------------------------------------------------------------------------
+# --- how an object ends ----------------------------------------
 
 
 def _end(entry: CatalogEntry, doc: Document, options: DeleteOptions, now: Instant) -> str:
@@ -324,7 +336,9 @@ def _count_generation(meta: dict[str, Any]) -> None:
 
 
 def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], options: DeleteOptions) -> bool:
-    """The finalizers by which the garbage collector learns what to do with dependents; whether they changed."""
+    """The finalizers by which the garbage collector learns what to do with dependents; whether they
+    changed.
+    """
     if entry.shelf in _WITHOUT_GARBAGE_COLLECTION:
         return False
     old = meta.get("finalizers") or []

@@ -1,9 +1,9 @@
 """Stored bytes as answers, without decoding them.
 
-Stored.raw (canonical JSON: sorted keys, compact) ──▶ splice version, revision, list frame ──▶ bytes of an answer
+Stored.raw (canonical JSON) ──▶ splice version, revision, list frame ──▶ bytes of an answer
 
-Canonical JSON makes a few splices safe: `apiVersion` and `kind` come first unless an object has a member that sorts
-before them, and a member is spelled in exactly one way. Where a splice is not certain, the document is decoded.
+Stored objects begin with their apiVersion and kind; all other members are sorted, and each is spelled in
+exactly one way. That makes a few splices safe; where one is not certain, the document is decoded.
 """
 
 from collections.abc import Iterable
@@ -15,22 +15,28 @@ from pykruise.kube.documents import Document, canonical, decode
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.storage import Stored
 
-__all__ = ["event_line", "list_body", "relabel", "with_revision"]
+__all__ = ["encode_object", "event_line", "list_body", "relabel", "with_revision"]
 
 Bytes = bytes | memoryview
-_HEAD: Final = b'{"apiVersion":"'
+_FIRST: Final = ("apiVersion", "kind")
+
+
+def encode_object(doc: Document) -> bytes:
+    """The one spelling of an object: apiVersion, kind, then the rest with sorted keys. Equal objects give
+    equal bytes.
+    """
+    rest = canonical({member: value for member, value in doc.items() if member not in _FIRST})
+    return _head(doc["apiVersion"], doc["kind"]) + memoryview(rest)[1:]
+
+
+def _head(api_version: str, kind: str) -> bytes:
+    return b'{"apiVersion":"%s","kind":"%s",' % (api_version.encode(), kind.encode())
 
 
 def relabel(raw: bytes, api_version: str) -> bytes:
-    """The object with another apiVersion."""
+    """A stored object with another apiVersion."""
     head = b'{"apiVersion":"%s",' % api_version.encode()
-    if raw.startswith(head):
-        return raw
-    if raw.startswith(_HEAD):
-        return head + memoryview(raw)[raw.index(b",") + 1 :]
-    doc = decode(raw)
-    doc["apiVersion"] = api_version
-    return canonical(doc)
+    return raw if raw.startswith(head) else head + memoryview(raw)[raw.index(b",") + 1 :]
 
 
 def with_revision(stored: Stored, revision: int) -> bytes:
@@ -44,7 +50,7 @@ def with_revision(stored: Stored, revision: int) -> bytes:
         return stored.raw.replace(old, shown % revision)
     doc = decode(stored.raw)
     doc["metadata"]["resourceVersion"] = str(revision)
-    return canonical(doc)
+    return encode_object(doc)
 
 
 def event_line(kind: str, raw: bytes) -> bytes:
@@ -64,11 +70,11 @@ def list_body(
     head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
         entry.list_kind.encode(),
         entry.api_version.encode(),
-        orjson.dumps(_list_metadata(revision, token, remaining)),
+        orjson.dumps(_list_metadata(revision, token, remaining, custom=entry.is_custom)),
     )
     parts: Iterable[Bytes] = items
     if not entry.is_custom:
-        own = b'{"apiVersion":"%s","kind":"%s",' % (entry.api_version.encode(), entry.resource.kind.encode())
+        own = _head(entry.api_version, entry.resource.kind)
         parts = (_without(item, own) for item in items)
     return b"".join((head, b",".join(parts), b"]}"))
 
@@ -77,9 +83,9 @@ def _without(item: bytes, head: bytes) -> Bytes:
     return b"{" + memoryview(item)[len(head) :] if item.startswith(head) else item
 
 
-def _list_metadata(revision: int, token: str, remaining: int | None) -> Document:
+def _list_metadata(revision: int, token: str, remaining: int | None, *, custom: bool) -> Document:
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
-    if token:
+    if token or custom:
         metadata["continue"] = token
     if remaining is not None:
         metadata["remainingItemCount"] = remaining

@@ -1,9 +1,9 @@
 """The life of an object's metadata: what the server sets, what it keeps, and what it refuses.
 
-writes.py ──▶ wipe(), name_new(), stamp_new() / carry_over() ──▶ validate_new() / validate_changed() ──▶ causes
+writes.py ──▶ wipe(), stamp_new() / carry_over() ──▶ validate_new() / validate_changed() ──▶ causes
 
-Pure; time, ids and the random source are passed in. Rules: apimachinery's `api/validation` for object metadata and
-apiserver's `registry/rest` for creation and update.
+Pure; time, ids and the random source are passed in. Rules: apimachinery's `api/validation` for object
+metadata and apiserver's `registry/rest` for creation and update.
 """
 
 import random
@@ -28,9 +28,9 @@ __all__ = [
     "FOREGROUND",
     "ORPHAN",
     "carry_over",
+    "finalizer_advice",
     "generate_name",
     "new_uid",
-    "shape_problem",
     "stamp_new",
     "validate_changed",
     "validate_new",
@@ -98,11 +98,14 @@ def _keep(new: Metadata, old: Mapping[str, Any], member: str) -> None:
         new.pop(member, None)
 
 
-# --- validation -------------------------------------------------------------------------------------------------
+# --- validation ----------------------------------------
 
 
-def validate_new(resource: Resource, metadata: Mapping[str, Any]) -> list[Cause]:
-    """Everything wrong with the metadata of a new object; its name has been generated already."""
+def validate_new(resource: Resource, metadata: Mapping[str, Any], *, custom: bool) -> list[Cause]:
+    """Everything wrong with the metadata of a new object; its name has been generated already.
+
+    `custom`: of a custom resource, which may name its finalizers as it likes.
+    """
     found: list[Cause] = []
     rule = _NAME_RULES.get(f"{resource.group}/{resource.plural}", is_dns1123_subdomain)
     base = metadata.get("generateName")
@@ -124,7 +127,10 @@ def validate_new(resource: Resource, metadata: Mapping[str, Any]) -> list[Cause]
     found += _labels(metadata.get("labels"))
     found += _annotations(metadata.get("annotations"))
     found += _owners(metadata.get("ownerReferences"))
-    found += _finalizers(metadata.get("finalizers"))
+    finalizers = metadata.get("finalizers") or ()
+    found += _finalizers(finalizers)
+    if not custom and resource.group not in _LENIENT_GROUPS:
+        found += _short_finalizers(finalizers)
     return found
 
 
@@ -135,9 +141,8 @@ def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cau
         found += _no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or ())
     for member in _IMMUTABLE:
         before, after = old.get(member), new.get(member)
-        if before != after and (before or after or before != (after or None)):
-            value = after if after is not None else "null"
-            found.append(causes.invalid(f"metadata.{member}", value, "field is immutable"))
+        if (before or None) != (after or None):
+            found.append(_immutable(member, after))
     for member, check in _CHECKED:
         value = new.get(member)
         if value and value != old.get(member):
@@ -202,6 +207,39 @@ def _finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
     return found
 
 
+def _short_finalizers(finalizers: Sequence[str]) -> list[Cause]:
+    """Most built-in kinds insist on a domain before the name of a finalizer that is not one of theirs."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        causes.invalid(f"metadata.finalizers[{index}]", name, text)
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in ("kubernetes", ORPHAN, FOREGROUND)
+    ]
+
+
+def finalizer_advice(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
+    """Warnings for the finalizers a custom resource gets that name no domain."""
+    before = (old or {}).get("finalizers") or ()
+    return [
+        f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental '
+        "conflicts with other finalizer writers"
+        for name in new.get("finalizers") or ()
+        if "/" not in name and name not in (ORPHAN, FOREGROUND) and name not in before
+    ]
+
+
+def _immutable(member: str, value: Any) -> Cause:
+    shown = causes.shown(value)
+    if member.endswith("Timestamp") and isinstance(value, str):
+        # A time is printed as Go prints one.
+        shown = value.replace("T", " ").replace("Z", " +0000 UTC")
+    return Cause(
+        reason="FieldValueInvalid",
+        message=f"Invalid value: {shown}: field is immutable",
+        field=f"metadata.{member}",
+    )
+
+
 def _no_new_finalizers(new: Iterable[str], old: Iterable[str]) -> list[Cause]:
     extra = sorted(set(new) - set(old))
     if not extra:
@@ -214,6 +252,7 @@ def _no_new_finalizers(new: Iterable[str], old: Iterable[str]) -> list[Cause]:
     return [causes.forbidden("metadata.finalizers", text)]
 
 
+_LENIENT_GROUPS: Final = ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io")
 _IMMUTABLE: Final = (
     "name",
     "namespace",
@@ -248,81 +287,4 @@ _NAME_RULES: Final[Mapping[str, Callable[[str], list[str]]]] = {
     "rbac.authorization.k8s.io/rolebindings": _path_segment,
     "rbac.authorization.k8s.io/clusterroles": _path_segment,
     "rbac.authorization.k8s.io/clusterrolebindings": _path_segment,
-}
-
-
-# --- shape --------------------------------------------------------------------------------------------------------
-
-
-def shape_problem(doc: Mapping[str, Any]) -> str:
-    """What a decoder would say of metadata with values of a wrong type; empty when its shape is right."""
-    metadata = doc.get("metadata")
-    if metadata is None:
-        return ""
-    if not isinstance(metadata, dict):
-        return _mismatch(metadata, "metadata", "v1.ObjectMeta", struct="")
-    for member, value in metadata.items():
-        shape = _SHAPES.get(member)
-        if value is not None and shape is not None and (problem := shape(member, value)):
-            return problem
-    return ""
-
-
-def _mismatch(value: Any, path: str, go_type: str, *, struct: str = "ObjectMeta.metadata.") -> str:
-    found = {bool: "bool", dict: "object", list: "array", str: "string"}.get(type(value), "number")
-    return f"json: cannot unmarshal {found} into Go struct field {struct}{path} of type {go_type}"
-
-
-def _string(member: str, value: Any) -> str:
-    return "" if isinstance(value, str) else _mismatch(value, member, "string")
-
-
-def _integer(member: str, value: Any) -> str:
-    return "" if type(value) is int else _mismatch(value, member, "int64")
-
-
-def _strings_by_name(member: str, value: Any) -> str:
-    if not isinstance(value, dict):
-        return _mismatch(value, member, "map[string]string")
-    for item in value.values():
-        if not isinstance(item, str):
-            return _mismatch(item, member, "string")
-    return ""
-
-
-def _string_list(member: str, value: Any) -> str:
-    if not isinstance(value, list):
-        return _mismatch(value, member, "[]string")
-    return next((_mismatch(item, member, "string") for item in value if not isinstance(item, str)), "")
-
-
-def _owner_list(member: str, value: Any) -> str:
-    if not isinstance(value, list):
-        return _mismatch(value, member, "[]v1.OwnerReference")
-    for item in value:
-        if not isinstance(item, dict):
-            return _mismatch(item, member, "v1.OwnerReference")
-        for part in ("apiVersion", "kind", "name", "uid"):
-            if not isinstance(item.get(part) or "", str):
-                return _mismatch(item[part], f"{member}.{part}", "string")
-        for part in ("controller", "blockOwnerDeletion"):
-            if not isinstance(item.get(part) or False, bool):
-                return _mismatch(item[part], f"{member}.{part}", "bool")
-    return ""
-
-
-_SHAPES: Final[Mapping[str, Callable[[str, Any], str]]] = {
-    "name": _string,
-    "generateName": _string,
-    "namespace": _string,
-    "uid": _string,
-    "resourceVersion": _string,
-    "creationTimestamp": _string,
-    "deletionTimestamp": _string,
-    "generation": _integer,
-    "deletionGracePeriodSeconds": _integer,
-    "labels": _strings_by_name,
-    "annotations": _strings_by_name,
-    "finalizers": _string_list,
-    "ownerReferences": _owner_list,
 }

@@ -14,15 +14,27 @@ import orjson
 import yaml
 
 from pykruise.kube.documents import Document
+from pykruise.kube.go_text import quoted
 from pykruise.sandbox.apiserver.statuses import (
-    Refusal,
     bad_request,
+    no_representation,
     not_acceptable,
     request_entity_too_large,
     unsupported_media_type,
 )
 
-__all__ = ["BODY_LIMIT", "JSON", "PLAIN", "YAML", "Form", "form_of", "parse_json", "read_body", "to_yaml"]
+__all__ = [
+    "BODY_LIMIT",
+    "JSON",
+    "PLAIN",
+    "YAML",
+    "Form",
+    "form_of",
+    "parse_json",
+    "read_body",
+    "summary_of",
+    "to_yaml",
+]
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -30,6 +42,10 @@ BODY_LIMIT: Final = 3 * 1024 * 1024
 """Bytes of a request body, as a real API server has it."""
 
 _OFFERED: Final = (JSON, YAML, "application/vnd.kubernetes.protobuf")
+_TYPE_META: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_NO_KIND: Final = "couldn't get version/kind; json parse error: "
 _DEEPEST: Final = 500
 """Levels of nesting that are read; deeper documents could exhaust the stack of whoever walks them."""
 
@@ -59,8 +75,11 @@ class Form(msgspec.Struct, frozen=True):
 PLAIN: Final = Form()
 
 
-def form_of(headers: Mapping[str, str], query: Mapping[str, str]) -> Form:
-    """The first form asked for that can be made. Raises Refusal (406) when there is none."""
+def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: bool = False) -> Form:
+    """The first form asked for that can be made; `custom`: of a custom resource.
+
+    Raises Refusal (406) when there is none.
+    """
     accept = headers.get("accept") or JSON
     if accept in (JSON, "*/*"):
         return PLAIN
@@ -70,7 +89,7 @@ def form_of(headers: Mapping[str, str], query: Mapping[str, str]) -> Form:
         form = _form(params, query)
         if form is not None:
             return msgspec.structs.replace(form, yaml=True) if media == YAML else form
-    raise not_acceptable(_OFFERED)
+    raise not_acceptable(_OFFERED) if custom else no_representation(_OFFERED)
 
 
 def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -97,8 +116,10 @@ def _form(params: Mapping[str, str], query: Mapping[str, str]) -> Form | None:
     if wanted == "Table":
         include = query.get("includeObject") or "Metadata"
         if include not in ("None", "Metadata", "Object"):
+            shown = quoted(include)
             raise bad_request(
-                f"includeObject: Invalid value: {include!r}: must be 'Metadata', 'Object', 'None', or empty"
+                f"Unable to convert to Table as requested: includeObject: Invalid value: {shown}: "
+                "must be 'Metadata', 'Object', 'None', or empty"
             )
         return Form("table", params["v"], include)
     if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
@@ -120,26 +141,40 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
     if media in (YAML, "application/x-yaml", "text/yaml"):
         value = _parse_yaml(data, what)
     else:
-        value = parse_json(data, prefix=f"the object provided is unrecognized (must be of type {what}): ")
+        value = parse_json(
+            data,
+            prefix=f"the object provided is unrecognized (must be of type {what}): {_NO_KIND}",
+            suffix=f" ({summary_of(data)})",
+        )
     if not isinstance(value, dict):
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {what}): couldn't get version/kind; json parse "
-            f"error: json: cannot unmarshal {_json_kind(value)} into Go value of type struct ({_summary(data)})"
+            f"the object provided is unrecognized (must be of type {what}): {_NO_KIND}json: cannot unmarshal "
+            f"{_json_kind(value)} into Go value of type {_TYPE_META} ({summary_of(data)})"
         )
     return value
 
 
-def parse_json(data: bytes, *, prefix: str = "") -> Any:
+def parse_json(data: bytes, *, prefix: str = "", suffix: str = "") -> Any:
     """Any JSON value. Raises Refusal (400) for what is not JSON or is nested beyond reason."""
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as err:
-        text = (
-            f"couldn't get version/kind; json parse error: {err} ({_summary(data)})" if prefix else str(err)
-        )
-        raise bad_request(f"{prefix}{text}") from err
+        raise bad_request(f"{prefix}{_json_error(data, err)}{suffix}") from err
     _check_depth(data, value)
     return value
+
+
+def _json_error(data: bytes, err: orjson.JSONDecodeError) -> str:
+    """What is wrong, in the words of a Go decoder."""
+    text = data.decode("utf-8", "replace")
+    if err.pos >= len(text.rstrip()) or "end of data" in err.msg:
+        return "unexpected end of JSON input"
+    return f"invalid character {_go_character(text[err.pos])} looking for beginning of value"
+
+
+def _go_character(character: str) -> str:
+    special = {"'": "'\\''", '"': "'\"'"}
+    return special.get(character) or (f"'{character}'" if character.isprintable() else repr(character))
 
 
 def _check_depth(data: bytes, value: Any) -> None:
@@ -167,12 +202,13 @@ def _parse_yaml(data: bytes, what: str) -> Any:
             for event in yaml.parse(text, Loader=yaml.CSafeLoader):
                 if isinstance(event, yaml.AliasEvent):
                     raise bad_request("YAML aliases are not read here")
-        value = yaml.load(text, Loader=yaml.CSafeLoader)  # noqa: S506  (a safe loader)
+        value = yaml.load(text, Loader=yaml.CSafeLoader)
         # Through JSON, so that dates and other things YAML knows become what a JSON document could say.
         return parse_json(orjson.dumps(value))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, orjson.JSONEncodeError, ValueError) as err:
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {what}): error converting YAML to JSON: {err}"
+            f"the object provided is unrecognized (must be of type {what}): "
+            f"error converting YAML to JSON: {err}"
         ) from err
 
 
@@ -186,7 +222,8 @@ def _json_kind(value: Any) -> str:
     return {bool: "bool", str: "string", list: "array", type(None): "null"}.get(type(value), "number")
 
 
-def _summary(data: bytes) -> str:
+def summary_of(data: bytes) -> str:
+    """The beginning of a body, as text when it looks like JSON, else in hexadecimal."""
     if not data:
         return "<empty>"
     cut, rest = data[:30], " ..." if len(data) > 30 else ""

@@ -2,8 +2,8 @@
 
 Call ──▶ get() / list_page() / watch() ──▶ stored bytes, joined; decoded only for tables and metadata forms
 
-A list is a snapshot at one revision; a continue token names the revision and where to go on, so that later pages
-belong to the same snapshot until it is compacted away (410).
+A list is a snapshot at one revision; a continue token names the revision and where to go on, so that later
+pages belong to the same snapshot until it is compacted away (410).
 """
 
 import base64
@@ -30,6 +30,7 @@ from pykruise.sandbox.apiserver.statuses import (
     not_found,
     status_document,
     too_large_resource_version,
+    unclassified_error,
 )
 from pykruise.sandbox.apiserver.storage import Compacted, FutureRevision, Page, Stored
 from pykruise.sandbox.apiserver.watches import WatchStream, event_type
@@ -37,6 +38,7 @@ from pykruise.sandbox.apiserver.watches import WatchStream, event_type
 __all__ = ["get", "list_page", "watch"]
 
 _SHORTEST_WATCH_S: Final = 1_800.0
+_BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -200,7 +202,8 @@ def watch(core: Core, call: Call) -> WatchStream:
     """The stream of changes of a collection, or of one object. Raises Refusal.
 
     Without a resourceVersion, and with "0", the present objects come first as ADDED, as they do with
-    `sendInitialEvents`, then marked off by a bookmark. A resourceVersion that is too old gives a stream with one ERROR.
+    `sendInitialEvents`, then marked off by a bookmark. A resourceVersion that is too old gives a stream
+    with one ERROR.
     """
     if "watch" not in call.entry.verbs:
         raise method_not_supported(call.entry.resource, "watch")
@@ -261,7 +264,14 @@ def _present(
         if selection.matches(stored):
             yield _line(core, call, "ADDED", stored, stored.revision)
     if end_mark:
-        yield _bookmark(call, page.revision, annotations={_INITIAL_EVENTS_END: "true"})
+        empty: dict[str, Any] = {
+            "kind": call.entry.list_kind,
+            "apiVersion": call.entry.api_version,
+            "metadata": {},
+            "items": None,
+        }
+        blueprint = base64.b64encode(orjson.dumps(empty) + b"\n").decode()
+        yield _bookmark(call, page.revision, annotations={_INITIAL_EVENTS_END: "true", _BLUEPRINT: blueprint})
 
 
 def _past(core: Core, call: Call, selection: Selection, after: int) -> Iterator[bytes | Awaitable[bytes]]:
@@ -309,7 +319,7 @@ def _bookmark(call: Call, revision: int, annotations: dict[str, str] | None = No
     return event_line("BOOKMARK", orjson.dumps(doc))
 
 
-# --- resource versions and tokens ---------------------------------------------------------------------------------
+# --- resource versions and tokens ----------------------------------------
 
 
 def _revision(call: Call) -> int:
@@ -318,10 +328,10 @@ def _revision(call: Call) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        cause = causes.invalid(
-            "resourceVersion", text, f"strconv.ParseUint: parsing {causes.go_quote(text)}: invalid syntax"
+        shown = causes.go_quote(text)
+        raise unclassified_error(
+            f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: invalid syntax"
         )
-        raise invalid_options("ListOptions", [cause])
     return int(text)
 
 

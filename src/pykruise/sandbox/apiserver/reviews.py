@@ -46,6 +46,7 @@ def _review(answer: Callable[[Call], Document]) -> Callable[[Core, Call], Awaita
     async def review(core: Core, call: Call) -> Answer:
         check_write_options(call, "CreateOptions")
         doc: dict[str, Any] = of_body(call)
+        doc["metadata"].setdefault("creationTimestamp", None)
         doc["status"] = answer(call)
         return Answer(201, orjson.dumps(doc), is_object=False)
 

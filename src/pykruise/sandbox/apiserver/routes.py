@@ -16,7 +16,10 @@ __all__ = ["Route", "route"]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """What a path means. `watch`: it is one of the old paths with `/watch/` in them."""
+    """What a path means. `watch`: it is one of the old paths with `/watch/` in them.
+
+    Whether there is such a subresource is not looked at.
+    """
 
     entry: CatalogEntry
     namespace: str = ""
@@ -45,7 +48,9 @@ def route(catalog: Catalog, path: str) -> Route | None:
     return _resolve(catalog, group, version, rest[1:] if watch else rest, watch=watch)
 
 
-def _resolve(catalog: Catalog, group: str, version: str, parts: Sequence[str], *, watch: bool) -> Route | None:
+def _resolve(
+    catalog: Catalog, group: str, version: str, parts: Sequence[str], *, watch: bool
+) -> Route | None:
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2:
         below = catalog.entry(group, version, parts[2])
@@ -58,6 +63,4 @@ def _resolve(catalog: Catalog, group: str, version: str, parts: Sequence[str], *
         return None
     name = parts[1] if len(parts) > 1 else ""
     subresource = parts[2] if len(parts) > 2 else ""
-    if subresource and subresource not in entry.subresources:
-        return None
     return Route(entry=entry, namespace=namespace, name=name, subresource=subresource, watch=watch)

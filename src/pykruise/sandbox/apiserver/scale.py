@@ -8,22 +8,26 @@ Rules: the scale endpoints of apps workloads and of custom resources.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, canonical, decode
+from msgspec import structs
+
+from pykruise.kube.documents import Document, canonical
 from pykruise.kube.selectors import Selector, SelectorError, parse_label_selector, selector_from
 from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.catalog import CatalogEntry, ScalePaths
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.negotiation import read_body
+from pykruise.sandbox.apiserver.patching import read_patch
 from pykruise.sandbox.apiserver.statuses import (
     MODIFIED_MEANWHILE,
+    Refusal,
     bad_request,
     conflict,
     internal_error,
     invalid,
     not_found,
 )
-from pykruise.sandbox.apiserver.writes import modify, patcher
+from pykruise.sandbox.apiserver.writes import Change, modify
 
 __all__ = ["get_scale", "patch_scale", "put_scale", "scale_of"]
 
@@ -34,7 +38,7 @@ async def get_scale(core: Core, call: Call) -> Answer:
     """The Scale of the object. Raises Refusal."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
-        raise not_found(call.entry.resource, call.name)
+        raise _missing(call)
     return Answer(200, canonical(scale_of(call.entry, await core.load(call.entry, stored))))
 
 
@@ -49,23 +53,42 @@ async def put_scale(core: Core, call: Call) -> Answer:
 async def patch_scale(core: Core, call: Call) -> Answer:
     """Patch the Scale. Raises Refusal."""
     # A built-in workload's Scale has a type and takes strategic merges; a custom resource's does not.
-    change = patcher(call, _DEFINITION if call.entry.definition else "")
-    if core.get(call.entry, call.namespace, call.name) is None:
-        raise not_found(call.entry.resource, call.name)
-    return await _set(core, call, change)
+    wanted = read_patch(call, _DEFINITION if call.entry.definition else "")
+
+    def patched(scale: Document) -> Document:
+        scale = wanted.apply(scale)
+        replicas = (scale.get("spec") or {}).get("replicas") or 0
+        if type(replicas) is not int:
+            found = "string" if isinstance(replicas, str) else "number"
+            text = (
+                f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"
+            )
+            raise invalid("", "", "", [causes.invalid("patch", canonical(scale).decode(), text)])
+        return scale
+
+    return await _set(core, call, patched)
 
 
-async def _set(core: Core, call: Call, change: Any) -> Answer:
+def _missing(call: Call) -> Refusal:
+    """A built-in workload's Scale says which endpoint did not find it."""
+    resource = call.entry.resource
+    if not call.entry.is_custom:
+        resource = structs.replace(resource, plural=f"{resource.plural}/scale")
+    return not_found(resource, call.name)
+
+
+async def _set(core: Core, call: Call, change: Change) -> Answer:
     entry = call.entry
     paths = entry.scale
     assert paths is not None
+    if core.get(entry, call.namespace, call.name) is None:
+        raise _missing(call)
 
     def with_replicas(doc: Document) -> Document:
         scale = change(scale_of(entry, doc))
         _check(call, scale, doc)
-        changed = decode(canonical(doc))
-        _put(changed, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
-        return changed
+        _put(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+        return doc
 
     return await modify(core, call, with_replicas, show=lambda doc: scale_of(entry, doc))
 
@@ -113,7 +136,8 @@ def _check_type(scale: Document) -> None:
     version, kind = scale.get("apiVersion") or "autoscaling/v1", scale.get("kind") or "Scale"
     if version != "autoscaling/v1":
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version (autoscaling/v1)"
+            f"the API version in the data ({version}) does not match the expected API version "
+            "(autoscaling/v1)"
         )
     if kind != "Scale":
         raise bad_request(f'{kind} in version "v1" cannot be handled as a Scale: it is of another kind')
@@ -132,8 +156,8 @@ def _check(call: Call, scale: Document, doc: Document) -> None:
         )
     if meta.get("namespace", call.namespace) != call.namespace:
         raise bad_request(
-            f"the namespace of the object ({meta.get('namespace')}) does not match the namespace on the request "
-            f"({call.namespace})"
+            f"the namespace of the object ({meta.get('namespace')}) does not match the namespace "
+            f"on the request ({call.namespace})"
         )
     own = doc["metadata"]
     if (uid := meta.get("uid")) and uid != own.get("uid"):
@@ -143,9 +167,10 @@ def _check(call: Call, scale: Document, doc: Document) -> None:
         raise conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
     if type(replicas) is not int:
         raise bad_request(
-            "Scale cannot be read: json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas of type int32"
+            "Scale cannot be read: json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas "
+            "of type int32"
         )
-    if replicas < 0:
+    if replicas < 0 and not call.entry.is_custom:
         text = "must be greater than or equal to 0"
         raise invalid("Scale", "autoscaling", call.name, [causes.invalid("spec.replicas", replicas, text)])
 

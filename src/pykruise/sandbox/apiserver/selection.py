@@ -1,6 +1,6 @@
 """Which objects a list, a watch or a deletecollection means: label selector, field selector, name.
 
-query parameters ──▶ selection_of() ──▶ Selection.matches(stored) over facts taken at write time; nothing is decoded
+query parameters ──▶ selection_of() ──▶ Selection.matches(stored), over facts taken at write time
 
 Pure.
 """
@@ -60,7 +60,8 @@ ALL = Selection()
 
 
 def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "") -> Selection:
-    """The selection of a request's `labelSelector` and `fieldSelector`; `name` adds that of a watch of one object.
+    """The selection of a request's `labelSelector` and `fieldSelector`; `name` adds that of a watch of one
+    object.
 
     Raises Refusal (400) for what cannot be read and for fields the resource does not select by.
     """
@@ -87,7 +88,9 @@ def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "
 
 
 def _unsupported(entry: CatalogEntry, field: str) -> str:
-    """The words differ between kinds with selectable fields of their own (and custom ones), Jobs, and the rest."""
+    """The words differ between kinds with selectable fields of their own (and custom ones), Jobs, and the
+    rest.
+    """
     if entry.is_custom or entry.selectable:
         is_job = entry.resource.group == "batch"
         return (

@@ -1,12 +1,12 @@
 """The API server: a function from requests to answers over a storage, without sockets.
 
-method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response        (http_front.py, local.py call it)
+method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response
 path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ WatchStream, or the Response that refuses it
 
-    routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ negotiated form ──▶ Response
+    routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
 
-Nothing here needs a task of its own. Whatever a client sends, the answer is an object or a Status: an error that is
-nobody's refusal is logged and becomes a 500.
+Nothing here needs a task of its own. Whatever a client sends, the answer is an object or a Status: an error
+that is nobody's refusal is logged and becomes a 500.
 """
 
 import logging
@@ -25,7 +25,7 @@ from pykruise.sandbox.apiserver.admission import Admission, AdmissionChain, Revi
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_entries
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.crds import CRD_SHELF, CrdSource, CrdStrategy
+from pykruise.sandbox.apiserver.crds import CRD_SHELF, CrdStrategy
 from pykruise.sandbox.apiserver.definitions import Definitions
 from pykruise.sandbox.apiserver.forms import object_in_form
 from pykruise.sandbox.apiserver.lifecycle import FIRST_NAMESPACES
@@ -38,6 +38,7 @@ from pykruise.sandbox.apiserver.statuses import (
     bad_request,
     internal_error,
     method_not_allowed,
+    not_found,
     page_not_found,
     status_document,
 )
@@ -79,8 +80,9 @@ _LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
 class ApiServer:
     """One API server with its storage, holding the namespaces every cluster starts with.
 
-    `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission` replaces
-    that chain altogether. `watch_buffer` is how many events a watcher may lag behind before it is cut off.
+    `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission`
+    replaces that chain altogether. `watch_buffer` is how many events a watcher may lag behind before it is
+    cut off.
     """
 
     def __init__(
@@ -93,22 +95,15 @@ class ApiServer:
         admission: Admission | None = None,
         watch_buffer: int = 10_000,
     ) -> None:
-        source = CrdSource()
-
-        def strategy_for(resource: Resource) -> Strategy:
-            if resource == CUSTOM_RESOURCE_DEFINITIONS:
-                return CrdStrategy(clock, source)
-            return builtin.strategy_for(resource)
-
         self._core = Core(
             storage=storage if storage is not None else MemoryStorage(),
-            catalog=Catalog(builtin_entries(strategy_for)),
+            catalog=Catalog(builtin_entries(_strategy_for)),
             hub=Hub(buffer_events=watch_buffer),
             admission=admission if admission is not None else AdmissionChain(reviewers),
             clock=clock,
             rng=rng,
         )
-        self._definitions = Definitions(self._core, source)
+        self._definitions = Definitions(self._core)
         self._make_first_namespaces()
 
     @property
@@ -129,7 +124,8 @@ class ApiServer:
         """End all watches; what they have buffered is still delivered."""
         self._core.hub.end()
 
-    # --- requests -----------------------------------------------------------------------------------------------
+    # --- requests
+    # -----------------------------------------------------------------------------------------------
 
     async def handle(
         self,
@@ -182,9 +178,7 @@ class ApiServer:
                 raise page_not_found()
             if found.subresource:
                 raise method_not_allowed()
-            return reads.watch(
-                self._core, _call("GET", found, query or {}, headers or {}, None, username)
-            )
+            return reads.watch(self._core, _call("GET", found, query or {}, headers or {}, None, username))
         except Refusal as refusal:
             return _refused(refusal)
         except Exception as err:
@@ -203,7 +197,6 @@ class ApiServer:
         found = route(self._core.catalog, path)
         if found is None:
             return self._outside_resources(method, path, headers)
-        method = "GET" if method == "HEAD" else method
         if self.is_stream(method, path, query):
             raise bad_request("a watch is a stream: this endpoint answers single requests")
         call = _call(method, found, query, headers, body, username)
@@ -219,7 +212,9 @@ class ApiServer:
         """What carries the call out. Raises Refusal (405) when the resource does not take it."""
         entry = call.entry
         if call.subresource:
-            known = entry.subresources[call.subresource]
+            known = entry.subresources.get(call.subresource)
+            if known is None:
+                raise not_found(entry.resource, call.name) if entry.is_custom else page_not_found()
             if call.subresource in _LIKE_OBJECT:
                 verb, action = _OBJECT.get(call.method, ("", None))
                 if action is not None and verb in known.verbs:
@@ -285,7 +280,8 @@ class ApiServer:
 
         return openapi_answer(path, self._core.catalog)
 
-    # --- beginnings and ends --------------------------------------------------------------------------------------
+    # --- beginnings and ends
+    # --------------------------------------------------------------------------------------
 
     def _make_first_namespaces(self) -> None:
         entry = self._core.catalog.entry("", "v1", NAMESPACES.plural)
@@ -313,7 +309,9 @@ class ApiServer:
         ending = {entry.crd: entry for entry in self._core.catalog.entries() if entry.terminating}
         for name, entry in ending.items():
             for stored in self._core.storage.scan(entry.shelf).items:
-                call = Call(method="DELETE", entry=entry, namespace=stored.key.namespace, name=stored.key.name)
+                call = Call(
+                    method="DELETE", entry=entry, namespace=stored.key.namespace, name=stored.key.name
+                )
                 try:
                     await deletion.delete_stored(
                         self._core, call, deletion.DeleteOptions(), ask_reviewers=False
@@ -322,6 +320,12 @@ class ApiServer:
                     if refusal.code != 404:
                         raise
             self._definitions.end_if_empty(name)
+
+
+def _strategy_for(resource: Resource) -> Strategy:
+    if resource == CUSTOM_RESOURCE_DEFINITIONS:
+        return CrdStrategy()
+    return builtin.strategy_for(resource)
 
 
 def _call(
@@ -342,7 +346,7 @@ def _call(
         headers=headers,
         body=body,
         username=username,
-        form=form_of(headers, query) if "accept" in headers else PLAIN,
+        form=form_of(headers, query, custom=found.entry.is_custom) if "accept" in headers else PLAIN,
     )
 
 

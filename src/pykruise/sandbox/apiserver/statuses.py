@@ -2,8 +2,8 @@
 
 a rule is broken ──▶ raise a Refusal made here ──▶ server.py encodes it ──▶ Response
 
-Pure. This is the one home of error texts, reasons and codes (apimachinery's `api/errors` package); nothing else
-in the sandbox spells them out.
+Pure. This is the one home of error texts, reasons and codes (apimachinery's `api/errors` package); nothing
+else in the sandbox spells them out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,10 @@ __all__ = [
     "invalid_options",
     "method_not_allowed",
     "method_not_supported",
+    "no_representation",
     "not_acceptable",
     "not_found",
+    "not_while_terminating",
     "page_not_found",
     "request_entity_too_large",
     "status_document",
@@ -38,6 +40,7 @@ __all__ = [
     "unclassified_error",
     "unprocessable",
     "unsupported_media_type",
+    "wrong_content_type",
 ]
 
 
@@ -75,7 +78,9 @@ def status_document(status: Status, *, continue_token: str = "") -> dict[str, An
 
 
 def success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str, Any]:
-    """The Status of a deletion that is complete; `kind` is the plural of the resource, as in a real answer."""
+    """The Status of a deletion that is complete; `kind` is the plural of the resource, as in a real
+    answer.
+    """
     details = {"name": name, "group": group, "kind": kind, "uid": uid}
     return {
         "kind": "Status",
@@ -102,7 +107,9 @@ def already_exists(resource: Resource, name: str) -> Refusal:
 
 
 def conflict(resource: Resource, name: str, why: str, *, of: str = "") -> Refusal:
-    """409: `Operation cannot be fulfilled on pods "x": why`. `of` replaces the resource in text and details."""
+    """409: `Operation cannot be fulfilled on pods "x": why`. `of` replaces the resource in text and
+    details.
+    """
     details = StatusDetails(name=name, group=resource.group, kind=of or resource.plural)
     called = (f"{of}.{resource.group}" if resource.group else of) if of else str(resource)
     message = f"Operation cannot be fulfilled on {called} {quoted(name)}: {why}"
@@ -141,12 +148,12 @@ def invalid_options(kind: str, causes: Iterable[Cause]) -> Refusal:
     return invalid(kind, "meta.k8s.io", "", causes)
 
 
-def unprocessable(why: str) -> Refusal:
+def unprocessable() -> Refusal:
     """422 of a patch that can be read but not carried out, such as a JSON patch whose `test` fails.
 
-    A real API server drops the reason; here it is added after its words, in the message only.
+    A real API server does not tell why.
     """
-    message = f"the server rejected our request due to an error in our request: {why}"
+    message = "the server rejected our request due to an error in our request"
     return _refusal(422, "Invalid", message, StatusDetails())
 
 
@@ -154,6 +161,14 @@ def method_not_allowed() -> Refusal:
     """405 of a path that exists, for other methods."""
     message = "the server does not allow this method on the requested resource"
     return _refusal(405, "MethodNotAllowed", message, StatusDetails())
+
+
+def not_while_terminating(resource: Resource) -> Refusal:
+    """405 of creating what is about to be served no longer."""
+    message = "create not allowed while custom resource definition is terminating"
+    return _refusal(
+        405, "MethodNotAllowed", message, StatusDetails(group=resource.group, kind=resource.plural)
+    )
 
 
 def method_not_supported(resource: Resource, action: str) -> Refusal:
@@ -171,8 +186,20 @@ def not_acceptable(offered: Sequence[str]) -> Refusal:
 
 def unsupported_media_type(accepted: Sequence[str]) -> Refusal:
     """415."""
-    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return _refusal(415, "UnsupportedMediaType", message)
+
+
+def wrong_content_type() -> Refusal:
+    """415 of a patch to a built-in resource: its router refuses it before anything is looked at."""
+    return _refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
+
+
+def no_representation(offered: Sequence[str]) -> Refusal:
+    """406 of a built-in resource."""
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
+    return _refusal(406, "NotAcceptable", message, StatusDetails())
 
 
 def request_entity_too_large(limit: int) -> Refusal:
@@ -187,16 +214,19 @@ def expired(message: str) -> Refusal:
 
 
 def continue_token_expired(token: str = "") -> Refusal:
-    """410 of a paged list; `token` continues inconsistently at the newest state, empty: there is no way on."""
+    """410 of a paged list; `token` continues inconsistently at the newest state, empty: there is no way
+    on.
+    """
     message = (
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter"
+        "The provided continue parameter is too old to display a consistent list result. "
+        "You can start a new list without the continue parameter"
     )
     if token:
         message += (
-            ", or use the continue token in this response to retrieve the remainder of the results. Continuing with "
-            "the provided token results in an inconsistent list - objects that were created, modified, or deleted "
-            "between the time the first chunk was returned and now may show up in the list"
+            ", or use the continue token in this response to retrieve the remainder of the results. "
+            "Continuing with the provided token results in an inconsistent list - objects that were created, "
+            "modified, or deleted between the time the first chunk was returned and now may show up in the "
+            "list"
         )
     refusal = expired(f"{message}.")
     refusal.continue_token = token

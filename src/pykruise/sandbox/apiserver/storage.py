@@ -1,12 +1,12 @@
 """Where objects are kept: shelves of immutable bytes, a history, and one revision that counts all writes.
 
-writes.py ──▶ Change(old, new) ──▶ Storage.commit() ──▶ history (watches.py replays it, reads.py looks back through it)
+writes.py ──▶ Change(old, new) ──▶ Storage.commit() ──▶ history, for watches and paged lists
 
-An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside the few
-facts that selectors need. Nothing mutable leaves this module, so nothing is ever copied to be safe.
+An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside
+the few facts that selectors need. Nothing mutable leaves this module, so nothing is ever copied to be safe.
 
-The state at an earlier revision is the present one with the later changes undone, as far back as the history of
-the shelf goes; what is older was compacted away.
+The state at an earlier revision is the present one with the later changes undone, as far back as the
+history of the shelf goes; what is older was compacted away.
 """
 
 from bisect import bisect_left, insort

@@ -2,8 +2,8 @@
 
 writes.py, deletion.py ──▶ Strategy (builtin/ for built-in kinds, crds.py for custom ones)
 
-All methods are pure on documents. They may change the document they are given as `doc` or `new` (it is a fresh
-copy) and return it; `old` is never changed.
+All methods are pure on documents. They may change the document they are given as `doc` or `new` (it is a
+fresh copy) and return it; `old` is never changed.
 """
 
 from collections.abc import Mapping

@@ -18,16 +18,20 @@ from pykruise.sandbox.apiserver.builtin.pods import BindError, check_binding
 from pykruise.sandbox.apiserver.builtin.pods import bind as bind_pod
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.deletion import DeleteOptions, delete_stored, options_of
+from pykruise.sandbox.apiserver.deletion import (
+    DeleteOptions,
+    check_preconditions,
+    delete_stored,
+    options_of,
+)
 from pykruise.sandbox.apiserver.negotiation import read_body
 from pykruise.sandbox.apiserver.statuses import (
     MODIFIED_MEANWHILE,
     bad_request,
     conflict,
-    internal_error,
-    invalid,
     not_found,
     too_many_requests,
+    unclassified_error,
 )
 from pykruise.sandbox.apiserver.storage import Stored
 from pykruise.sandbox.apiserver.writes import modify, review
@@ -42,7 +46,7 @@ _BUDGETS: Final = "poddisruptionbudgets.policy"
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
-# --- binding -------------------------------------------------------------------------------------------------------
+# --- binding ----------------------------------------
 
 
 async def bind(core: Core, call: Call) -> Answer:
@@ -57,9 +61,12 @@ async def bind(core: Core, call: Call) -> Answer:
     if call.name and meta.get("name", call.name) != call.name:
         raise bad_request("name in URL does not match name in Binding object")
     if meta.get("namespace", call.namespace) != call.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     if found := check_binding(binding):
-        raise invalid("Binding", "", name, found)
+        texts = [f"{cause.field}: {cause.message}" for cause in found]
+        raise unclassified_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
     stored = core.get(call.entry, call.namespace, name)
     if stored is not None and core.admission.concerns(call.entry.resource, "binding", "CREATE"):
         await core.admission.validate(review(core, call, "CREATE", binding, None))
@@ -80,7 +87,7 @@ async def bind(core: Core, call: Call) -> Answer:
     return Answer(201, _CREATED, is_object=False)
 
 
-# --- eviction ------------------------------------------------------------------------------------------------------
+# --- eviction ----------------------------------------
 
 
 async def evict(core: Core, call: Call) -> Answer:
@@ -96,11 +103,39 @@ async def evict(core: Core, call: Call) -> Answer:
         raise not_found(call.entry.resource, call.name)
     if core.admission.concerns(call.entry.resource, "eviction", "CREATE"):
         await core.admission.validate(review(core, call, "CREATE", eviction, None))
+        stored = core.get(call.entry, call.namespace, call.name)
+        if stored is None:
+            raise not_found(call.entry.resource, call.name)
+    check_preconditions(call, options, stored)
     pod = decode(stored.raw)
     if not _leaves_anyway(pod):
         _spend_budget(core, call, pod, dry_run=options.dry_run)
-    await delete_stored(core, call, options)
+    if not options.dry_run:
+        marked = core.put(call.entry, stored, _marked_evicted(pod, format_time(core.clock())))
+        if options.resource_version:
+            options = options._replace(resource_version=str(marked.revision))
+    await delete_stored(core, call, options, ask_reviewers=False)
     return Answer(201, _CREATED, is_object=False)
+
+
+def _marked_evicted(pod: Document, now: str) -> Document:
+    """The pod with the condition that tells controllers why it goes."""
+    status: dict[str, Any] = pod.setdefault("status", {})
+    wanted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    conditions: list[Document] = status.setdefault("conditions", [])
+    for condition in conditions:
+        if condition.get("type") == wanted["type"]:
+            if condition.get("status") != "True":
+                condition["lastTransitionTime"] = now
+            condition.update(wanted)
+            return pod
+    conditions.append({**wanted, "lastProbeTime": None, "lastTransitionTime": now})
+    return pod
 
 
 def _eviction_options(call: Call, eviction: Document) -> DeleteOptions:
@@ -122,7 +157,9 @@ def _spend_budget(core: Core, call: Call, pod: Document, *, dry_run: bool) -> No
     if not budgets:
         return
     if len(budgets) > 1:
-        raise internal_error("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+        raise unclassified_error(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
     stored, budget = budgets[0]
     status: dict[str, Any] = budget.setdefault("status", {})
     name = stored.key.name
@@ -131,10 +168,14 @@ def _spend_budget(core: Core, call: Call, pod: Document, *, dry_run: bool) -> No
         raise _violation(text, retry_after_s=10)
     if len(status.get("disruptedPods") or {}) > 2_000:
         raise _violation("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+    if _costs_nothing(budget, pod):
+        return
     allowed = status.get("disruptionsAllowed") or 0
     if allowed <= 0:
         healthy, needed = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
-        raise _violation(f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently")
+        raise _violation(
+            f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+        )
     if dry_run:
         return
     status["disruptionsAllowed"] = allowed - 1
@@ -142,6 +183,18 @@ def _spend_budget(core: Core, call: Call, pod: Document, *, dry_run: bool) -> No
     entry = core.catalog.of_shelf(_BUDGETS)
     assert entry is not None
     core.put(entry, stored, budget)
+
+
+def _costs_nothing(budget: Document, pod: Document) -> bool:
+    """Whether an unhealthy pod may go without spending a disruption."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget["status"]
+    desired = status.get("desiredHealthy") or 0
+    return bool(desired > 0 and (status.get("currentHealthy") or 0) >= desired)
 
 
 def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored, Document]]:
@@ -163,24 +216,16 @@ def _violation(why: str, *, retry_after_s: int = 0) -> Exception:
     return too_many_requests(text, retry_after_s=retry_after_s, causes=[cause])
 
 
-# --- namespaces ------------------------------------------------------------------------------------------------------
+# --- namespaces ----------------------------------------
 
 
 async def finalize(core: Core, call: Call) -> Answer:
     """PUT of a namespace's spec.finalizers: the last one gone, a terminating namespace is. Raises Refusal."""
     check_write_options(call, "UpdateOptions")
-    wanted = decoding.of_body(call)
-
-    def finalized(doc: Document) -> Document:
-        changed = decode(canonical(wanted))
-        if "status" in doc:
-            changed["status"] = doc["status"]
-        return changed
-
+    raw = canonical(decoding.of_body(call))
     if core.storage.get(call.entry.shelf, Key("", call.name)) is None:
         raise not_found(call.entry.resource, call.name)
-    return await modify(core, call, finalized, replaces=True)
-
+    return await modify(core, call, lambda _: decode(raw), replaces=True)
 
 
 def _object(doc: Document, member: str) -> Document:

@@ -2,10 +2,10 @@
 
 writes.py ──▶ Hub.publish(change) ──▶ buffers of the Watchers concerned ──▶ WatchStream yields lines
 
-A change is encoded once for each form it is asked in (version, table or not), whatever the number of watchers, and
-only when the first of them reads it. A watcher that does not read is cut off when its buffer is full; nobody waits
-for it. Selectors are applied to the facts stored with the object: a change by which an object leaves the selection is
-a DELETED for that watcher, one by which it enters an ADDED.
+A change is encoded once for each form it is asked in (version, table or not), whatever the number of
+watchers, and only when the first of them reads it. A watcher that does not read is cut off when its buffer
+is full; nobody waits for it. Selectors are applied to the facts stored with the object: a change by which
+an object leaves the selection is a DELETED for that watcher, one by which it enters an ADDED.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from pykruise.sandbox.apiserver.storage import Change, Stored
 __all__ = ["Encoder", "Hub", "HubStats", "WatchStream", "event_type"]
 
 BOOKMARK_EVERY_S: Final = 60.0
+_TIMER_SLACK_S: Final = 0.001  # a timer may fire within the clock's resolution before its time
 
 Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
 """Makes the line of an event: its type, the object, and the revision to show on it."""
@@ -161,7 +162,9 @@ class WatchStream:
         return self._overrun
 
     def offer(self, publication: Publication) -> bool:
-        """Take a change if it concerns this watch; False when the buffer is full and the stream ends for it."""
+        """Take a change if it concerns this watch; False when the buffer is full and the stream ends for
+        it.
+        """
         change = publication.change
         if self._ended or change.revision <= self._after:
             return True
@@ -207,7 +210,9 @@ class WatchStream:
             await self._wait()
 
     async def batch(self, *, most: int = 256) -> list[bytes]:
-        """The next lines, at least one and as many as are ready up to `most`; empty at the end of the stream."""
+        """The next lines, at least one and as many as are ready up to `most`; empty at the end of the
+        stream.
+        """
         try:
             lines = [await anext(self)]
         except StopAsyncIteration:
@@ -230,7 +235,7 @@ class WatchStream:
             return await self._line(kind, publication)
         if self._ended:
             return None
-        now = self._loop.time()
+        now = self._loop.time() + _TIMER_SLACK_S
         if now >= self._end_at:
             self.end()
             return self._final_bookmark()

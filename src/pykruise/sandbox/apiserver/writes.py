@@ -1,33 +1,26 @@
 """POST, PUT and PATCH of objects.
 
-Call ──▶ decode ──▶ (mutating admission) ──▶ defaults, kind's rules, metadata ──▶ validate ──▶ (validating admission)
+Call ──▶ decode ──▶ (mutating admission) ──▶ the kind's rules, metadata, validation ──▶ (validating admission)
      ──▶ Core.put() ──▶ Answer
 
-Updates read, change and write without letting anyone in between; where admission makes them wait, they look again,
-and start over when the object has changed meanwhile.
+Updates read, change and write without letting anyone in between; where admission makes them wait, they look
+again, and start over when the object has changed meanwhile.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, NoReturn
-
-import msgspec
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, canonical, decode
 from pykruise.kube.errors import Cause
-from pykruise.kube.patches.errors import PatchError
-from pykruise.kube.patches.json_patch import apply_json_patch
-from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.kube.patches.strategic import apply_strategic_merge
-from pykruise.kube.patches.types import PatchType
 from pykruise.sandbox.apiserver import causes, decoding, metadata
 from pykruise.sandbox.apiserver.builtin import pods
-from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options, flag
-from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.deletion import deletes_with_update, remove_with_update
+from pykruise.sandbox.apiserver.encoding import encode_object
 from pykruise.sandbox.apiserver.lifecycle import check_namespace
-from pykruise.sandbox.apiserver.negotiation import BODY_LIMIT, parse_json
+from pykruise.sandbox.apiserver.patching import read_patch
 from pykruise.sandbox.apiserver.statuses import (
     MODIFIED_MEANWHILE,
     Refusal,
@@ -36,25 +29,25 @@ from pykruise.sandbox.apiserver.statuses import (
     conflict,
     internal_error,
     invalid,
-    method_not_supported,
     not_found,
-    request_entity_too_large,
+    not_while_terminating,
     unclassified_error,
-    unprocessable,
-    unsupported_media_type,
 )
 from pykruise.sandbox.apiserver.storage import Stored
 
-__all__ = ["Change", "apply_patch", "create", "modify", "patch", "patcher", "replace", "update"]
+__all__ = ["Change", "create", "modify", "patch", "replace", "review", "update"]
 
 _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 
 Change = Callable[[Document], Document]
-"""Makes the wanted object of the present one, which it leaves alone. Called again when the object changed meanwhile."""
+"""Makes the wanted object of a fresh document of the present one, which it may use up.
+
+Called again when the object changed meanwhile.
+"""
 
 
-# --- POST -------------------------------------------------------------------------------------------------------
+# --- POST ----------------------------------------
 
 
 async def create(core: Core, call: Call) -> Answer:
@@ -68,9 +61,7 @@ async def create_document(core: Core, call: Call, doc: Document) -> Answer:
     """Create an object that is in canonical shape already."""
     entry, strategy = call.entry, call.entry.strategy
     if entry.crd and entry.terminating:
-        raise method_not_supported(
-            entry.resource, "create not allowed while custom resource definition is terminating"
-        )
+        raise not_while_terminating(entry.resource)
     meta: dict[str, Any] = doc["metadata"]
     metadata.wipe(meta)
     _own_namespace(call, meta)
@@ -87,9 +78,14 @@ async def create_document(core: Core, call: Call, doc: Document) -> Answer:
     meta = doc["metadata"]
     if strategy.spec_changed(doc, doc) is not None:
         meta["generation"] = 1
-    found = [*metadata.validate_new(entry.resource, meta), *strategy.validate_create(doc)]
+    found = [
+        *metadata.validate_new(entry.resource, meta, custom=entry.is_custom),
+        *strategy.validate_create(doc),
+    ]
     if found:
-        raise invalid(entry.resource.kind, entry.resource.group, meta.get("name") or "", found)
+        raise _invalid(call, doc, found)
+    if entry.is_custom:
+        call.warnings.extend(metadata.finalizer_advice(meta))
     await _validated(core, call, "CREATE", doc, None)
     if meta.get("resourceVersion"):
         if meta["resourceVersion"] != "0":
@@ -98,12 +94,21 @@ async def create_document(core: Core, call: Call, doc: Document) -> Answer:
     if core.get(entry, call.namespace, meta["name"]) is not None:
         raise already_exists(entry.resource, meta["name"])
     if call.dry_run:
-        return Answer(201, canonical(doc))
+        return Answer(201, encode_object(doc))
     stored_doc = await core.for_storage(entry, doc)
     if core.get(entry, call.namespace, meta["name"]) is not None:  # a converter may have let others in
         raise already_exists(entry.resource, meta["name"])
     stored = core.put(entry, None, stored_doc)
     return Answer(201, await core.show(entry, stored.raw))
+
+
+def _invalid(call: Call, doc: Document, found: Sequence[Cause]) -> Refusal:
+    """A custom object is called what it says it is, even when that is what is wrong with it."""
+    kind, group = call.entry.resource.kind, call.entry.resource.group
+    if call.entry.is_custom:
+        kind = str(doc.get("kind") or "")
+        group = str(doc.get("apiVersion") or "").rpartition("/")[0]
+    return invalid(kind, group, doc["metadata"].get("name") or "", found)
 
 
 def _own_namespace(call: Call, meta: dict[str, Any]) -> None:
@@ -118,7 +123,9 @@ def _own_namespace(call: Call, meta: dict[str, Any]) -> None:
     elif not call.entry.resource.namespaced:
         del meta["namespace"]
     else:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def _name(core: Core, call: Call, meta: dict[str, Any]) -> None:
@@ -129,13 +136,14 @@ def _name(core: Core, call: Call, meta: dict[str, Any]) -> None:
             return
 
 
-# --- PUT --------------------------------------------------------------------------------------------------------
+# --- PUT ----------------------------------------
 
 
 async def replace(core: Core, call: Call) -> Answer:
     """PUT: the body is the object from now on. Raises Refusal."""
     check_write_options(call, "UpdateOptions")
     doc = decoding.of_body(call)
+    _own_namespace(call, doc["metadata"])
     _check_name(call, doc["metadata"])
     raw = canonical(doc)
     entry = call.entry
@@ -160,7 +168,8 @@ def _check_name(call: Call, meta: dict[str, Any]) -> None:
     namespace = meta.get("namespace") or ""
     if call.namespace and namespace and namespace != call.namespace:
         raise bad_request(
-            f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
+            f"the namespace of the object ({namespace}) does not match the namespace on the request "
+            f"({call.namespace})"
         )
 
 
@@ -172,78 +181,30 @@ def _wrong_uid(call: Call, wanted: str, found: str) -> Refusal:
     return conflict(
         call.entry.resource,
         call.name,
-        f"StorageError: invalid object, Code: 4, Key: /registry/{prefix}{call.entry.resource.plural}/{where}, "
-        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{prefix}{call.entry.resource.plural}/{where}"
+        f", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
         f"UID in object meta: {found}",
     )
 
 
-# --- PATCH ------------------------------------------------------------------------------------------------------
+# --- PATCH ----------------------------------------
 
 
 async def patch(core: Core, call: Call) -> Answer:
     """PATCH: change the object as the patch says. Raises Refusal."""
-    change = patcher(call, call.entry.definition)
+    wanted = read_patch(call, call.entry.definition)
     if core.get(call.entry, call.namespace, call.name) is None:
         raise not_found(call.entry.resource, call.name)
-    return await modify(core, call, lambda doc: decoding.of_patch(call, change(doc)))
+
+    def patched(doc: Document) -> Document:
+        # What the patch cannot reach was in shape when it was stored: it is neither copied nor read again.
+        untouched = {member: doc.pop(member) for member in wanted.untouched(doc)}
+        return decoding.of_patch(call, wanted.apply(doc), untouched)
+
+    return await modify(core, call, patched)
 
 
-def patcher(call: Call, definition: str) -> Change:
-    """What the patch in the body does to a document. An empty `definition` knows no strategic merge.
-
-    Raises Refusal: 400 for a body that is no patch, 413, 415; the returned function raises the patch's own failures.
-    """
-    media = (call.headers.get("content-type") or "").partition(";")[0].strip()
-    taken = [PatchType.JSON, PatchType.MERGE, *([PatchType.STRATEGIC] if definition else []), PatchType.APPLY]
-    if media not in taken:
-        raise unsupported_media_type([str(kind) for kind in taken])
-    kind = PatchType(media)
-    if kind is PatchType.APPLY:
-        raise unsupported_media_type([str(each) for each in taken if each is not PatchType.APPLY])
-    if flag(call.query, "force"):
-        cause = causes.forbidden("force", "may not be specified for non-apply patch")
-        check_write_options(call, "PatchOptions", [cause])
-    check_write_options(call, "PatchOptions")
-    body = call.body or b""
-    if len(body) > BODY_LIMIT:
-        raise request_entity_too_large(BODY_LIMIT)
-    value = parse_json(body)
-    if not isinstance(value, list if kind is PatchType.JSON else dict):
-        wanted = "a list of operations" if kind is PatchType.JSON else "an object"
-        raise bad_request(f"error decoding patch: {kind} must be {wanted}")
-    return lambda doc: apply_patch(kind, doc, value, definition=definition)
-
-
-def apply_patch(kind: PatchType, doc: Document, value: Any, *, definition: str) -> Document:
-    """The patched document. Raises Refusal (400, 413, 422) for a patch that does not fit."""
-    try:
-        match kind:
-            case PatchType.JSON:
-                return apply_json_patch(doc, value)
-            case PatchType.MERGE:
-                return apply_merge_patch(doc, value)
-            case _:
-                return apply_strategic_merge(doc, value, definition=definition)
-    except PatchError as err:
-        _refuse_patch(kind, err)
-    except RecursionError as err:
-        raise bad_request("the patch is nested too deep") from err
-
-
-def _refuse_patch(kind: PatchType, err: PatchError) -> NoReturn:
-    if err.code == 413:
-        raise Refusal(
-            msgspec.structs.replace(request_entity_too_large(0).status, message=str(err))
-        ) from err
-    if err.code == 400:
-        raise bad_request(str(err)) from err
-    if err.code == 422:
-        raise unprocessable(str(err)) from err
-    raise unclassified_error(str(err)) from err
-
-
-# --- what PUT and PATCH share -----------------------------------------------------------------------------------
+# --- what PUT and PATCH share ----------------------------------------
 
 
 async def modify(
@@ -256,7 +217,8 @@ async def modify(
 ) -> Answer:
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
-    `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the object.
+    `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the
+    object.
     """
     entry = call.entry
     for _ in range(_CONFLICT_ATTEMPTS):
@@ -264,18 +226,18 @@ async def modify(
         if stored is None:
             raise not_found(entry.resource, call.name)
         old = await core.load(entry, stored)
-        new = change(old)
+        new = change(await core.load(entry, stored))
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
             raise _wrong_uid(call, uid, stored.uid)
         new = await update(core, call, stored, old, new)
         if deletes_with_update(entry, new, old):
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
-            body = canonical(new)
+            body = encode_object(new)
             if not call.dry_run:
                 remove_with_update(core, entry, stored)
         elif call.dry_run:
-            body = canonical(new)
+            body = encode_object(new)
         else:
             stored_doc = await core.for_storage(entry, new)
             if core.get(entry, call.namespace, call.name) is not stored:
@@ -304,7 +266,9 @@ async def update(core: Core, call: Call, stored: Stored, old: Document, new: Doc
     meta["resourceVersion"] = str(stored.revision)
     found = [*metadata.validate_changed(meta, old["metadata"]), *rules.validate(new, old)]
     if found:
-        raise invalid(entry.resource.kind, entry.resource.group, call.name, found)
+        raise _invalid(call, new, found)
+    if entry.is_custom:
+        call.warnings.extend(metadata.finalizer_advice(meta, old["metadata"]))
     await _validated(core, call, "UPDATE", new, old)
     return new
 
@@ -326,8 +290,20 @@ def _rules_of(call: Call) -> _Rules:
             return _Rules(pods.resize, pods.check_resize, counts=True)
         case "ephemeralcontainers":
             return _Rules(pods.add_ephemeral_containers, pods.check_ephemeral_containers, counts=True)
+        case "finalize":
+            return _Rules(_keep_status, _nothing_wrong, counts=False)
         case _:
             return _Rules(strategy.prepare_update, strategy.validate_update, counts=True)
+
+
+def _keep_status(new: Document, old: Document) -> Document:
+    if "status" in old:
+        new["status"] = old["status"]
+    return new
+
+
+def _nothing_wrong(new: Document, old: Document) -> list[Cause]:
+    return []
 
 
 def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
@@ -346,11 +322,11 @@ def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
     if said == str(stored.revision):
         return
     if not (said.isascii() and said.isdigit()):
-        raise bad_request(f"strconv.ParseUint: parsing {causes.go_quote(said)}: invalid syntax")
+        raise unclassified_error(f"strconv.ParseUint: parsing {causes.go_quote(said)}: invalid syntax")
     raise conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
-# --- admission --------------------------------------------------------------------------------------------------
+# --- admission ----------------------------------------
 
 
 async def _mutated(core: Core, call: Call, operation: str, doc: Document, old: Document | None) -> Document:
@@ -375,7 +351,9 @@ async def _validated(core: Core, call: Call, operation: str, doc: Document, old:
         call.warnings.extend(verdict.warnings)
 
 
-def review(core: Core, call: Call, operation: str, doc: Document | None, old: Document | None) -> AdmissionRequest:
+def review(
+    core: Core, call: Call, operation: str, doc: Document | None, old: Document | None
+) -> AdmissionRequest:
     """What reviewers are asked."""
     meta = (doc or old or {}).get("metadata") or {}
     return AdmissionRequest(

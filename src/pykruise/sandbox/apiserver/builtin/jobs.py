@@ -60,7 +60,8 @@ class JobStrategy(Strategy):
         return list(_check_job(doc.get("spec") or {}))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = list(_check_job(new["spec"]))
+        # A real server checks an update as a new object and as an update, and tells each fault both times.
+        found = [*_check_generated_selector(new), *_check_job(new["spec"]), *_check_job(new["spec"])]
         return found + list(_check_job_changes(new["spec"], old["spec"]))
 
 
@@ -105,6 +106,21 @@ def _generate_selector(doc: Document) -> None:
         **selector,
         "matchLabels": {**(selector.get("matchLabels") or {}), f"{_PREFIX}controller-uid": uid},
     }
+
+
+def _check_generated_selector(doc: Doc) -> Causes:
+    metadata, spec = doc.get("metadata") or {}, doc["spec"]
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return
+    uid, name = metadata.get("uid") or "", metadata.get("name") or ""
+    expected = {
+        f"{_PREFIX}controller-uid": uid,
+        "controller-uid": uid,
+        f"{_PREFIX}job-name": name,
+        "job-name": name,
+    }
+    if not selects(spec["selector"], expected):
+        yield invalid_shown("spec.selector", go_selector(spec["selector"]), "`selector` not auto-generated")
 
 
 def _check_job(spec: Doc, path: str = "spec") -> Causes:

@@ -138,6 +138,7 @@ def _check_changes(new: Document, old: Document) -> Causes:
         if len(new.get(field) or ()) != len(old.get(field) or ()):
             yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
             return
+        yield from _check_images(new.get(field) or (), f"spec.{field}")
     wrong = list(_check_deadline(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")))
     yield from wrong
     if wrong and new.get("activeDeadlineSeconds") is not None:
@@ -149,6 +150,16 @@ def _check_changes(new: Document, old: Document) -> Causes:
     if not same(munged, old):
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n{_difference(munged, old)}"
         yield forbidden("spec", detail)
+
+
+def _check_images(containers: Sequence[Document], path: str) -> Causes:
+    for index, container in enumerate(containers):
+        image = container.get("image") or ""
+        if not image:
+            yield required(f"{path}[{index}].image")
+        if image != image.strip():
+            detail = "must not have leading or trailing whitespace"
+            yield invalid(f"{path}[{index}].image", image, detail)
 
 
 def _check_deadline(new: int | None, old: int | None) -> Causes:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
+from pykruise.kube.go_text import quoted
 from pykruise.kube.hashing import fnv32a
 from pykruise.sandbox.apiserver.builtin.fields import (
     Causes,
@@ -23,7 +24,13 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_subdomain,
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
-from pykruise.sandbox.apiserver.causes import duplicate, forbidden, invalid, required
+from pykruise.sandbox.apiserver.causes import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_shown,
+    required,
+)
 
 __all__ = ["EndpointSliceStrategy", "ServiceStrategy"]
 
@@ -88,12 +95,12 @@ class ServiceStrategy(Strategy):
         kept = "ExternalName" not in (before.get("type"), after.get("type"))
         if kept and before.get("clusterIP") and before["clusterIP"] != after.get("clusterIP"):
             detail = "may not change once set"
-            found.append(invalid("spec.clusterIPs[0]", _shown_ips(after), detail))
+            found.append(invalid_shown("spec.clusterIPs[0]", _shown_ips(after), detail))
         return [*found, *_check_service(after)]
 
 
-def _shown_ips(spec: Doc) -> Any:
-    return list(spec.get("clusterIPs") or ())
+def _shown_ips(spec: Doc) -> str:
+    return f"[]string{{{', '.join(quoted(address) for address in spec.get('clusterIPs') or ())}}}"
 
 
 def _seed(doc: Doc) -> int:

@@ -1,0 +1,79 @@
+"""What admission writes into a CloneSet (v1beta1) that leaves it out.
+
+document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the documents that come in are not changed. Rule: the original's mutating webhook. Templates get their
+defaults only when they are new or changed: otherwise an upgrade of this manager would roll every pod.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, PodUpdatePolicy, UpdateType
+from pykruise.kube.documents import Document, same
+from pykruise.pods import template_defaults
+
+__all__ = ["DefaultingSettings", "with_defaults"]
+
+_IN_PLACE = (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
+
+
+class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change defaulting."""
+
+    template_no_defaults: bool = False
+    """Gate TemplateNoDefaults: templates are left as they are."""
+    host_network_ports: bool = False
+    """Gate DefaultHostNetworkHostPortsInPodTemplates."""
+
+
+def with_defaults(
+    doc: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    settings: DefaultingSettings | None = None,
+) -> Document:
+    """The document with defaults; `old` is the stored object on an update, None on creation."""
+    settings = settings or DefaultingSettings()
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **_present(doc.get("spec"))}
+    old_spec = old.get("spec") or {} if old is not None else None
+    if not settings.template_no_defaults:
+        spec = _with_template_defaults(spec, old_spec, settings)
+    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    return {**doc, "spec": spec}
+
+
+def _present(value: Mapping[str, Any] | None) -> Document:
+    return {field: item for field, item in (value or {}).items() if item is not None}
+
+
+def _with_template_defaults(
+    spec: Document, old: Mapping[str, Any] | None, settings: DefaultingSettings
+) -> Document:
+    template = spec.get("template")
+    if isinstance(template, Mapping) and (old is None or not same(old.get("template"), template)):
+        spec["template"] = template_defaults.with_defaults(template, host_ports=settings.host_network_ports)
+    claims = spec.get("volumeClaimTemplates")
+    if claims and (old is None or not same(old.get("volumeClaimTemplates"), claims)):
+        spec["volumeClaimTemplates"] = [template_defaults.with_claim_defaults(claim) for claim in claims]
+    return spec
+
+
+def _update_strategy(strategy: Document) -> Document:
+    """Nothing is defaulted under OnDelete."""
+    strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
+    if strategy["type"] != UpdateType.ROLLING_UPDATE:
+        return strategy
+    block = _present(strategy.get("rollingUpdate"))
+    block["podUpdatePolicy"] = block.get("podUpdatePolicy") or str(PodUpdatePolicy.RECREATE)
+    if block["podUpdatePolicy"] in _IN_PLACE:
+        block.setdefault("inPlaceUpdateStrategy", {})
+    block.setdefault("partition", 0)
+    block.setdefault("maxUnavailable", DEFAULT_MAX_UNAVAILABLE)
+    block.setdefault("maxSurge", 0)
+    if block.get("scatterStrategy"):
+        block["scatterStrategy"] = [{"value": "", **_present(term)} for term in block["scatterStrategy"]]
+    strategy["rollingUpdate"] = block
+    return strategy

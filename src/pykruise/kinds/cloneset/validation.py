@@ -1,0 +1,269 @@
+"""What is wrong with a CloneSet (v1beta1), every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors
+                            ──▶ warnings_of() ──▶ doubts that do not stop it
+
+Pure. Rule numbers are those of the specification's table. What the original accepts is refused only when it
+could never work; int-or-percent fields are read by the very parser that the controller uses.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset.types import (
+    NO_DEADLINE,
+    CloneSetSpec,
+    InPlaceUpdateStrategy,
+    PodUpdatePolicy,
+    PriorityStrategy,
+    RollingUpdate,
+    ScatterTerm,
+    UpdateType,
+)
+from pykruise.kube.documents import labels_of, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
+from pykruise.pods.template_validation import labels_errors, template_errors
+
+__all__ = ["errors_of", "warnings_of"]
+
+MUTABLE = (
+    "replicas",
+    "template",
+    "lifecycle",
+    "scaleStrategy",
+    "updateStrategy",
+    "minReadySeconds",
+    "progressDeadlineSeconds",
+    "volumeClaimTemplates",
+    "revisionHistoryLimit",
+)
+"""Fields of the spec that an update may change."""
+
+STRATEGY = "spec.updateStrategy"
+BLOCK = f"{STRATEGY}.rollingUpdate"
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: CloneSetSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update.
+
+    A document whose spec has no selector or template comes with placeholders for them in `spec`.
+    """
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    errors = list(_metadata_errors(doc.get("metadata") or {}))
+    if spec.replicas < 0:  # rule 2
+        errors.append(invalid("spec.replicas", spec.replicas, "must be greater than or equal to 0"))
+    errors += _selector_errors(given)
+    errors += _template_errors(given, spec)
+    errors += _scale_errors(spec)
+    errors += _strategy_errors(spec)
+    if old is not None:
+        errors += _update_errors(given, old.get("spec") or {})
+    return errors
+
+
+def warnings_of(spec: CloneSetSpec) -> list[str]:
+    """Values that work, but not as they look (the original refuses them in v1alpha1 only; rule 20)."""
+    deadline_s = spec.progress_deadline_seconds
+    if deadline_s is None or deadline_s == NO_DEADLINE or deadline_s > spec.min_ready_seconds:
+        return []
+    return [
+        f"spec.progressDeadlineSeconds: {deadline_s} is not greater than minReadySeconds "
+        f"({spec.min_ready_seconds}): every rollout will be reported as overdue"
+    ]
+
+
+def _metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rule 1. A name may still be missing when it is to be generated."""
+    name = metadata.get("name") or ""
+    if not name and not metadata.get("generateName"):
+        yield required("metadata.name", "name or generateName is required")
+    if name:
+        yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_subdomain(name))
+    yield from labels_errors(metadata.get("labels") or {}, "metadata.labels")
+    for key in metadata.get("annotations") or {}:
+        for problem in is_qualified_name(key.lower()):
+            yield invalid("metadata.annotations", key, problem)
+
+
+def _selector_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rules 3 to 5."""
+    if given.get("selector") is None:
+        yield required("spec.selector")
+        return
+    try:
+        selector = selector_from(given["selector"])
+    except SelectorError as error:
+        yield invalid("spec.selector", given["selector"], str(error))
+        return
+    if selector.is_empty:
+        yield invalid("spec.selector", given["selector"], "empty selector is invalid for cloneset")
+        return
+    labels = labels_of(given.get("template") or {})
+    if given.get("template") and not selector.matches(labels):
+        field = "spec.template.metadata.labels"
+        yield invalid(field, dict(labels), "`selector` does not match template `labels`")
+
+
+def _template_errors(given: Mapping[str, Any], spec: CloneSetSpec) -> Iterator[Cause]:
+    """Rules 6 to 8."""
+    template = given.get("template")
+    if not template:
+        yield required("spec.template")
+        return
+    claims = [(claim.get("metadata") or {}).get("name") or "" for claim in spec.volume_claim_templates or ()]
+    yield from template_errors(template, "spec.template", further_volumes=claims)
+    pod: Mapping[str, Any] = template.get("spec") or {}
+    policy = pod.get("restartPolicy")
+    if policy and policy != "Always":
+        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
+    if pod.get("activeDeadlineSeconds") is not None:
+        field = "spec.template.spec.activeDeadlineSeconds"
+        yield forbidden(field, "activeDeadlineSeconds in cloneset is not supported")
+
+
+def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
+    """Rule 9, and the field that the original leaves unchecked although a bad value stops all creation."""
+    strategy = spec.scale_strategy
+    if strategy is None:
+        return
+    names = strategy.pods_to_delete or []
+    twice = sorted({name for name in names if names.count(name) > 1})
+    for name in twice:
+        yield invalid("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
+    yield from _scaled(strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", spec.replicas).errors
+
+
+def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
+    """Rules 11b to 22. Under OnDelete none of the amounts is used, so none is checked."""
+    strategy = spec.update_strategy
+    if strategy is None:
+        return
+    if strategy.type not in ("", *UpdateType):
+        allowed = " or ".join(UpdateType)
+        yield invalid(f"{STRATEGY}.type", strategy.type, f"must be {allowed}")
+    block = strategy.rolling_update
+    if block is None:
+        return
+    if block.pod_update_policy not in ("", *PodUpdatePolicy):
+        allowed = ", ".join(PodUpdatePolicy)
+        yield invalid(f"{BLOCK}.podUpdatePolicy", block.pod_update_policy, f"must be one of {allowed}")
+    if not spec.is_on_delete:
+        yield from _rolling_errors(block, spec.replicas)
+    if block.in_place_update_strategy is not None:
+        yield from _in_place_errors(block.in_place_update_strategy)
+
+
+def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
+    partition = _scaled(block.partition, f"{BLOCK}.partition", replicas)
+    yield from partition.errors
+    if partition.number < 0:
+        yield invalid(f"{BLOCK}.partition", block.partition, "must be greater than or equal to 0")
+    yield from _priority_errors(block.priority_strategy)
+    yield from _scatter_errors(block.scatter_strategy or [])
+    down = _scaled(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
+    surge = _scaled(block.max_surge, f"{BLOCK}.maxSurge", replicas)
+    yield from down.errors
+    yield from surge.errors
+    if block.pod_update_policy == PodUpdatePolicy.IN_PLACE_ONLY and surge.number > 0:
+        yield invalid(f"{BLOCK}.maxSurge", block.max_surge, "can not use maxSurge with InPlaceOnly policy")
+    if replicas > 0 and not down.errors and not surge.errors and down.number < 1 and surge.number < 1:
+        yield invalid(
+            f"{BLOCK}.maxUnavailable", block.max_unavailable, "must be at least 1 when maxSurge is 0"
+        )
+
+
+class _Scaled(msgspec.Struct):
+    """A resolved amount (0 when absent or wrong), or what is wrong with it."""
+
+    number: int = 0
+    errors: list[Cause] = []
+
+
+def _scaled(value: IntOrPercent | None, field: str, replicas: int) -> _Scaled:
+    if value is None:
+        return _Scaled()
+    try:
+        return _Scaled(resolve(value, of=max(replicas, 0), rounding=Rounding.UP))
+    except ValueError as error:
+        return _Scaled(0, [invalid(field, value, str(error))])
+
+
+def _priority_errors(strategy: PriorityStrategy | None) -> Iterator[Cause]:
+    """Rule 14."""
+    if strategy is None:
+        return
+    field = f"{BLOCK}.priorityStrategy"
+    if strategy.weight_priority and strategy.order_priority:
+        yield required(field, "only one of weightPriority and orderPriority may be used")
+    for weight in strategy.weight_priority or ():
+        if not 0 <= weight.weight <= 100:
+            yield required(field, f"weight {weight.weight} is not between 0 and 100")
+        selector = msgspec.to_builtins(weight.match_selector)
+        try:
+            if selector_from(selector).is_empty:
+                yield required(field, "matchSelector may not be empty")
+        except SelectorError as error:
+            yield required(field, f"matchSelector: {error}")
+    for order in strategy.order_priority or ():
+        if not order.ordered_key:
+            yield required(field, "orderedKey may not be empty")
+
+
+def _scatter_errors(terms: list[ScatterTerm]) -> Iterator[Cause]:
+    """Rule 15."""
+    field = f"{BLOCK}.scatterStrategy"
+    seen: set[tuple[str, str]] = set()
+    for term in terms:
+        if not term.key:
+            yield required(field, "key may not be empty")
+        if (term.key, term.value) in seen:
+            yield required(field, f"{term.key}={term.value} is listed more than once")
+        seen.add((term.key, term.value))
+
+
+def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
+    """Rules 21 and 22."""
+    path = f"{BLOCK}.inPlaceUpdateStrategy"
+    parallelism = strategy.image_pre_download_parallelism
+    if parallelism is not None and not _is_whole_number(parallelism):
+        field = f"{path}.imagePreDownloadParallelism"
+        yield invalid(field, parallelism, "must be a whole number of at least 0, not a percentage")
+    for name, value in (
+        ("imagePreDownloadTimeoutSeconds", strategy.image_pre_download_timeout_seconds),
+        ("imagePreDownloadMinUpdatedReadyPods", strategy.image_pre_download_min_updated_ready_pods),
+    ):
+        if value is not None and value < 0:
+            yield invalid(f"{path}.{name}", value, "must be greater than or equal to 0")
+
+
+def _is_whole_number(value: int | str) -> bool:
+    text = str(value)
+    return text.isascii() and text.isdecimal() and int(text) < 2**31
+
+
+def _update_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+    """Section 5.2: in practice, the selector stays."""
+    fields = {*new, *old} - {*MUTABLE}
+    if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
+        allowed = ", ".join(f"'{field}'" for field in MUTABLE)
+        yield forbidden("spec", f"updates to cloneset spec for fields other than {allowed} are forbidden")
+
+
+def _means_the_same(field: str, new: Any, old: Any) -> bool:
+    if field == "selector":
+        new, old = _plain_selector(new), _plain_selector(old)
+    return same(new, old)
+
+
+def _plain_selector(selector: Any) -> Any:
+    if not isinstance(selector, Mapping):
+        return selector
+    return {name: value for name, value in selector.items() if value}

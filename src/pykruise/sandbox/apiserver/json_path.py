@@ -1,0 +1,218 @@
+"""JSONPath as Kubernetes writes it in printer columns: `.status.conditions[?(@.type=="Ready")].status`.
+
+    text ──▶ compile_path() ──▶ a function: document ──▶ list of the values found (empty when there are none)
+
+Supported: fields (`.a`, `['a.b']`, `.a\\.b`), wildcards (`[*]`, `.*`), indexes and slices, filters with a
+comparison or just a path, unions (`['a','b']`, `[0,2]`) and recursive descent (`..a`). Pure.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+__all__ = ["JSONPathError", "compile_path"]
+
+Finder = Callable[[Any], list[Any]]
+_Step = Callable[[Iterable[Any]], Iterator[Any]]
+
+
+class JSONPathError(ValueError):
+    """A path that cannot be read; the message says where."""
+
+
+@lru_cache(maxsize=1024)
+def compile_path(text: str) -> Finder:
+    """The finder of a path such as `.spec.replicas`, with or without `{}` and `$` around it.
+
+    Raises JSONPathError.
+    """
+    path = text.strip()
+    if path.startswith("{") and path.endswith("}"):
+        path = path[1:-1].strip()
+    steps = list(_steps(path.removeprefix("$").removeprefix("@"), text))
+
+    def find(document: Any) -> list[Any]:
+        values: Iterable[Any] = [document]
+        for step in steps:
+            values = step(values)
+        return list(values)
+
+    return find
+
+
+_NAME: Final = re.compile(r"(?:[^.\[\]\\\s]|\\.)+")
+_INDEX: Final = re.compile(r"-?\d+")
+_SLICE: Final = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
+_QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
+_FILTER: Final = re.compile(
+    r"(?P<left>(?:'[^']*'|\"[^\"]*\"|[^=!<>'\"])+?)\s*(?P<operator>==|!=|<=|>=|<|>)\s*(?P<right>.+)"
+)
+
+
+def _steps(path: str, text: str) -> Iterator[_Step]:
+    position = 0
+    while position < len(path):
+        if path.startswith("..", position):
+            yield _descend
+            position += 1 if path[position + 2 : position + 3] != "[" else 2
+        elif path.startswith(".*", position):
+            yield _each
+            position += 2
+        elif path[position] == ".":
+            match = _NAME.match(path, position + 1)
+            if match is None:
+                if position + 1 == len(path):
+                    return
+                raise JSONPathError(f"{text!r}: a field name is missing at position {position + 1}")
+            yield _field(re.sub(r"\\(.)", r"\1", match[0]))
+            position = match.end()
+        elif path[position] == "[":
+            end = _closing(path, position, text)
+            yield _bracket(path[position + 1 : end].strip(), text)
+            position = end + 1
+        else:
+            raise JSONPathError(f"{text!r}: unexpected {path[position]!r} at position {position}")
+
+
+def _closing(path: str, start: int, text: str) -> int:
+    depth, quote = 0, ""
+    for position in range(start, len(path)):
+        char = path[position]
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == "[":
+            depth += 1
+        elif char == "]":
+            depth -= 1
+            if depth == 0:
+                return position
+    raise JSONPathError(f"{text!r}: the bracket at position {start} is not closed")
+
+
+def _bracket(inside: str, text: str) -> _Step:
+    if inside == "*":
+        return _each
+    if inside.startswith("?(") and inside.endswith(")"):
+        return _filter(inside[2:-1].strip(), text)
+    names = _QUOTED.findall(inside)
+    if names and re.fullmatch(rf"(?:{_QUOTED.pattern})(?:\s*,\s*(?:{_QUOTED.pattern}))*", inside):
+        fields = [re.sub(r"\\(.)", r"\1", single or double) for single, double in names]
+        return _any_of([_field(name) for name in fields])
+    parts = [part.strip() for part in inside.split(",")]
+    if all(_INDEX.fullmatch(part) for part in parts):
+        return _any_of([_index(int(part)) for part in parts])
+    match = _SLICE.fullmatch(inside)
+    if match:
+        return _slice(*(int(part) if part else None for part in match.groups()))
+    raise JSONPathError(f"{text!r}: cannot read [{inside}]")
+
+
+def _field(name: str) -> _Step:
+    def step(values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            if isinstance(value, dict) and name in value:
+                yield value[name]
+
+    return step
+
+
+def _each(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, dict):
+            yield from value.values()
+        elif isinstance(value, list):
+            yield from value
+
+
+def _descend(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        yield value
+        yield from _descend(_each([value]))
+
+
+def _index(index: int) -> _Step:
+    def step(values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            if isinstance(value, list) and -len(value) <= index < len(value):
+                yield value[index]
+
+    return step
+
+
+def _slice(start: int | None, stop: int | None = None, stride: int | None = None) -> _Step:
+    def step(values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            if isinstance(value, list):
+                yield from value[start : stop : stride or 1]
+
+    return step
+
+
+def _any_of(steps: Sequence[_Step]) -> _Step:
+    def step(values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            for each in steps:
+                yield from each([value])
+
+    return step
+
+
+def _filter(condition: str, text: str) -> _Step:
+    match = _FILTER.fullmatch(condition)
+    if match is None:
+        exists = _operand(condition, text)
+        return _where(lambda item: exists(item) is not _MISSING)
+    left, right = _operand(match["left"].strip(), text), _operand(match["right"].strip(), text)
+    compare = _COMPARE[match["operator"]]
+
+    def holds(item: Any) -> bool:
+        one, other = left(item), right(item)
+        if one is _MISSING or other is _MISSING:
+            return False
+        try:
+            return compare(one, other)
+        except TypeError:
+            return False
+
+    return _where(holds)
+
+
+def _where(holds: Callable[[Any], bool]) -> _Step:
+    def step(values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            if isinstance(value, list):
+                yield from (item for item in value if holds(item))
+
+    return step
+
+
+_MISSING: Final = object()
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": lambda one, other: bool(one == other),
+    "!=": lambda one, other: bool(one != other),
+    "<": lambda one, other: bool(one < other),
+    "<=": lambda one, other: bool(one <= other),
+    ">": lambda one, other: bool(one > other),
+    ">=": lambda one, other: bool(one >= other),
+}
+
+
+def _operand(text: str, whole: str) -> Callable[[Any], Any]:
+    """A side of a comparison: `@.path`, a quoted string, a number, true or false."""
+    if text.startswith("@"):
+        find = compile_path(text)
+        return lambda item: next(iter(find(item)), _MISSING)
+    match = _QUOTED.fullmatch(text)
+    if match:
+        literal: Any = match[1] if match[1] is not None else match[2]
+    elif text in ("true", "false"):
+        literal = text == "true"
+    else:
+        try:
+            literal = float(text) if "." in text else int(text)
+        except ValueError:
+            raise JSONPathError(f"{whole!r}: cannot read {text!r} in a filter") from None
+    return lambda item: literal

@@ -1,0 +1,324 @@
+"""A whole cluster in one process: API server, scheduler, kubelets, garbage collector, namespaces.
+
+    async with Cluster(ClusterSettings(nodes=3)) as cluster:
+        await cluster.client.create(PODS, "default", pod)
+
+ClusterSettings, clock, rng ──▶ Cluster: ApiServer ◀── LocalTransport ◀── Client ◀── components
+
+The cluster owns every task and ends them all when it is left: first what was added to it, then its own parts,
+last started first. A part that dies is logged at once, makes `wait_failed()` return, and is raised as
+ComponentError when the cluster is left. Equal seeds and a clock of the (virtual) loop give equal runs.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from pykruise.kube.cache import Cache
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, loop_clock, system_clock
+from pykruise.kube.limiter import Limiter
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import NODES, PODS
+from pykruise.sandbox.apiserver import ApiServer, ReviewRule
+from pykruise.sandbox.apiserver.storage import Storage
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.garbage_collector import GarbageCollector
+from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.kubelet import Kubelets
+from pykruise.sandbox.local import LocalTransport
+from pykruise.sandbox.namespaces import Namespaces
+from pykruise.sandbox.nodes import node_specs, project_node
+from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.pod_view import PodProjector
+from pykruise.sandbox.running import Component
+from pykruise.sandbox.scheduler import Scheduler
+
+__all__ = ["Cluster", "ClusterSettings", "ComponentError"]
+
+_log = logging.getLogger(__name__)
+
+ADMIN = "kubernetes-admin"
+
+_STOP_S = 10.0  # a component that has not ended this long after stop() is cancelled
+_VERSION = "v1.32.0"
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What cluster it is. Times are in seconds."""
+
+    nodes: int = 3
+    """Named `node-1` and on."""
+    pods_per_node: int = 110
+    node_cpu: str = "32"
+    node_memory: str = "128Gi"
+    zones: tuple[str, ...] = ("z1", "z2", "z3")
+    """The nodes take turns in them."""
+    kubelet: KubeletSettings = KubeletSettings()
+    """How long things take on the nodes."""
+    start_s: float | None = None
+    """Instead of `kubelet.start_s`, and without jitter: containers start after exactly this time."""
+    ready_s: float | None = None
+    """Instead of `kubelet.ready_s`."""
+    stop_s: float | None = None
+    """Instead of `kubelet.stop_s`."""
+    scheduled_events: bool = False
+    """Whether each binding is an Event too, as in a real cluster."""
+
+    def kubelet_settings(self) -> KubeletSettings:
+        """`kubelet` with the shortcuts applied."""
+        changes: dict[str, Any] = {}
+        if self.start_s is not None:
+            changes |= {"start_s": self.start_s, "start_jitter": 0.0}
+        if self.ready_s is not None:
+            changes["ready_s"] = self.ready_s
+        if self.stop_s is not None:
+            changes["stop_s"] = self.stop_s
+        return msgspec.structs.replace(self.kubelet, **changes)
+
+
+class ComponentError(RuntimeError):
+    """A part of the cluster ended although nobody stopped it; the cause is what it raised."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name = name
+
+
+class _Running(msgspec.Struct):
+    name: str
+    component: Component
+    task: asyncio.Task[None]
+
+
+class Cluster:
+    """A cluster, running while the context is entered. Make it inside a running event loop.
+
+    `clock`: by default wall time that runs with the event loop. `rng`: where all uids, names and delays come
+    from; by default unpredictable. `storage`, `reviewers`: handed to the ApiServer. `startables` are called
+    with the cluster once its own parts run, and what they return is run and stopped with it.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        storage: Storage | None = None,
+        reviewers: Sequence[ReviewRule] = (),
+        images: ImageTable | None = None,
+        rules: Iterable[Rule] = (),
+        startables: Sequence[Callable[["Cluster"], Component]] = (),
+    ) -> None:
+        self.settings = settings or ClusterSettings()
+        self.clock = clock or loop_clock(start=system_clock())
+        self._rng = rng or random.Random()
+        self._startables = startables
+        self._running: list[_Running] = []
+        self._background: list[asyncio.Task[Any]] = []
+        self._transports: list[LocalTransport] = []
+        self._failures: list[ComponentError] = []
+        self._has_failed = asyncio.Event()
+        self._is_stopping = False
+
+        self.server = ApiServer(clock=self.clock, rng=self._branch(), storage=storage, reviewers=reviewers)
+        self.transport = self.transport_for(ADMIN)
+        self.client = self.client_for(ADMIN, user_agent="pykruise")
+
+        node_client = self.client_for("system:nodes", user_agent="kubelet")
+        scheduler_client = self.client_for("system:kube-scheduler", user_agent="kube-scheduler")
+        manager_client = self.client_for(
+            "system:kube-controller-manager", user_agent="kube-controller-manager"
+        )
+        # One mirror of all pods serves kubelets, scheduler and collector: decoding is most of what they cost.
+        self._pods = Cache(node_client, PODS, project=PodProjector(), clock=self.clock, rng=self._branch())
+        self._nodes = Cache(
+            scheduler_client, NODES, project=project_node, clock=self.clock, rng=self._branch()
+        )
+        self._recorders = [
+            EventRecorder(client, name, clock=self.clock, rng=self._branch())
+            for client, name in ((node_client, "kubelet"), (scheduler_client, "default-scheduler"))
+        ]
+        self.kubelets = Kubelets(
+            node_client,
+            nodes=node_specs(
+                self.settings.nodes,
+                zones=self.settings.zones,
+                pods=self.settings.pods_per_node,
+                cpu=self.settings.node_cpu,
+                memory=self.settings.node_memory,
+            ),
+            settings=self.settings.kubelet_settings(),
+            clock=self.clock,
+            rng=self._branch(),
+            images=images,
+            rules=rules,
+            pods=self._pods,
+            recorder=self._recorders[0],
+        )
+        self.scheduler = Scheduler(
+            scheduler_client,
+            clock=self.clock,
+            rng=self._branch(),
+            pods=self._pods,
+            nodes=self._nodes,
+            recorder=self._recorders[1],
+            tells_success=self.settings.scheduled_events,
+        )
+        self.collector = GarbageCollector(
+            manager_client, clock=self.clock, rng=self._branch(), shared={PODS: self._pods}
+        )
+        self.namespaces = Namespaces(manager_client, clock=self.clock, rng=self._branch())
+
+    # ── ways in ──────────────────────────────────────────────────────────────
+
+    def transport_for(self, user: str) -> LocalTransport:
+        """A transport whose requests come from that user; closed with the cluster."""
+        transport = LocalTransport(self.server, username=user)
+        self._transports.append(transport)
+        return transport
+
+    def client_for(self, user: str, *, user_agent: str = "") -> Client:
+        """A client of that user. `user_agent` names the field manager of what it writes."""
+        # Nothing is between here and the server: the limit only keeps one part from crowding out the others.
+        limiter = Limiter(start=64, minimum=32, maximum=256)
+        return Client(
+            self.transport_for(user),
+            clock=self.clock,
+            user_agent=f"{user_agent or user}/{_VERSION}",
+            limiter=limiter,
+            rng=self._branch(),
+        )
+
+    # ── life ─────────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+        if error is None:
+            self.raise_failure()
+
+    async def start(self) -> None:
+        """Start every part; returns when the nodes are registered and the controllers have seen everything.
+
+        Raises ComponentError when a part dies on the way.
+        """
+        for cache in (self._pods, self._nodes):
+            self._in_background(cache.run(), f"cache of {cache.resource}")
+        for recorder in self._recorders:
+            self._in_background(recorder.run(), "event recorder")
+        self.add("kubelets", self.kubelets)
+        self.add("scheduler", self.scheduler)
+        self.add("garbage collector", self.collector)
+        self.add("namespaces", self.namespaces)
+        await self._unless_failed(self._wait_ready())
+        for make in self._startables:
+            component = make(self)
+            self.add(type(component).__name__, component)
+
+    async def stop(self) -> None:
+        """End every part gracefully, the one started last first. Does nothing the second time."""
+        self._is_stopping = True
+        while self._running:
+            part = self._running.pop()
+            try:
+                await part.component.stop()
+            except Exception as err:
+                self._failed(part.name, f"could not be stopped: {type(err).__name__}: {err}", err)
+                part.task.cancel()
+            _, late = await asyncio.wait((part.task,), timeout=_STOP_S)
+            if late:
+                _log.warning("%s did not stop within %g s and is cancelled", part.name, _STOP_S)
+                part.task.cancel()
+                await asyncio.wait(late)
+        for recorder in self._recorders:
+            await recorder.flush(timeout_s=1.0)
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
+        self._background.clear()
+        for transport in self._transports:
+            await transport.close()
+        self.server.close()
+
+    def add(self, name: str, component: Component) -> None:
+        """Run a further part until the cluster stops; it is stopped before those added earlier."""
+        task = asyncio.create_task(self._supervise(name, component.run()), name=name)
+        self._running.append(_Running(name, component, task))
+
+    @property
+    def failures(self) -> Sequence[ComponentError]:
+        """The parts that died, in order."""
+        return tuple(self._failures)
+
+    async def wait_failed(self) -> ComponentError:
+        """Return when a part has died: the first that did."""
+        await self._has_failed.wait()
+        return self._failures[0]
+
+    def raise_failure(self) -> None:
+        """Raise the ComponentError of the first part that died, if any has."""
+        if self._failures:
+            raise self._failures[0]
+
+    # ── inside ───────────────────────────────────────────────────────────────
+
+    def _branch(self) -> random.Random:
+        """A source of its own for each part: what one draws does not change what another gets."""
+        return random.Random(self._rng.getrandbits(64))
+
+    async def _wait_ready(self) -> None:
+        await self._pods.wait_synced()
+        await self.kubelets.wait_registered()
+        await self._nodes.wait_synced()
+        await self.collector.wait_synced()
+
+    async def _unless_failed(self, work: Any) -> None:
+        waiting = asyncio.ensure_future(work)
+        failing = asyncio.ensure_future(self._has_failed.wait())
+        try:
+            await asyncio.wait((waiting, failing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            failing.cancel()
+            await asyncio.wait((waiting, failing))
+        self.raise_failure()
+
+    def _in_background(self, work: Any, name: str) -> None:
+        self._background.append(asyncio.create_task(self._supervise(name, work), name=name))
+
+    async def _supervise(self, name: str, work: Any) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            if not self._is_stopping:
+                self._failed(name, "was cancelled", None)
+            raise
+        except Exception as err:
+            self._failed(name, f"{type(err).__name__}: {err}", err)
+        else:
+            if not self._is_stopping:
+                self._failed(name, "ended although nobody stopped it", None)
+
+    def _failed(self, name: str, problem: str, cause: Exception | None) -> None:
+        error = ComponentError(name, problem)
+        error.__cause__ = cause
+        _log.error("%s: %s", name, problem, exc_info=cause)
+        self._failures.append(error)
+        self._has_failed.set()

@@ -1,0 +1,299 @@
+"""Ends namespaces: deletes what is in one that terminates, then lets it go.
+
+namespaces (cache) ──▶ queue ──▶ _sync: discovery ──▶ list every namespaced resource ──▶ DELETE each object
+                                        └── nothing left ──▶ PUT namespaces/<name>/finalize
+                                        └── something left ──▶ conditions say what; look again soon
+
+Rule: Kubernetes' namespace controller. The lists are read from the server, not from a cache: a namespace is
+let go only when it is surely empty.
+"""
+
+import asyncio
+import random
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, format_time
+from pykruise.kube.controller import Controller
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import ApiError, ConflictError, MethodNotAllowedError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.resources import NAMESPACES, Resource
+from pykruise.kube.writer import Writer
+from pykruise.sandbox.inventory import discover
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["NamespaceView", "Namespaces", "project_namespace"]
+
+FINALIZER = "kubernetes"
+
+_FIRST_LOOK_S = 0.2
+_LAST_LOOK_S = 5.0
+_AT_ONCE = 20
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a namespace's `status.conditions`."""
+
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What ending a namespace depends on. `namespace` is always empty."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: int = 0
+    is_terminating: bool = False
+    finalizers: tuple[str, ...] = ()
+    """Of its spec."""
+    conditions: tuple[Condition, ...] = ()
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    finalizers: tuple[str, ...] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[Condition, ...] | None = None
+
+
+class _Namespace(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _Item(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+_decode = msgspec.json.Decoder(_Namespace).decode
+_decode_item = msgspec.json.Decoder(_Item).decode
+
+
+def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
+    """The view of one Namespace. Raises msgspec.DecodeError."""
+    found = _decode(raw)
+    return NamespaceView(
+        name=found.metadata.name,
+        uid=found.metadata.uid,
+        resource_version=int(found.metadata.resource_version),
+        is_terminating=found.metadata.deletion_timestamp is not None,
+        finalizers=found.spec.finalizers or (),
+        conditions=found.status.conditions or (),
+    )
+
+
+class _Content(msgspec.Struct):
+    """What one pass found in a namespace."""
+
+    counts: dict[str, int] = {}
+    """Objects by resource (`pods.`, `clonesets.apps.kruise.io`)."""
+    finalizers: dict[str, int] = {}
+    """Objects by finalizer."""
+    errors: list[str] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.counts and not self.errors
+
+
+class Namespaces:
+    """Ends terminating namespaces. Component: `run()` until `stop()`."""
+
+    def __init__(self, client: Client, *, clock: Clock, rng: random.Random, workers: int = 5) -> None:
+        self._client = client
+        self._clock = clock
+        self._cache = Cache(client, NAMESPACES, project=project_namespace, clock=clock, rng=rng)
+        self._cache.subscribe(self._on_namespace)
+        self._writer = Writer(client, {NAMESPACES: self._cache})
+        self._passes: dict[str, int] = {}  # by uid: how often its content was looked through
+        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
+        self._controller = Controller(
+            "namespaces", self._sync, queue=self._queue, workers=workers, clock=clock
+        )
+
+    async def run(self) -> None:
+        """Work until `stop()` or until cancelled."""
+        await run_beside(self._controller.run(), self._cache.run())
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        self._queue.close()
+        await self._controller.stop()
+
+    def _on_namespace(self, change: Change[NamespaceView]) -> None:
+        if change.new is None:
+            if change.old is not None:
+                self._passes.pop(change.old.uid, None)
+        elif change.new.is_terminating and FINALIZER in change.new.finalizers:
+            was_told = change.old is not None and change.old.is_terminating
+            if not was_told:  # a change of its conditions is this controller's own doing
+                self._queue.add(change.key)
+
+    async def _sync(self, key: Key) -> float | None:
+        namespace = self._cache.get(key)
+        if namespace is None or not namespace.is_terminating or FINALIZER not in namespace.finalizers:
+            return None
+        content = await self._clear(namespace.name)
+        if content.is_empty:
+            await self._finalize(namespace)
+            return None
+        looks = self._passes.get(namespace.uid, 0)
+        self._passes[namespace.uid] = looks + 1
+        if looks:  # what a moment takes to go is not worth a word
+            await self._report(namespace, content)
+        return min(_LAST_LOOK_S, _FIRST_LOOK_S * 1.5**looks)
+
+    # ── content ──────────────────────────────────────────────────────────────
+
+    async def _clear(self, namespace: str) -> _Content:
+        """Have everything in the namespace deleted; what was found there."""
+        content = _Content()
+        inventory = await discover(self._client)
+        content.errors += [f"{name}: its resources could not be read" for name in inventory.failed]
+        gate = asyncio.Semaphore(_AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            for resource in inventory.resources:
+                if resource.namespaced:
+                    group.create_task(self._clear_resource(resource, namespace, content, gate))
+        return content
+
+    async def _clear_resource(
+        self, resource: Resource, namespace: str, content: _Content, gate: asyncio.Semaphore
+    ) -> None:
+        try:
+            async with gate:
+                listed = await self._client.list(resource, namespace)
+        except (NotFoundError, MethodNotAllowedError):
+            return  # served no longer, so nothing of it is left
+        except ApiError as err:
+            content.errors.append(f"{resource}: {err}")
+            return
+        if not listed.items:
+            return
+        name = f"{resource.plural}.{resource.group}"
+        content.counts[name] = len(listed.items)
+        metas = [_decode_item(item).metadata for item in listed.items]
+        for meta in metas:
+            for finalizer in meta.finalizers or ():
+                content.finalizers[finalizer] = content.finalizers.get(finalizer, 0) + 1
+
+        async def delete(meta: _Meta) -> None:
+            async with gate:
+                try:
+                    await self._client.delete(
+                        resource, namespace, meta.name, uid=meta.uid, propagation="Background"
+                    )
+                except (NotFoundError, ConflictError):
+                    return  # gone, or another one by now: the next pass sees
+                except ApiError as err:
+                    content.errors.append(f"{resource} {meta.name}: {err}")
+
+        async with asyncio.TaskGroup() as group:
+            for meta in metas:
+                if meta.deletion_timestamp is None:
+                    group.create_task(delete(meta))
+
+    # ── the namespace itself ─────────────────────────────────────────────────
+
+    async def _finalize(self, namespace: NamespaceView) -> None:
+        try:
+            found = decode(await self._client.get(NAMESPACES, "", namespace.name))
+        except NotFoundError:
+            return
+        if found["metadata"]["uid"] != namespace.uid:
+            return
+        finalizers = found.get("spec", {}).get("finalizers") or []
+        found["spec"] = {"finalizers": [one for one in finalizers if one != FINALIZER]}
+        try:
+            await self._client.update(NAMESPACES, "", namespace.name, found, subresource="finalize")
+        except NotFoundError:
+            return
+
+    async def _report(self, namespace: NamespaceView, content: _Content) -> None:
+        """Say in the conditions what is left, when that is news."""
+        known = {condition.type: condition for condition in namespace.conditions}
+        changes = []
+        for condition in _conditions(content):
+            before = known.get(condition["type"])
+            if before is not None and (before.status, before.message) == (
+                condition["status"],
+                condition["message"],
+            ):
+                continue
+            if before is None or before.status != condition["status"]:
+                condition["lastTransitionTime"] = format_time(self._clock())
+            changes.append(condition)
+        if not changes:
+            return
+        patch = {"metadata": {"uid": namespace.uid}, "status": {"conditions": changes}}
+        try:
+            await self._writer.patch(
+                NAMESPACES,
+                Key("", namespace.name),
+                patch,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+                uid=namespace.uid,
+            )
+        except NotFoundError:
+            return
+
+
+def _conditions(content: _Content) -> list[dict[str, str]]:
+    """Rule: the conditions that Kubernetes sets on a namespace in deletion, with their texts."""
+    resources = [f"{name} has {count} resource instances" for name, count in sorted(content.counts.items())]
+    finalizers = [
+        f"{name} in {count} resource instances" for name, count in sorted(content.finalizers.items())
+    ]
+    return [
+        _condition(
+            "NamespaceDeletionContentFailure",
+            bad=("ContentDeletionFailed", "; ".join(sorted(content.errors))) if content.errors else None,
+            good=("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        ),
+        _condition(
+            "NamespaceContentRemaining",
+            bad=("SomeResourcesRemain", f"Some resources are remaining: {', '.join(resources)}")
+            if resources
+            else None,
+            good=("ContentRemoved", "All content successfully removed"),
+        ),
+        _condition(
+            "NamespaceFinalizersRemaining",
+            bad=(
+                "SomeFinalizersRemain",
+                f"Some content in the namespace has finalizers remaining: {', '.join(finalizers)}",
+            )
+            if finalizers
+            else None,
+            good=("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        ),
+    ]
+
+
+def _condition(kind: str, *, bad: tuple[str, str] | None, good: tuple[str, str]) -> dict[str, str]:
+    reason, message = bad or good
+    return {
+        "type": kind,
+        "status": "True" if bad else "False",
+        "reason": reason,
+        "message": message,
+    }

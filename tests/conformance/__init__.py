@@ -1,0 +1,1 @@
+"""The sandbox's API server against a real one: the same requests, the answers compared."""

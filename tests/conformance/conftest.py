@@ -1,0 +1,96 @@
+"""Which servers answer: the sandbox and the recordings, or with `--cluster=real` a real API server as well.
+
+    pytest tests/conformance                              the sandbox against what was recorded
+    pytest tests/conformance --cluster=real               a real API server too, against the same
+    pytest tests/conformance --cluster=real --record      ... and keep what it answers
+
+$KUBERNETES chooses the real one's minor. Neither side has controllers, a scheduler or kubelets: the API
+servers are compared, and nothing else writes.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+import pytest
+from conformance.cases import GROUPS
+from conformance.recordings import Conversation, Recordings
+
+from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.http import HttpTransport
+from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.local import LocalTransport
+from testbed.control_plane import ControlPlane
+
+_HERE: Final = "/conformance/"
+_START: Final = parse_time("2026-01-31T12:00:00Z")
+_RECORDED: Final = pytest.StashKey[dict[tuple[str, str], dict[str, Conversation]]]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A real server lives in real time; without one, what asks it is left out."""
+    real = config.getoption("--cluster") == "real"
+    for item in items:
+        if _HERE in str(item.path) and item.get_closest_marker("real"):
+            item.add_marker(
+                pytest.mark.looptime(False) if real else pytest.mark.skip(reason="asks a real API server")
+            )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_RECORDED] = {}
+    if config.getoption("--record") and config.getoption("--cluster") != "real":
+        raise pytest.UsageError("--record keeps what a real API server answers: it needs --cluster=real")
+    if config.getoption("--record") and hasattr(config, "workerinput"):
+        raise pytest.UsageError("--record writes files as a whole: run it without -n")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the groups of which something was recorded; cases that were not run keep their answers."""
+    recordings = Recordings()
+    for (minor, group), conversations in session.config.stash[_RECORDED].items():
+        kept = {
+            case.title: known
+            for case in GROUPS[group]
+            if (known := recordings.get(minor, group, case.title)) is not None
+        }
+        recordings.write(minor, group, {**kept, **conversations})
+
+
+@pytest.fixture(scope="session")
+def recordings() -> Recordings:
+    return Recordings()
+
+
+@pytest.fixture
+def recorder(request: pytest.FixtureRequest) -> dict[tuple[str, str], dict[str, Conversation]] | None:
+    """Where to put what the real server answers, by minor and group; None: it is not to be kept."""
+    config = request.config
+    return config.stash[_RECORDED] if config.getoption("--record") else None
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[LocalTransport]:
+    """A sandbox of the case's own."""
+    server = ApiServer(clock=loop_clock(start=_START), rng=random.Random(20260131))
+    transport = LocalTransport(server, username="admin")
+    yield transport
+    await transport.close()
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """One real API server for the whole run."""
+    plane = asyncio.run(ControlPlane.start(controller_manager=False, scheduler=False))
+    yield plane
+    asyncio.run(plane.stop())
+
+
+@pytest.fixture
+async def real(plane: ControlPlane) -> AsyncIterator[HttpTransport]:
+    """A way to the real API server."""
+    transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
+    yield transport
+    await transport.close()

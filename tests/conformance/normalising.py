@@ -1,0 +1,176 @@
+"""Makes the answers of two servers comparable: what must differ becomes a name for what it is.
+
+[Answer, …] of one conversation ──▶ normalised() ──▶ JSON that is equal when the servers behave alike
+
+- uids, generated names and allocated addresses are numbered as they appear: `<uid 1>`, `web-<name 1>`;
+- times of this decade become `<time>` or `<micro time>` (those a case writes itself are of an earlier one);
+- the version of an object becomes its place among all versions the conversation saw: `<version 3>`; the
+  version of a list or bookmark, which others' writes move as well, the newest of those it includes:
+  `<after version 3>`;
+- continue tokens become `<token>`; the history that a text about versions mentions loses its numbers;
+- managedFields are left out, unless the step asks for them.
+
+Pure.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from conformance.dsl import Case, Request
+from conformance.talking import Answer
+
+__all__ = ["differences", "normalised"]
+
+_UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME: Final = re.compile(r"20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_SUFFIX: Final = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
+_VERSION_TEXTS: Final = (
+    (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <asked> (<oldest>)"),
+    (
+        re.compile(r"Too large resource version: \d+, current: \d+"),
+        "Too large resource version: <asked>, current: <current>",
+    ),
+)
+_ADDRESSES: Final = {"clusterIP", "clusterIPs"}
+
+
+def normalised(case: Case, answers: list[Answer]) -> list[dict[str, Any]]:
+    """One JSON value per answer: status, headers worth it, body."""
+    names = _Names(answers)
+    found = []
+    for step, answer in zip(case.steps, answers, strict=True):
+        keep = isinstance(step, Request) and step.managed_fields
+        one: dict[str, Any] = {"status": answer.status}
+        if answer.headers:
+            one["headers"] = {name: names.text(value) for name, value in sorted(answer.headers.items())}
+        one["body"] = names.value(answer.body, keep_managed_fields=keep)
+        found.append(one)
+    return found
+
+
+def differences(wanted: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two normalised answers differ: dotted path, what was wanted, what was found."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        for name in sorted({*wanted, *found}):
+            here = f"{path}.{name}" if path else name
+            yield from differences(wanted.get(name, _ABSENT), found.get(name, _ABSENT), here)
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from differences(one, other, f"{path}.{position}" if path else str(position))
+    elif wanted != found or type(wanted) is not type(found):
+        yield path, wanted, found
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT: Final = _Absent()
+
+
+class _Names:
+    """What stands for the values of one conversation."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self._uids: dict[str, str] = {}
+        self._generated: dict[str, str] = {}
+        self._addresses: dict[str, str] = {}
+        versions: set[int] = set()
+        for answer in answers:
+            for holder, is_object in _metadata_in(answer.body):
+                version = str(holder.get("resourceVersion") or "")
+                if is_object and version.isdigit():
+                    versions.add(int(version))
+                self._note_generated(holder)
+        self._versions = {version: place for place, version in enumerate(sorted(versions), start=1)}
+
+    def _note_generated(self, metadata: Mapping[str, Any]) -> None:
+        prefix, name = str(metadata.get("generateName") or ""), str(metadata.get("name") or "")
+        if prefix and name not in self._generated and _SUFFIX.fullmatch(name[len(prefix) :]):
+            self._generated[name] = f"{prefix}<name {len(self._generated) + 1}>"
+
+    def value(self, value: Any, *, keep_managed_fields: bool = False, member: str = "") -> Any:
+        match value:
+            case str() if member in _ADDRESSES and value not in ("", "None"):
+                return self._numbered(self._addresses, value, "address")
+            case str():
+                return self.text(value)
+            case list():
+                return [
+                    self.value(each, keep_managed_fields=keep_managed_fields, member=member) for each in value
+                ]
+            case Mapping():
+                return self._document(value, keep_managed_fields=keep_managed_fields)
+            case _:
+                return value
+
+    def _document(self, doc: Mapping[str, Any], *, keep_managed_fields: bool) -> dict[str, Any]:
+        is_list = _is_list(doc)
+        found: dict[str, Any] = {}
+        for name in sorted(doc):
+            value = doc[name]
+            if name == "managedFields" and not keep_managed_fields:
+                continue
+            if name == "metadata" and isinstance(value, Mapping):
+                found[name] = self._metadata(value, is_list=is_list, keep=keep_managed_fields)
+            elif name == "nodePort" and isinstance(value, int) and value:
+                found[name] = "<port>"
+            else:
+                found[name] = self.value(value, keep_managed_fields=keep_managed_fields, member=name)
+        return found
+
+    def _metadata(self, metadata: Mapping[str, Any], *, is_list: bool, keep: bool) -> dict[str, Any]:
+        found = self._document({**metadata, "resourceVersion": ""}, keep_managed_fields=keep)
+        del found["resourceVersion"]
+        version = metadata.get("resourceVersion")
+        if version is not None:
+            found["resourceVersion"] = self._version(version, is_list=is_list)
+        if found.get("continue"):
+            found["continue"] = "<token>"
+        return found
+
+    def _version(self, version: Any, *, is_list: bool) -> Any:
+        if not (isinstance(version, str) and version.isdigit()) or version == "0":
+            return version
+        if not is_list and int(version) in self._versions:
+            return f"<version {self._versions[int(version)]}>"
+        seen = [place for known, place in self._versions.items() if known <= int(version)]
+        return f"<after version {max(seen, default=0)}>"
+
+    def text(self, text: str) -> str:
+        for generated, name in self._generated.items():
+            text = text.replace(generated, name)
+        text = _UID.sub(lambda found: self._numbered(self._uids, found[0], "uid"), text)
+        text = _TIME.sub(lambda found: "<micro time>" if found[1] else "<time>", text)
+        for pattern, replacement in _VERSION_TEXTS:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def _numbered(self, known: dict[str, str], value: str, what: str) -> str:
+        return known.setdefault(value, f"<{what} {len(known) + 1}>")
+
+
+def _is_list(doc: Mapping[str, Any]) -> bool:
+    """Whether the document's metadata are those of a list, a table or a bookmark."""
+    return isinstance(doc.get("items"), list) or "rows" in doc or _is_bookmark(doc)
+
+
+def _is_bookmark(doc: Mapping[str, Any]) -> bool:
+    metadata = doc.get("metadata")
+    return isinstance(metadata, Mapping) and "uid" not in metadata and "name" not in metadata
+
+
+def _metadata_in(value: Any) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """All metadata in an answer, and whether they are an object's."""
+    walk: Callable[[Any], Iterator[tuple[Mapping[str, Any], bool]]] = _metadata_in
+    if isinstance(value, Mapping):
+        metadata = value.get("metadata")
+        if isinstance(metadata, Mapping):
+            yield metadata, not _is_list(value)
+        for each in value.values():
+            yield from walk(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from walk(each)

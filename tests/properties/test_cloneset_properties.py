@@ -1,0 +1,363 @@
+"""What holds for every CloneSet, whatever its spec, its pods and the order of events.
+
+A small model carries plans out (creations, deletions, patches) and plays kubelet and scheduler. Each step
+makes a plan from what is true and looks at it; then something in the model moves, by chance.
+"""
+
+import copy
+from typing import Any
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykruise.kinds.cloneset.numbers import limits_of
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.snapshot import Snapshot, build_snapshot
+from pykruise.kube.clock import format_time
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.strategic import apply_strategic_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from pykruise.pods.revisions import project_revision
+from pykruise.pods.views import PodProjector, PodView
+from support.cloneset_builder import NAME, NOW, CloneSetBuilder, cloneset, revision, template
+from support.plan_views import created, deleted, left, replaced
+
+POD = definition_for(PODS) or ""
+
+amounts = st.one_of(st.integers(0, 8), st.integers(0, 120).map(lambda number: f"{number}%"))
+pod_changes = st.sampled_from(["ready", "down", "failed", "unscheduled", "marked", "prepares", "new"])
+
+
+@st.composite
+def builders(draw: st.DrawFn) -> CloneSetBuilder:
+    """Any CloneSet that admission accepts, with pods in any condition."""
+    replicas = draw(st.integers(0, 8))
+    max_surge = draw(amounts)
+    max_unavailable = draw(amounts)
+    pods = draw(st.integers(0, 12))
+    builder = cloneset(
+        replicas,
+        pods=pods,
+        old=draw(st.integers(0, pods)),
+        partition=draw(amounts),
+        max_unavailable=max_unavailable,
+        max_surge=max_surge,
+    )
+    limits, _ = limits_of(builder.snapshot().cloneset.spec)  # type: ignore[arg-type]
+    if limits.max_unavailable == 0 and limits.max_surge == 0:
+        builder.with_rolling(maxUnavailable=1)
+    builder.with_rolling(paused=draw(st.booleans()))
+    if draw(st.booleans()):
+        builder.with_spec(minReadySeconds=draw(st.sampled_from([0, 30, 5000])))
+    if draw(st.booleans()):
+        builder.with_spec(scaleStrategy={"maxUnavailable": draw(st.integers(1, 4))})
+    for name in list(builder.pods):
+        change = draw(pod_changes)
+        if change == "down":
+            builder.not_ready(name)
+        elif change == "failed":
+            builder.phase("Failed", name)
+        elif change == "unscheduled":
+            builder.fresh(name).unscheduled(name)
+        elif change == "marked":
+            builder.marked(name)
+        elif change == "prepares":
+            builder.in_state("PreparingDelete", name)
+        elif change == "new":
+            builder.fresh(name)
+    builder.with_settings(
+        partition_rollback=draw(st.booleans()), exclude_preparing_delete=draw(st.booleans())
+    )
+    builder.with_current(builder.old_revision)
+    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+    return builder
+
+
+def active(snapshot: Snapshot) -> list[PodView]:
+    return [pod for pod in snapshot.pods if pod.is_active]
+
+
+def available(snapshot: Snapshot) -> set[str]:
+    """Short names of pods that count as available."""
+    spec = snapshot.cloneset.spec
+    assert spec is not None
+    return {
+        pod.name.removeprefix(f"{NAME}-")
+        for pod in active(snapshot)
+        if pod.is_serving
+        and (
+            spec.min_ready_seconds <= 0
+            or (pod.ready_since is not None and pod.ready_since + spec.min_ready_seconds <= snapshot.now)
+        )
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_never_more_pods_than_replicas_and_surge(builder: CloneSetBuilder) -> None:
+    snapshot = builder.snapshot()
+    plan = plan_cloneset(snapshot)
+    assert snapshot.cloneset.spec is not None
+    limits, _ = limits_of(snapshot.cloneset.spec)
+    if created(plan):
+        counted = [
+            pod
+            for pod in active(snapshot)
+            if not (pod.state == "PreparingDelete" and snapshot.settings.exclude_preparing_delete)
+        ]
+        assert len(counted) + len(created(plan)) <= limits.replicas + limits.max_surge
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_a_plan_never_takes_more_pods_out_of_service_than_allowed(builder: CloneSetBuilder) -> None:
+    snapshot = builder.snapshot()
+    plan = plan_cloneset(snapshot)
+    assert snapshot.cloneset.spec is not None
+    limits, _ = limits_of(snapshot.cloneset.spec)
+    in_service = available(snapshot)
+    lost = deleted(plan) & in_service
+    if lost:
+        assert len(in_service) - len(lost) >= limits.replicas - limits.max_unavailable
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_the_partition_keeps_old_pods(builder: CloneSetBuilder) -> None:
+    snapshot = builder.snapshot()
+    plan = plan_cloneset(snapshot)
+    assert snapshot.cloneset.spec is not None
+    limits, _ = limits_of(snapshot.cloneset.spec)
+    short_of = {pod.name.removeprefix(f"{NAME}-"): pod for pod in active(snapshot)}
+    update = builder.update_revision.rpartition("-")[2]
+    old = {name for name, pod in short_of.items() if pod.revision != update}
+    going_for_update = {name for name in replaced(plan) if name in old}
+    if going_for_update:
+        assert len(old) - len(going_for_update) >= limits.partition
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_paused_updates_nothing(builder: CloneSetBuilder) -> None:
+    assert replaced(plan_cloneset(builder.paused().snapshot())) == set()
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_no_pod_is_both_kept_and_deleted_and_none_is_written_to_twice(builder: CloneSetBuilder) -> None:
+    plan = plan_cloneset(builder.snapshot())
+    subjects = [
+        chain.subject
+        for stage in plan.stages
+        if stage.name not in ("store revision", "tidy up")
+        for chain in stage.chains
+    ]
+    assert len(subjects) == len(set(subjects))
+    assert not (deleted(plan) | replaced(plan)) & {*left(plan)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_status_sums_agree(builder: CloneSetBuilder) -> None:
+    status = plan_cloneset(builder.snapshot()).status
+    assert status is not None
+    assert status["availableReplicas"] <= status["readyReplicas"] <= status["replicas"]
+    assert status["updatedReadyReplicas"] <= status["updatedReplicas"] <= status["replicas"]
+    assert status["updatedReadyReplicas"] <= status["readyReplicas"]
+    assert status.get("updatedAvailableReplicas", 0) <= status["updatedReadyReplicas"]
+    assert 0 <= status.get("expectedUpdatedReplicas", 0) <= builder.spec["replicas"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(builders(), st.randoms(use_true_random=False))
+def test_the_order_in_which_pods_come_does_not_matter(builder: CloneSetBuilder, rng: Any) -> None:
+    views, revisions = builder.pod_views(), builder.revision_views()
+
+    def plan(pods: list[PodView]) -> Plan:
+        return plan_cloneset(
+            build_snapshot(
+                builder.view(), pods=pods, revisions=revisions, now=NOW, seed=1, settings=builder.settings
+            )
+        )
+
+    shuffled = list(views)
+    rng.shuffle(shuffled)
+    one, other = plan(views), plan(shuffled)
+    assert (deleted(one), replaced(one), created(one), left(one), one.status) == (
+        deleted(other),
+        replaced(other),
+        created(other),
+        left(other),
+        other.status,
+    )
+
+
+class World:
+    """Documents, and what the rest of a cluster does to them."""
+
+    def __init__(self, builder: CloneSetBuilder) -> None:
+        self.cloneset: dict[str, Any] = copy.deepcopy(builder.document)
+        self.settings = builder.settings
+        self.pods = {pod["metadata"]["name"]: copy.deepcopy(pod) for pod in builder.pods.values()}
+        self.revisions = {one["metadata"]["name"]: copy.deepcopy(one) for one in builder.stored_revisions()}
+        self.now = NOW
+        self.turns = 0
+        self.most_pods = 0
+
+    def snapshot(self) -> Snapshot:
+        builder = cloneset(0)
+        builder.document = self.cloneset
+        project = PodProjector()
+        return build_snapshot(
+            builder.view(),
+            pods=[project(orjson.dumps(pod)) for pod in self.pods.values()],
+            revisions=[project_revision(orjson.dumps(one)) for one in self.revisions.values()],
+            now=self.now,
+            seed=self.turns,
+            settings=self.settings,
+        )
+
+    def turn(self) -> Plan:
+        """Plan, and carry it out completely."""
+        self.turns += 1
+        plan = plan_cloneset(self.snapshot())
+        for step in plan.steps:
+            self.carry_out(step.action)
+        if plan.status is not None:
+            self.cloneset["status"] = plan.status
+        return plan
+
+    def carry_out(self, action: Create | Patch | Delete) -> None:
+        store = {PODS: self.pods, CONTROLLER_REVISIONS: self.revisions}.get(action.resource)
+        name = action.key.name
+        match action:
+            case Create() if store is not None:
+                assert name not in store
+                body = orjson.loads(orjson.dumps(action.body))
+                body["metadata"] |= {
+                    "uid": f"uid-{name}",
+                    "resourceVersion": "1",
+                    "creationTimestamp": format_time(self.now),
+                }
+                body.setdefault("status", {"phase": "Pending"} if action.resource == PODS else None)
+                store[name] = body
+            case Delete() if store is not None:
+                assert store[name]["metadata"]["uid"] == action.uid
+                del store[name]
+            case Patch() if store is not None:
+                old = store[name]
+                assert action.uid in ("", old["metadata"]["uid"])
+                if action.patch_type is PatchType.STRATEGIC:
+                    store[name] = apply_strategic_merge(old, action.body, definition=POD)
+                else:
+                    store[name] = apply_merge_patch(old, action.body)
+            case Patch():
+                self.cloneset = apply_merge_patch(self.cloneset, action.body)
+
+    def kubelets(self) -> bool:
+        """Schedule and start one pod; True when there was one to start."""
+        for pod in sorted(self.pods.values(), key=lambda one: one["metadata"]["name"]):
+            conditions = {one["type"]: one for one in pod["status"].get("conditions") or []}
+            if pod["status"].get("phase") == "Failed":
+                continue
+            if not pod["spec"].get("nodeName"):
+                pod["spec"]["nodeName"] = "node-1"
+                return True
+            gate = conditions.get(keys.IN_PLACE_READY, {}).get("status") == "True"
+            if gate and conditions.get("Ready", {}).get("status") != "True":
+                time = format_time(self.now)
+                conditions["Ready"] = {"type": "Ready", "status": "True", "lastTransitionTime": time}
+                pod["status"] = {**pod["status"], "phase": "Running", "conditions": [*conditions.values()]}
+                return True
+        return False
+
+
+@settings(max_examples=150, deadline=None)
+@given(builders(), st.randoms(use_true_random=False))
+def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rng: Any) -> None:
+    # given a world that changes by chance while plans are carried out
+    world = World(builder)
+    spec = world.cloneset["spec"]
+    limits, _ = limits_of(builder.view().spec)  # type: ignore[arg-type]
+    for _ in range(400):
+        before = sum(pod["status"].get("phase") != "Failed" for pod in world.pods.values())
+        plan = world.turn()
+        after = sum(pod["status"].get("phase") != "Failed" for pod in world.pods.values())
+        excluded = sum(
+            pod["metadata"]["labels"].get(keys.STATE_LABEL) == "PreparingDelete"
+            for pod in world.pods.values()
+        )
+        assert after <= max(before, limits.replicas + limits.max_surge + excluded)
+        moved = False
+        if rng.random() < 0.7:
+            moved = world.kubelets()
+        if plan.is_settled and not moved and not world.kubelets():
+            if plan.after is None:
+                break
+            world.now += plan.after
+    else:
+        raise AssertionError(f"still not settled: {plan}")
+    # then there are as many pods as wanted, and the partition decides which
+    views = active(world.snapshot())
+    assert len(views) == spec["replicas"]
+    new = builder.update_revision.rpartition("-")[2]
+    old = sum(pod.revision != new for pod in views)
+    if not spec["updateStrategy"]["rollingUpdate"].get("paused"):
+        assert old <= limits.partition
+    # and every pod serves, nothing more is planned, and every remaining old pod says why it is
+    assert all(pod.is_serving for pod in views)
+    plan = plan_cloneset(world.snapshot())
+    assert plan.is_settled
+    assert len(plan.left) >= old
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 8), st.integers(0, 8), st.integers(0, 2), st.integers(1, 3))
+def test_a_rollout_never_has_fewer_available_pods_than_it_may(
+    replicas: int, partition: int, max_surge: int, max_unavailable: int
+) -> None:
+    # given a settled set and a new template
+    builder = cloneset(
+        replicas, old=replicas, partition=partition, max_surge=max_surge, max_unavailable=max_unavailable
+    )
+    world = World(builder)
+    least = replicas - max_unavailable
+    for _ in range(300):
+        plan = world.turn()
+        snapshot = world.snapshot()
+        assert len(available(snapshot)) >= least
+        assert len(active(snapshot)) <= replicas + max_surge
+        if plan.is_settled and not world.kubelets():
+            break
+    new = builder.update_revision.rpartition("-")[2]
+    pods = active(world.snapshot())
+    assert sum(pod.revision == new for pod in pods) == max(replicas - partition, 0)
+    assert len(pods) == replicas
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 6), st.lists(st.integers(0, 6), min_size=1, max_size=6), st.integers(0, 6))
+def test_going_back_and_forth_keeps_one_revision_per_template(
+    replicas: int, images: list[int], limit: int
+) -> None:
+    # given a CloneSet whose template changes from image to image
+    world = World(cloneset(replicas, max_unavailable="100%"))
+    world.cloneset["spec"]["revisionHistoryLimit"] = limit
+    for image in images:
+        world.cloneset["spec"]["template"] = template(f"nginx:{image}")
+        for _ in range(100):
+            if world.turn().is_settled and not world.kubelets():
+                break
+        # then all pods are of it, and history holds no more than it may
+        wanted = plan_cloneset(world.snapshot())
+        assert wanted.is_settled
+        hashes = {pod.revision for pod in active(world.snapshot())}
+        assert len(hashes) == (1 if replicas else 0)
+        assert len(world.revisions) <= limit + 1
+        assert len({orjson.dumps(one["data"]) for one in world.revisions.values()}) == len(world.revisions)

@@ -1,0 +1,158 @@
+"""Pods for the sandbox's tests: documents, their views, and one pod acted out without any I/O.
+
+pod = PaperPod(pod_document(containers={"main": "nginx:1"}), settings=KubeletSettings(start_s=1.0))
+pod.run_until(5.0)      # seconds since it came to its node
+pod.doc["status"], pod.patches
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import decode, deep_copy, encode
+from pykruise.kube.patches.strategic import apply_strategic_merge
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.pod_state import KubeletSettings, PodState, World, advance, begin, recover
+from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of
+from pykruise.sandbox.pod_view import PodProjector, PodView
+
+Object = dict[str, Any]
+
+START = parse_time("2026-01-31T12:00:00Z")
+
+_project = PodProjector()
+
+
+def pod_document(
+    name: str = "web",
+    *,
+    containers: Mapping[str, str] | None = None,
+    node: str = "node-1",
+    labels: Mapping[str, str] | None = None,
+    requests: Mapping[str, str] | None = None,
+    owner: str = "",
+    **spec: Any,
+) -> Object:
+    """A pod bound to `node`. `containers` are images by name; further fields of the spec as keywords."""
+    metadata: Object = {"namespace": "default", "name": name, "uid": f"uid-{name}", "resourceVersion": "1"}
+    if labels:
+        metadata["labels"] = dict(labels)
+    if owner:
+        metadata["ownerReferences"] = [
+            {"apiVersion": "v1", "kind": "Owner", "name": owner, "uid": owner, "controller": True}
+        ]
+    listed = [
+        {"name": key, "image": image} | ({"resources": {"requests": dict(requests)}} if requests else {})
+        for key, image in (containers or {"main": "nginx:1"}).items()
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": listed, **({"nodeName": node} if node else {}), **spec},
+        "status": {
+            "phase": "Pending",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-31T12:00:00Z"}
+            ],
+        },
+    }
+
+
+def view(doc: Object) -> PodView:
+    """The pod as the sandbox's parts see it."""
+    return _project(encode(doc))
+
+
+class PaperPod:
+    """One pod on its node: the kubelet's pure functions, and the patches they make applied to a document."""
+
+    def __init__(
+        self,
+        doc: Object,
+        *,
+        settings: KubeletSettings | None = None,
+        rules: Iterable[Rule] = (),
+        images: ImageTable | None = None,
+    ) -> None:
+        self.doc = deep_copy(doc)
+        self.world = World(
+            settings=settings or KubeletSettings(start_s=0.0),
+            rules=tuple(rules),
+            images=images or ImageTable(),
+            seed=7,
+        )
+        self.patches: list[tuple[float, Object]] = []
+        self.now = 0.0
+        self.state: PodState = begin(view(doc), ip="10.0.0.9", now=START)
+
+    def set_rules(self, *rules: Rule) -> None:
+        """Change the scripted failures from now on."""
+        self.world = msgspec.structs.replace(self.world, rules=rules)
+
+    def set_image(self, container: str, image: str) -> None:
+        """What an update in place does."""
+        for one in (*self.doc["spec"]["containers"], *self.doc["spec"].get("initContainers", ())):
+            if one["name"] == container:
+                one["image"] = image
+
+    def set_condition(self, kind: str, status: str) -> None:
+        """A condition that somebody else writes."""
+        others = [one for one in self.doc["status"]["conditions"] if one["type"] != kind]
+        self.doc["status"]["conditions"] = [*others, {"type": kind, "status": status}]
+
+    def restart_kubelet(self) -> None:
+        """The kubelet forgets everything and reads the status."""
+        self.state = recover(view(self.doc), ip="10.0.0.9", now=START + self.now)
+
+    def run_until(self, seconds: float) -> None:
+        """Act out everything up to that many seconds after the beginning, as often as it is due."""
+        for _ in range(1000):
+            due = self._sync()
+            if due > seconds:
+                self.now = seconds
+                self._sync()
+                return
+            assert due > self.now, "nothing may be due again at the same moment"
+            self.now = due
+        raise AssertionError("the pod never comes to rest")
+
+    def _sync(self) -> float:
+        pod = view(self.doc)
+        now = START + self.now
+        self.state, look_at = advance(self.state, pod, self.world, now)
+        if not pod.is_over and is_worth_reporting(pod, self.state, self.world, now, look_at=look_at):
+            patch = patch_for(pod, status_of(pod, self.state, self.world, now, host_ip="172.18.0.2"))
+            if patch is not None:
+                self.patches.append((self.now, patch))
+                merged = apply_strategic_merge(self.doc, patch, definition="io.k8s.api.core.v1.Pod")
+                self.doc = decode(encode(merged))
+        return look_at if look_at == math.inf else look_at - START
+
+    # ── sight ────────────────────────────────────────────────────────────────
+
+    @property
+    def status(self) -> Object:
+        """`status` as stored."""
+        found: Object = self.doc["status"]
+        return found
+
+    def condition(self, kind: str) -> Object:
+        """The condition of that type."""
+        found: Object = next(one for one in self.status["conditions"] if one["type"] == kind)
+        return found
+
+    def container(self, name: str = "main") -> Object:
+        """The status of a container, init or not."""
+        statuses = [*self.status.get("containerStatuses", ()), *self.status.get("initContainerStatuses", ())]
+        found: Object = next(one for one in statuses if one["name"] == name)
+        return found
+
+    @property
+    def is_ready(self) -> bool:
+        """Condition Ready."""
+        return bool(self.condition("Ready")["status"] == "True")

@@ -1,0 +1,83 @@
+"""What a plan does, in the short names of the builder: `deleted(plan) == {"a"}`."""
+
+from typing import Any
+
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan, Step
+from pykruise.pods import keys
+from support.cloneset_builder import NAME
+
+
+def short(name: str) -> str:
+    return name.removeprefix(f"{NAME}-")
+
+
+def deleted(plan: Plan) -> set[str]:
+    return {
+        short(step.action.key.name)
+        for step in plan.steps
+        if isinstance(step.action, Delete) and step.action.resource == PODS
+    }
+
+
+def created(plan: Plan) -> list[dict[str, Any]]:
+    """Documents of the pods to be created."""
+    return [
+        step.action.body
+        for step in plan.steps
+        if isinstance(step.action, Create) and step.action.resource == PODS
+    ]
+
+
+def created_revisions_of_pods(plan: Plan) -> list[str]:
+    return [pod["metadata"]["labels"][keys.REVISION_LABEL] for pod in created(plan)]
+
+
+def pod_patches(plan: Plan) -> dict[str, Patch]:
+    return {
+        short(step.action.key.name): step.action
+        for step in plan.steps
+        if isinstance(step.action, Patch) and step.action.resource == PODS
+    }
+
+
+def states(plan: Plan) -> dict[str, str]:
+    """Pod → the lifecycle state that it is put into."""
+    found = {
+        name: patch.body.get("metadata", {}).get("labels", {}).get(keys.STATE_LABEL)
+        for name, patch in pod_patches(plan).items()
+    }
+    return {name: state for name, state in found.items() if state}
+
+
+def marked(plan: Plan) -> set[str]:
+    """Pods that get the specified-delete label."""
+    return {
+        name
+        for name, patch in pod_patches(plan).items()
+        if keys.SPECIFIED_DELETE_LABEL in patch.body.get("metadata", {}).get("labels", {})
+    }
+
+
+def replaced(plan: Plan) -> set[str]:
+    """Pods that are recreated now or as soon as they may go."""
+    stages = [stage for stage in plan.stages if stage.name == "update pods"]
+    return {short(chain.subject) for stage in stages for chain in stage.chains}
+
+
+def left(plan: Plan) -> dict[str, str]:
+    return {short(name): reason for name, reason in plan.left.items()}
+
+
+def reasons(plan: Plan) -> set[str]:
+    return {note.reason for note in plan.notes}
+
+
+def steps_named(plan: Plan, stage: str) -> list[Step]:
+    return [step for one in plan.stages if one.name == stage for chain in one.chains for step in chain.steps]
+
+
+def condition(plan: Plan, kind: str) -> dict[str, Any] | None:
+    conditions = (plan.status or {}).get("conditions", [])
+    return next((one for one in conditions if one["type"] == kind), None)

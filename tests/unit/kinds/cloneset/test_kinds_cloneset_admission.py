@@ -1,0 +1,541 @@
+"""Defaults and validation of CloneSets."""
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.admission import mutate_cloneset, mutating, validate_cloneset
+from pykruise.kinds.cloneset.crd import crd
+from pykruise.kinds.cloneset.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.admission import ALLOWED, AdmissionRequest
+from pykruise.kube.errors import Cause
+from pykruise.kube.resources import Resource
+from support.cloneset_builder import cloneset, template
+
+BLOCK = "spec.updateStrategy.rollingUpdate"
+
+
+def document(**spec: Any) -> dict[str, Any]:
+    found = copy.deepcopy(cloneset(5).document)
+    del found["spec"]["updateStrategy"]
+    found["spec"] |= spec
+    return found
+
+
+def rolling(**fields: Any) -> dict[str, Any]:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
+
+
+def request(
+    doc: dict[str, Any] | None,
+    *,
+    operation: str = "CREATE",
+    old: dict[str, Any] | None = None,
+    resource: Resource = CLONE_SETS,
+    subresource: str = "",
+) -> AdmissionRequest:
+    return AdmissionRequest(
+        uid="r",
+        operation=operation,
+        resource=resource,
+        subresource=subresource,
+        namespace="shop",
+        name="web",
+        object=doc,
+        old_object=old,
+    )
+
+
+async def causes(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> tuple[Cause, ...]:
+    """The field errors of the validating review, after the mutating one."""
+    operation = "UPDATE" if old is not None else "CREATE"
+    mutated = (await mutate_cloneset(request(doc, operation=operation, old=old))).object or doc
+    answer = await validate_cloneset(request(mutated, operation=operation, old=old))
+    if answer.refusal is None:
+        return ()
+    assert (answer.refusal.code, answer.refusal.reason) == (422, "Invalid")
+    assert answer.refusal.details is not None
+    return answer.refusal.details.causes
+
+
+# Defaults
+
+
+def test_an_object_without_strategy_gets_all_of_it() -> None:
+    """cloneset case 1"""
+    doc = document()
+    del doc["spec"]["replicas"]
+    found = with_defaults(doc)["spec"]
+    assert (found["replicas"], found["revisionHistoryLimit"]) == (1, 10)
+    assert found["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {
+            "podUpdatePolicy": "ReCreate",
+            "partition": 0,
+            "maxUnavailable": "20%",
+            "maxSurge": 0,
+        },
+    }
+    schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert schema["scaleStrategy"]["properties"]["enablePVCReuse"]["default"] is False
+
+
+def test_given_values_stay() -> None:
+    given = {"podUpdatePolicy": "InPlaceOnly", "partition": "10%", "maxUnavailable": 3, "maxSurge": 0}
+    found = with_defaults(document(replicas=0, revisionHistoryLimit=0, **rolling(**given)))["spec"]
+    assert (found["replicas"], found["revisionHistoryLimit"]) == (0, 0)
+    assert found["updateStrategy"]["rollingUpdate"] == {**given, "inPlaceUpdateStrategy": {}}
+
+
+def test_nothing_is_defaulted_under_on_delete() -> None:
+    strategy = {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}
+    assert with_defaults(document(updateStrategy=strategy))["spec"]["updateStrategy"] == strategy
+
+
+def test_a_scatter_term_without_a_value_gets_an_empty_one() -> None:
+    found = with_defaults(document(**rolling(scatterStrategy=[{"key": "a"}])))
+    terms = found["spec"]["updateStrategy"]["rollingUpdate"]["scatterStrategy"]
+    assert terms == [{"key": "a", "value": ""}]
+
+
+def test_the_document_that_comes_in_is_not_changed() -> None:
+    doc = document(**rolling(scatterStrategy=[{"key": "a"}]))
+    before = copy.deepcopy(doc)
+    with_defaults(doc)
+    assert doc == before
+
+
+def test_templates_get_the_defaults_of_pods_but_images_are_always_pulled() -> None:
+    """cloneset case 18"""
+    given = template(
+        "nginx:1.25",
+        initContainers=[{"name": "init", "image": "busybox:1.36"}, {"name": "last", "image": "r:5000/x"}],
+        volumes=[
+            {"name": "scratch"},
+            {"name": "host", "hostPath": {"path": "/x"}},
+            {"name": "conf", "configMap": {"name": "c"}},
+            {
+                "name": "token",
+                "projected": {
+                    "sources": [
+                        {"serviceAccountToken": {"path": "t"}},
+                        {"downwardAPI": {"items": [{"path": "n", "fieldRef": {"fieldPath": "x"}}]}},
+                    ]
+                },
+            },
+        ],
+    )
+    given["spec"]["containers"][0] |= {
+        "ports": [{"containerPort": 80}],
+        "env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "livenessProbe": {"httpGet": {"port": 80}},
+        "lifecycle": {"preStop": {"httpGet": {"port": 81}}},
+        "resources": {"requests": {"cpu": "100u", "memory": "1Gi"}},
+    }
+    spec = with_defaults(document(template=given))["spec"]["template"]["spec"]
+    assert spec["dnsPolicy"] == "ClusterFirst"
+    assert spec["restartPolicy"] == "Always"
+    assert spec["terminationGracePeriodSeconds"] == 30
+    assert spec["securityContext"] == {}
+    assert spec["schedulerName"] == "default-scheduler"
+    assert "enableServiceLinks" not in spec
+    assert spec["containers"] == [
+        {
+            "name": "main",
+            "image": "nginx:1.25",
+            "imagePullPolicy": "Always",
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+            "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            "env": [
+                {
+                    "name": "N",
+                    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+                }
+            ],
+            "livenessProbe": {
+                "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
+                "timeoutSeconds": 1,
+                "periodSeconds": 10,
+                "successThreshold": 1,
+                "failureThreshold": 3,
+            },
+            "lifecycle": {"preStop": {"httpGet": {"port": 81, "path": "/", "scheme": "HTTP"}}},
+            "resources": {"requests": {"cpu": "1m", "memory": "1Gi"}},
+        }
+    ]
+    assert [one["imagePullPolicy"] for one in spec["initContainers"]] == ["IfNotPresent", "Always"]
+    scratch, host, conf, token = spec["volumes"]
+    assert scratch == {"name": "scratch", "emptyDir": {}}
+    assert host["hostPath"] == {"path": "/x", "type": ""}
+    assert conf["configMap"] == {"name": "c", "defaultMode": 420}
+    assert token["projected"]["sources"] == [
+        {"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}},
+        {"downwardAPI": {"items": [{"path": "n", "fieldRef": {"apiVersion": "v1", "fieldPath": "x"}}]}},
+    ]
+
+
+def test_ephemeral_containers_get_no_pull_and_message_defaults() -> None:
+    given = template(
+        ephemeralContainers=[{"name": "debug", "image": "busybox", "ports": [{"containerPort": 1}]}]
+    )
+    (found,) = with_defaults(document(template=given))["spec"]["template"]["spec"]["ephemeralContainers"]
+    assert found == {
+        "name": "debug",
+        "image": "busybox",
+        "ports": [{"containerPort": 1, "protocol": "TCP"}],
+    }
+
+
+def test_claim_templates_get_a_phase_and_whole_amounts_but_no_volume_mode() -> None:
+    claims = [{"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "1500u"}}}}]
+    (found,) = with_defaults(document(volumeClaimTemplates=claims))["spec"]["volumeClaimTemplates"]
+    assert found == {
+        "metadata": {"name": "d"},
+        "spec": {"resources": {"requests": {"storage": "2m"}}},
+        "status": {"phase": "Pending"},
+    }
+
+
+def test_an_unchanged_template_is_not_touched() -> None:
+    """cloneset case 17"""
+    old = document()
+    new = document(replicas=7)
+    assert with_defaults(new, old=old)["spec"]["template"] == old["spec"]["template"]
+    new["spec"]["template"] = template("nginx:2")
+    assert "dnsPolicy" in with_defaults(new, old=old)["spec"]["template"]["spec"]
+
+
+def test_the_gates_switch_template_defaults_off_and_host_ports_on() -> None:
+    off = DefaultingSettings(template_no_defaults=True)
+    assert with_defaults(document(), settings=off)["spec"]["template"] == template()
+    given = template(hostNetwork=True)
+    given["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
+    on = DefaultingSettings(host_network_ports=True)
+    found = with_defaults(document(template=given), settings=on)["spec"]["template"]["spec"]
+    assert found["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
+    found = with_defaults(document(template=given))["spec"]["template"]["spec"]
+    assert "hostPort" not in found["containers"][0]["ports"][0]
+
+
+async def test_an_object_with_all_defaults_is_left_as_it_is() -> None:
+    doc = with_defaults(document())
+    assert await mutate_cloneset(request(doc)) == ALLOWED
+    assert (await mutate_cloneset(request(document()))).object == doc
+    off = mutating(DefaultingSettings(template_no_defaults=True))
+    assert (await off(request(document()))).object != doc
+
+
+# Validation
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        rolling(maxUnavailable="120%"),
+        rolling(maxUnavailable="12.5%"),
+        rolling(maxUnavailable=0, maxSurge=1),
+        rolling(partition="100%"),
+        {"replicas": 0, **rolling(maxUnavailable=0, maxSurge=0)},
+        rolling(podUpdatePolicy="InPlaceOnly"),
+        {"updateStrategy": {"type": "OnDelete"}},
+        {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}},
+        {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": "abc"}}},
+        rolling(
+            priorityStrategy={"weightPriority": [{"weight": 0, "matchSelector": {"matchLabels": {"a": "b"}}}]}
+        ),
+        rolling(inPlaceUpdateStrategy={"imagePreDownloadParallelism": "10", "gracePeriodSeconds": -1}),
+        {"scaleStrategy": {"podsToDelete": ["gone", "web-a"], "maxUnavailable": "10%"}},
+        {"progressDeadlineSeconds": 2147483647, "minReadySeconds": 2147483647},
+        {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]},
+    ],
+)
+async def test_what_works_is_accepted(spec: dict[str, Any]) -> None:
+    """cloneset cases 12 and 13; 9.2.2 (surge counts), 9.2.3 (OnDelete is not checked for amounts)"""
+    assert await causes(document(**spec)) == ()
+
+
+def bad_template(**spec: Any) -> dict[str, Any]:
+    return {"template": template(**spec)}
+
+
+def bad_container(**fields: Any) -> dict[str, Any]:
+    found = template()
+    found["spec"]["containers"][0] |= fields
+    return {"template": found}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "reason"),
+    [
+        ({"replicas": -1}, "spec.replicas", "Invalid"),
+        ({"selector": None}, "spec.selector", "Required"),
+        ({"selector": {}}, "spec.selector", "Invalid"),
+        ({"selector": {"matchLabels": {"a b": "c"}}}, "spec.selector", "Invalid"),
+        ({"selector": {"matchLabels": {"app": "x"}}}, "spec.template.metadata.labels", "Invalid"),
+        ({"template": None}, "spec.template", "Required"),
+        (bad_template(restartPolicy="Never"), "spec.template.spec.restartPolicy", "NotSupported"),
+        (bad_template(activeDeadlineSeconds=1), "spec.template.spec.activeDeadlineSeconds", "Forbidden"),
+        (bad_template(containers=[]), "spec.template.spec.containers", "Required"),
+        (
+            bad_template(containers=[{"name": "a", "image": "x"}, {"name": "a", "image": "x"}]),
+            "spec.template.spec.containers[1].name",
+            "Duplicate",
+        ),
+        (bad_container(image=""), "spec.template.spec.containers[0].image", "Required"),
+        (bad_container(image=" x"), "spec.template.spec.containers[0].image", "Invalid"),
+        (bad_container(name="A_b"), "spec.template.spec.containers[0].name", "Invalid"),
+        (
+            bad_container(imagePullPolicy="Sometimes"),
+            "spec.template.spec.containers[0].imagePullPolicy",
+            "NotSupported",
+        ),
+        (
+            bad_container(ports=[{"containerPort": 70000}]),
+            "spec.template.spec.containers[0].ports[0].containerPort",
+            "Invalid",
+        ),
+        (
+            bad_container(ports=[{"containerPort": 1, "name": "Http"}]),
+            "spec.template.spec.containers[0].ports[0].name",
+            "Invalid",
+        ),
+        (
+            bad_container(volumeMounts=[{"name": "none", "mountPath": "/x"}]),
+            "spec.template.spec.containers[0].volumeMounts[0].name",
+            "NotFound",
+        ),
+        (bad_container(env=[{"name": ""}]), "spec.template.spec.containers[0].env[0].name", "Required"),
+        (
+            bad_container(resources={"limits": {"cpu": "lots"}}),
+            "spec.template.spec.containers[0].resources.limits[cpu]",
+            "Invalid",
+        ),
+        (
+            bad_container(resources={"limits": {"cpu": 1}, "requests": {"cpu": 2}}),
+            "spec.template.spec.containers[0].resources.requests",
+            "Invalid",
+        ),
+        (
+            bad_container(livenessProbe={"periodSeconds": 3}),
+            "spec.template.spec.containers[0].livenessProbe",
+            "Required",
+        ),
+        (
+            bad_template(volumes=[{"name": "v"}, {"name": "v"}]),
+            "spec.template.spec.volumes[1].name",
+            "Duplicate",
+        ),
+        (
+            {**bad_template(volumes=[{"name": "v"}]), "volumeClaimTemplates": [{"metadata": {"name": "v"}}]},
+            "spec.template.spec.volumes[1].name",
+            "Duplicate",
+        ),
+        ({"scaleStrategy": {"podsToDelete": ["p0", "p0"]}}, "spec.scaleStrategy.podsToDelete", "Invalid"),
+        ({"scaleStrategy": {"maxUnavailable": "5"}}, "spec.scaleStrategy.maxUnavailable", "Invalid"),
+        ({"updateStrategy": {"type": "Sometimes"}}, "spec.updateStrategy.type", "Invalid"),
+        (rolling(podUpdatePolicy="Magic"), f"{BLOCK}.podUpdatePolicy", "Invalid"),
+        (rolling(partition="5"), f"{BLOCK}.partition", "Invalid"),
+        (rolling(partition=-1), f"{BLOCK}.partition", "Invalid"),
+        (rolling(maxUnavailable="5"), f"{BLOCK}.maxUnavailable", "Invalid"),
+        (rolling(maxSurge="abc%"), f"{BLOCK}.maxSurge", "Invalid"),
+        (
+            {"replicas": 1, **rolling(podUpdatePolicy="InPlaceOnly", maxSurge="1%")},
+            f"{BLOCK}.maxSurge",
+            "Invalid",
+        ),
+        ({"replicas": 1, **rolling(maxUnavailable=0)}, f"{BLOCK}.maxUnavailable", "Invalid"),
+        (
+            rolling(priorityStrategy={"orderPriority": [{"orderedKey": ""}]}),
+            f"{BLOCK}.priorityStrategy",
+            "Required",
+        ),
+        (
+            rolling(
+                priorityStrategy={
+                    "weightPriority": [{"weight": 101, "matchSelector": {"matchLabels": {"a": "b"}}}]
+                }
+            ),
+            f"{BLOCK}.priorityStrategy",
+            "Required",
+        ),
+        (
+            rolling(priorityStrategy={"weightPriority": [{"weight": 1, "matchSelector": {}}]}),
+            f"{BLOCK}.priorityStrategy",
+            "Required",
+        ),
+        (
+            rolling(
+                priorityStrategy={
+                    "weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"a": "b"}}}],
+                    "orderPriority": [{"orderedKey": "k"}],
+                }
+            ),
+            f"{BLOCK}.priorityStrategy",
+            "Required",
+        ),
+        (rolling(scatterStrategy=[{"key": "", "value": "x"}]), f"{BLOCK}.scatterStrategy", "Required"),
+        (rolling(scatterStrategy=[{"key": "a"}, {"key": "a"}]), f"{BLOCK}.scatterStrategy", "Required"),
+        (
+            rolling(inPlaceUpdateStrategy={"imagePreDownloadParallelism": "10%"}),
+            f"{BLOCK}.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+            "Invalid",
+        ),
+        (
+            rolling(inPlaceUpdateStrategy={"imagePreDownloadParallelism": -1}),
+            f"{BLOCK}.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+            "Invalid",
+        ),
+        (
+            rolling(inPlaceUpdateStrategy={"imagePreDownloadTimeoutSeconds": -1}),
+            f"{BLOCK}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
+            "Invalid",
+        ),
+    ],
+)
+async def test_each_rule_names_its_field(spec: dict[str, Any], field: str, reason: str) -> None:
+    """cloneset section 5.1; cases 9 (duplicates), 12, 13, 14"""
+    found = await causes(document(**spec))
+    assert [(one.field, one.reason) for one in found] == [(field, f"FieldValue{reason}")], found
+
+
+async def test_all_errors_come_at_once_in_one_message() -> None:
+    doc = document(replicas=-1, **rolling(partition="x", maxUnavailable="y"))
+    answer = await validate_cloneset(request(doc))
+    assert answer.refusal is not None
+    assert answer.refusal.details is not None
+    assert [cause.field for cause in answer.refusal.details.causes] == [
+        "spec.replicas",
+        f"{BLOCK}.partition",
+        f"{BLOCK}.maxUnavailable",
+    ]
+    assert answer.refusal.message.startswith('CloneSet.apps.kruise.io "web" is invalid: [spec.replicas: ')
+    assert 'Invalid value: "x": ' in answer.refusal.message
+
+
+async def test_a_name_that_is_no_dns_name_and_bad_labels_are_refused() -> None:
+    doc = document()
+    doc["metadata"] |= {"name": "Web_1", "labels": {"a": "no spaces"}, "annotations": {"/": "x"}}
+    assert {cause.field for cause in await causes(doc)} == {
+        "metadata.name",
+        "metadata.labels",
+        "metadata.annotations",
+    }
+
+
+async def test_the_selector_cannot_be_changed() -> None:
+    """cloneset case 7"""
+    new = document(selector={"matchLabels": {"app": "web", "tier": "x"}})
+    new["spec"]["template"]["metadata"]["labels"] = {"app": "web", "tier": "x"}
+    found = await causes(new, old=document())
+    assert [(one.field, one.reason) for one in found] == [("spec", "FieldValueForbidden")]
+    same = document(selector={"matchLabels": {"app": "web"}, "matchExpressions": []})
+    assert await causes(same, old=document()) == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]},
+        {"replicas": 9},
+        {"lifecycle": {"preDelete": {"finalizersHandler": ["x/y"]}}},
+        {"minReadySeconds": 9},
+        {"progressDeadlineSeconds": 90},
+        {"revisionHistoryLimit": 3},
+        {"scaleStrategy": {"podsToDelete": ["gone"]}},
+        rolling(paused=True),
+        {"template": template("nginx:2")},
+    ],
+)
+async def test_everything_else_can_be_changed(change: dict[str, Any]) -> None:
+    """cloneset cases 8 and 10"""
+    assert await causes(document(**change), old=document()) == ()
+
+
+async def test_a_deadline_that_can_only_be_missed_is_a_warning() -> None:
+    """cloneset case 16 (refused in v1alpha1; a warning in v1beta1, so that stored objects stay changeable)"""
+    answer = await validate_cloneset(request(document(progressDeadlineSeconds=10, minReadySeconds=10)))
+    assert answer.refusal is None
+    assert answer.warnings[0].startswith("spec.progressDeadlineSeconds: 10 is not greater")
+    answer = await validate_cloneset(request(document(progressDeadlineSeconds=2147483647)))
+    assert answer.warnings == ()
+
+
+@pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])
+async def test_what_cannot_be_read_is_a_bad_request(review: Any) -> None:
+    for doc in (document(replicas="five"), {"metadata": {}, "spec": "x"}, None):
+        answer = await review(request(doc))
+        assert answer.refusal is not None
+        assert (answer.refusal.code, answer.refusal.reason) == (400, "BadRequest")
+    other = Resource("apps.kruise.io", "v9", "clonesets", "CloneSet")
+    answer = await review(request(document(), resource=other))
+    assert answer.refusal is not None
+    assert answer.refusal.code == 400
+
+
+@pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])
+async def test_deletions_and_subresources_pass(review: Any) -> None:
+    assert await review(request(None, operation="DELETE", old=document())) == ALLOWED
+    assert await review(request(document(replicas=-1), operation="UPDATE", subresource="status")) == ALLOWED
+
+
+# The definition
+
+
+def fields_of(
+    schema: Mapping[str, Any], path: str = "", *, required: bool = False
+) -> dict[str, dict[str, Any]]:
+    """A schema as the comparison data has it: path → facts."""
+    facts = {
+        name: schema[key]
+        for name, key in {
+            "type": "type",
+            "format": "format",
+            "default": "default",
+            "listType": "x-kubernetes-list-type",
+            "mapType": "x-kubernetes-map-type",
+            "intOrString": "x-kubernetes-int-or-string",
+            "preserveUnknown": "x-kubernetes-preserve-unknown-fields",
+        }.items()
+        if key in schema
+    }
+    found = {path: {**facts, **({"required": True} if required else {})}} if path else {}
+    for name, child in schema.get("properties", {}).items():
+        below = f"{path}.{name}" if path else name
+        found |= fields_of(child, below, required=name in schema.get("required", ()))
+    if "items" in schema:
+        found |= fields_of(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        found |= fields_of(schema["additionalProperties"], f"{path}{{}}")
+    return found
+
+
+ORIGINAL = json.loads((Path(__file__).parent / "data" / "clonesets_crd.json").read_text())
+
+
+def test_the_schema_has_every_field_of_the_original_with_the_same_facts() -> None:
+    (version,) = crd()["spec"]["versions"]
+    expected = {
+        path: {name: value for name, value in facts.items() if name not in ("kubeType", "embeds")}
+        for path, facts in ORIGINAL["versions"]["v1beta1"]["fields"].items()
+    }
+    assert fields_of(version["schema"]["openAPIV3Schema"]) == expected
+
+
+def test_names_subresources_and_columns_are_those_of_the_original() -> None:
+    spec = crd()["spec"]
+    (version,) = spec["versions"]
+    expected = ORIGINAL["versions"]["v1beta1"]
+    assert (spec["group"], spec["scope"]) == (ORIGINAL["group"], ORIGINAL["scope"])
+    names = ("kind", "listKind", "plural", "singular", "shortNames")
+    assert {name: spec["names"][name] for name in names} == {name: ORIGINAL[name] for name in names}
+    assert version["additionalPrinterColumns"] == expected["additionalPrinterColumns"]
+    assert version["subresources"] == {"status": {}, "scale": expected["subresources"]["scale"]}
+    assert (version["name"], version["served"], version["storage"]) == ("v1beta1", True, True)
+    assert crd()["metadata"]["name"] == "clonesets.apps.kruise.io"

@@ -1,0 +1,256 @@
+"""A plan as a whole: revisions, history, terminating objects, values that bypassed admission."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.snapshot import build_snapshot, project_cloneset
+from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
+from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.cloneset_builder import NOW, UID, CloneSetBuilder, cloneset, revision, template
+from support.plan_views import condition, created, deleted, left, pod_patches, steps_named
+
+A, B, C = template("nginx:1"), template("nginx:2"), template("nginx:3")
+
+
+def planned(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+def stored(builder: CloneSetBuilder, *revisions: dict[str, Any]) -> CloneSetBuilder:
+    return builder.with_revisions(*revisions)
+
+
+def test_a_new_cloneset_stores_its_revision_before_the_first_pod() -> None:
+    # given a CloneSet without anything
+    builder = cloneset(2, pods=0, image="nginx:1")
+    builder.document["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
+    snapshot = build_snapshot(builder.view(), pods=[], revisions=[], now=NOW, seed=1)
+    # when
+    plan = plan_cloneset(snapshot)
+    # then
+    assert [stage.name for stage in plan.stages] == ["store revision", "create pods"]
+    (step,) = steps_named(plan, "store revision")
+    assert isinstance(step.action, Create)
+    assert step.action.resource == CONTROLLER_REVISIONS
+    metadata = step.action.body["metadata"]
+    assert metadata["name"] == builder.update_revision
+    assert metadata["annotations"] == {
+        "kubernetes.io/change-cause": "first",
+        keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "",
+    }
+    assert metadata["ownerReferences"][0]["uid"] == UID
+    assert len(created(plan)) == 2
+    assert plan.status is not None
+    assert plan.status["updateRevision"] == plan.status["currentRevision"] == builder.update_revision
+
+
+def test_a_change_of_annotations_makes_no_revision() -> None:
+    """cloneset case 53"""
+    builder = cloneset(2)
+    builder.document["metadata"]["annotations"] = {"note": "new"}
+    assert not planned(builder).stages
+
+
+def test_going_back_to_an_older_template_raises_its_number() -> None:
+    """cloneset case 52"""
+    builder = stored(cloneset(2, max_unavailable=1), revision(A, 1), revision(B, 2))
+    builder.old_template = B
+    builder.old("a")
+    (step,) = steps_named(planned(builder), "store revision")
+    assert isinstance(step.action, Patch)
+    assert (step.action.key.name, step.action.body) == (builder.update_revision, {"revision": 3})
+
+
+def test_a_collision_is_kept_in_the_status() -> None:
+    """cloneset case 54"""
+    builder = cloneset(1, pods=0)
+    builder.with_revisions(revision(B, 1, name=builder.update_revision))
+    plan = planned(builder)
+    assert plan.status is not None
+    assert plan.status["collisionCount"] == 1
+    (step,) = steps_named(plan, "store revision")
+    assert step.action.key.name != builder.update_revision
+
+
+def test_history_is_cut_to_its_limit_oldest_first_and_used_ones_stay() -> None:
+    """cloneset case 55"""
+    builder = cloneset(2, old=1, partition=1).with_spec(revisionHistoryLimit=0)
+    builder.with_revisions(
+        revision(template("nginx:7"), 1),
+        revision(builder.old_template, 2),
+        revision(template("nginx:8"), 3),
+        revision(builder.spec["template"], 4),
+    )
+    plan = planned(builder)
+    gone = [step.action for step in steps_named(plan, "tidy up")]
+    names = [revision(template(f"nginx:{number}"), 1)["metadata"]["name"] for number in (7, 8)]
+    assert [action.key.name for action in gone] == names
+    assert all(isinstance(action, Delete) and action.uid == f"uid-{action.key.name}" for action in gone)
+
+
+def test_history_of_others_is_not_cut() -> None:
+    # given an unowned revision that matches the selector
+    builder = cloneset(1).with_spec(revisionHistoryLimit=0)
+    builder.with_revisions(
+        revision(template("nginx:7"), 1, controller=""), revision(builder.spec["template"], 4)
+    )
+    assert not planned(builder).stages
+
+
+def test_an_unowned_revision_that_says_the_same_is_used() -> None:
+    builder = cloneset(1)
+    builder.with_revisions(revision(builder.spec["template"], 4, controller=""))
+    assert not planned(builder).stages
+
+
+def test_a_terminating_cloneset_only_reports() -> None:
+    """cloneset case 91"""
+    builder = cloneset(3, pods=2).terminating().labelled({"app": "other"}, "a").marked("b")
+    plan = planned(builder)
+    assert not plan.stages
+    assert plan.status is not None
+    assert (plan.status["replicas"], plan.status["observedGeneration"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "field"),
+    [
+        ({"partition": "abc"}, FAILED_UPDATE, "spec.updateStrategy.rollingUpdate.partition"),
+        ({"maxUnavailable": "5"}, FAILED_UPDATE, "spec.updateStrategy.rollingUpdate.maxUnavailable"),
+        ({"maxSurge": "%"}, FAILED_UPDATE, "spec.updateStrategy.rollingUpdate.maxSurge"),
+    ],
+)
+def test_an_unreadable_amount_stops_everything_and_is_named(
+    change: dict[str, Any], kind: str, field: str
+) -> None:
+    # given old pods, a missing pod, a new pod: much that could go wrong
+    builder = cloneset(5, pods=4, old=3).fresh("d").with_rolling(**change)
+    # when
+    plan = planned(builder)
+    # then
+    assert not plan.stages
+    found = condition(plan, kind)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("True", "InvalidSpec")
+    assert found["message"].startswith(f"{field}: ")
+    assert all(field in reason for reason in left(plan).values())
+    assert len(left(plan)) == 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"selector": {}}, "spec.selector"),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.selector"),
+        ({"selector": {"matchLabels": {"app": "other"}}}, "spec.template.metadata.labels"),
+        ({"scaleStrategy": {"maxUnavailable": "many"}}, "spec.scaleStrategy.maxUnavailable"),
+        ({"replicas": -1}, "spec.replicas"),
+        ({"replicas": "five"}, "spec.replicas"),
+        ({"updateStrategy": {"rollingUpdate": {"partition": [1]}}}, "updateStrategy.rollingUpdate.partition"),
+        ({"selector": None}, "spec"),
+        ({"template": "x"}, "spec.template"),
+    ],
+)
+def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], field: str) -> None:
+    builder = cloneset(2, pods=3)
+    builder.with_spec(**spec)
+    plan = plan_cloneset(
+        build_snapshot(builder.view(), pods=builder.pod_views(), revisions=[], now=NOW, seed=1)
+    )
+    assert not plan.stages
+    found = condition(plan, FAILED_SCALE)
+    assert found is not None
+    assert field in found["message"]
+    assert plan.status is not None
+    assert (plan.status["replicas"], plan.status["observedGeneration"]) == (3, 3)
+
+
+def test_a_refused_spec_is_settled_once_the_condition_is_stored() -> None:
+    builder = cloneset(2).with_rolling(partition="abc")
+    builder.document["status"] = planned(builder).status
+    assert planned(builder).is_settled
+
+
+def test_a_repaired_spec_goes_on_and_clears_the_condition() -> None:
+    # given
+    builder = cloneset(2).with_rolling(partition="abc")
+    builder.document["status"] = planned(builder).status
+    # when
+    plan = planned(builder.with_rolling(partition=0))
+    # then
+    found = condition(plan, FAILED_UPDATE)
+    assert found is not None
+    assert found["status"] == "False"
+
+
+def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_be_released() -> None:
+    # given an old revision stored before somebody recreated the CloneSet with another selector
+    builder = cloneset(3, pods=0, partition=3)
+    builder.old_template = {**template("nginx:0"), "metadata": {"labels": {"app": "former"}}}
+    builder.with_current(builder.old_revision)
+    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+    # then
+    plan = planned(builder)
+    assert not plan.stages
+    found = condition(plan, FAILED_SCALE)
+    assert found is not None
+    assert "do not match spec.selector" in found["message"]
+
+
+def test_the_order_of_pods_in_the_snapshot_does_not_matter() -> None:
+    builder = cloneset(4, pods=9, old=5, partition=2, max_unavailable=2).marked("c", "g").fresh("h")
+    forward = builder.snapshot()
+    backward = build_snapshot(
+        builder.view(),
+        pods=reversed(builder.pod_views()),
+        revisions=reversed(builder.revision_views()),
+        now=NOW,
+        seed=1,
+    )
+    one, other = plan_cloneset(forward), plan_cloneset(backward)
+    assert (deleted(one), pod_patches(one), one.status, left(one)) == (
+        deleted(other),
+        pod_patches(other),
+        other.status,
+        left(other),
+    )
+
+
+def test_the_snapshot_takes_its_own_and_unowned_matching_revisions_and_remembers_names() -> None:
+    builder = cloneset(1)
+    own = revision(A, 2)
+    unowned = revision(B, 1, controller="")
+    stranger = revision(C, 1, controller="other", name="web-stranger")
+    elsewhere = revision(C, 1, controller="other", name="api-stranger")
+    unmatched = revision(C, 1, controller="", labels={"app": "other"}, name="web-unmatched")
+    builder.with_revisions(own, unowned, stranger, elsewhere, unmatched)
+    snapshot = builder.snapshot()
+    assert [one.number for one in snapshot.revisions] == [1, 2]
+    assert set(snapshot.other_revisions) == {"web-stranger", "web-unmatched"}
+
+
+def test_a_view_reads_metadata_and_null_fields_as_absent() -> None:
+    document = cloneset(1).document
+    document["spec"] |= {"replicas": None, "updateStrategy": {"rollingUpdate": {"maxSurge": None}}}
+    document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    view = project_cloneset(orjson.dumps(document))
+    assert view.spec is not None
+    assert (view.spec.replicas, view.resource_version, view.is_deleting) == (1, 100, True)
+    assert view.key == ("shop", "web")
+
+
+def test_unknown_fields_of_a_newer_version_do_not_disturb() -> None:
+    builder = cloneset(2)
+    builder.with_spec(somethingNew={"a": 1}).with_rolling(somethingElse=2)
+    assert not planned(builder).stages
+
+
+def test_something_that_is_no_object_is_refused() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        project_cloneset(b"[]")

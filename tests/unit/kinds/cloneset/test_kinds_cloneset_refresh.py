@@ -1,0 +1,167 @@
+"""Bringing pods into service: one write for everything that is due."""
+
+import json
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.cloneset_builder import CloneSetBuilder, cloneset
+from support.plan_views import created, deleted, left, pod_patches, replaced, states
+
+
+def planned(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+def test_a_new_pod_gets_its_conditions_and_its_state_in_one_write() -> None:
+    """inplace case 44, lifecycle case 2"""
+    # given a pod as created, on a node, with the gate that pod admission adds
+    builder = cloneset(2).fresh("a")
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    # when
+    plan = planned(builder)
+    # then
+    assert [stage.name for stage in plan.stages] == ["refresh pods"]
+    assert pod_patches(plan) == {
+        "a": Patch(
+            resource=pod_patches(plan)["a"].resource,
+            key=pod_patches(plan)["a"].key,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+            uid="uid-a",
+            body={
+                "metadata": {
+                    "labels": {keys.STATE_LABEL: "Normal"},
+                    "annotations": {keys.STATE_TIME_ANNOTATION: "2026-01-31T12:00:00Z"},
+                },
+                "status": {
+                    "conditions": [
+                        {
+                            "type": gate,
+                            "status": "True",
+                            "lastTransitionTime": "2026-01-31T12:00:00Z",
+                        }
+                        for gate in (keys.IN_PLACE_READY, keys.KRUISE_POD_READY)
+                    ]
+                },
+            },
+        )
+    }
+
+
+def test_a_pod_without_a_node_is_not_written_to() -> None:
+    """cloneset case 81"""
+    builder = cloneset(2).fresh("a").unscheduled("a")
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["a"] == "waits for a node"
+
+
+def test_a_settled_pod_is_not_written_to_again() -> None:
+    """inplace case 44, lifecycle case 51"""
+    assert not planned(cloneset(3)).stages
+
+
+def test_a_pod_that_waits_for_its_hook_may_become_ready_meanwhile() -> None:
+    """cloneset case 80, lifecycle case 3"""
+    # given
+    builder = cloneset(1).with_hook("preNormal").fresh("a")
+    # then the conditions come now
+    patch = pod_patches(planned(builder))["a"]
+    assert "metadata" not in patch.body
+    # but it is not available, however ready
+    builder.add("a").in_state("PreparingNormal", "a")
+    plan = planned(builder)
+    assert not plan.stages
+    assert ((plan.status or {})["readyReplicas"], (plan.status or {})["availableReplicas"]) == (1, 0)
+    assert left(plan)["a"] == "waits for the preNormal hook: finalizer example.com/hook"
+    # until the finalizer is there
+    builder.with_finalizer("example.com/hook", "a")
+    plan = planned(builder)
+    assert states(plan) == {"a": "Normal"}
+    assert pod_patches(plan)["a"].subresource == ""
+
+
+def test_a_label_that_the_template_has_lets_the_pod_pass_at_the_first_look() -> None:
+    """lifecycle case 6"""
+    builder = cloneset(1, lifecycle={"preNormal": {"labelsHandler": {"app": "web"}}}).fresh("a")
+    assert states(planned(builder)) == {"a": "Normal"}
+
+
+def test_an_undone_condition_is_written_again_on_the_very_version_looked_at() -> None:
+    """inplace case 51: another writer's stale status may undo a condition"""
+    builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+    patch = pod_patches(planned(builder))["a"]
+    assert patch.resource_version == "50"
+    assert patch.body["status"]["conditions"][0]["reason"] is None
+
+
+def test_a_pod_with_an_update_in_place_under_way_is_left_to_it() -> None:
+    builder = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: "{}"}, "a").in_state("Updating", "a")
+    builder.set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["a"] == "its update in place is under way"
+
+
+def test_a_pod_without_the_hash_label_gets_it() -> None:
+    builder = cloneset(2)
+    del builder.pods["b"]["metadata"]["labels"][keys.TEMPLATE_HASH_LABEL]
+    patch = pod_patches(planned(builder))["b"]
+    assert patch.body == {
+        "metadata": {"labels": {keys.TEMPLATE_HASH_LABEL: builder.update_revision.split("-")[-1]}}
+    }
+    assert patch.subresource == ""
+
+
+@pytest.mark.parametrize(("hooked", "state"), [(False, "Updated"), (True, "Normal")])
+def test_a_pod_rolled_back_while_it_prepared_leaves_that_state(hooked: bool, state: str) -> None:
+    """cloneset case 76, lifecycle case 20: and nothing keeps holding it back"""
+    # given
+    builder = cloneset(2).with_hook("inPlaceUpdate", markPodNotReady=True).in_state("PreparingUpdate", "a")
+    if hooked:
+        builder.with_finalizer("example.com/hook", "a")
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    held = json.dumps([{"userAgent": "Lifecycle", "key": "preUpdateHook"}])
+    builder.set_condition("a", keys.KRUISE_POD_READY, "False", message=held)
+    # when
+    plan = planned(builder)
+    # then
+    assert states(plan) == {"a": state}
+    (found,) = pod_patches(plan)["a"].body["status"]["conditions"]
+    assert (found["type"], found["status"], found["message"]) == (keys.KRUISE_POD_READY, "True", "[]")
+
+
+def test_updated_pods_become_normal_when_the_hook_is_back_or_gone_from_the_spec() -> None:
+    """lifecycle cases 14 and 17"""
+    builder = cloneset(2).with_hook("inPlaceUpdate").in_state("Updated", "a", "b")
+    builder.with_finalizer("example.com/hook", "a")
+    assert states(planned(builder)) == {"a": "Normal"}
+    del builder.spec["lifecycle"]
+    assert states(planned(builder)) == {"a": "Normal", "b": "Normal"}
+
+
+def test_on_delete_finishes_what_was_begun() -> None:
+    """cloneset case 70 (as far as states go)"""
+    builder = cloneset(2).on_delete().in_state("Updated", "a").fresh("b")
+    assert states(planned(builder)) == {"a": "Normal", "b": "Normal"}
+
+
+def test_pods_are_brought_into_service_while_others_are_created_or_deleted() -> None:
+    # given a scale-up half done
+    plan = planned(cloneset(5, pods=2).fresh("a"))
+    assert (set(states(plan)), len(created(plan))) == ({"a"}, 3)
+    assert [stage.name for stage in plan.stages] == ["refresh pods", "create pods"]
+
+
+def test_a_pod_that_goes_is_not_refreshed() -> None:
+    plan = planned(cloneset(1, pods=3).fresh("a", "b"))
+    assert deleted(plan) == {"a", "b"}
+    assert pod_patches(plan) == {}
+    plan = planned(cloneset(2, old=2, max_unavailable="100%").fresh("a"))
+    assert replaced(plan) == {"a", "b"}
+    assert states(plan) == {}

@@ -1,0 +1,449 @@
+"""How many pods there are: what is created, what goes, what is kept."""
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.status import FAILED_SCALE
+from pykruise.kube.patches.types import PatchType
+from pykruise.pods import keys
+from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset, revision, template
+from support.plan_views import (
+    condition,
+    created,
+    created_revisions_of_pods,
+    deleted,
+    left,
+    pod_patches,
+    reasons,
+    replaced,
+    states,
+    steps_named,
+)
+
+# Creating
+
+
+def test_missing_pods_are_created_complete_and_one_batch_after_another() -> None:
+    """cloneset case 20, lifecycle case 1"""
+    # given
+    builder = cloneset(3, pods=0)
+    # when
+    plan = plan_cloneset(builder.snapshot())
+    # then
+    pods = created(plan)
+    assert len(pods) == 3
+    assert [stage.ramp for stage in plan.stages if stage.name == "create pods"] == [True]
+    first = pods[0]
+    instance_id = first["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
+    assert first["metadata"]["name"] == f"{NAME}-{instance_id}"
+    assert first["metadata"]["namespace"] == NAMESPACE
+    assert first["metadata"]["labels"] == {
+        "app": NAME,
+        keys.REVISION_LABEL: builder.update_revision,
+        keys.TEMPLATE_HASH_LABEL: builder.update_revision.split("-")[-1],
+        keys.INSTANCE_ID_LABEL: instance_id,
+        keys.STATE_LABEL: "PreparingNormal",
+    }
+    assert first["metadata"]["annotations"] == {keys.STATE_TIME_ANNOTATION: "2026-01-31T12:00:00Z"}
+    assert first["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet",
+            "name": NAME,
+            "uid": UID,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    assert first["spec"]["readinessGates"] == [{"conditionType": keys.IN_PLACE_READY}]
+    assert [(one["name"], one["image"]) for one in first["spec"]["containers"]] == [("main", "nginx:1")]
+
+
+def test_a_gate_that_the_template_has_is_not_added_twice() -> None:
+    gates = [{"conditionType": "other"}, {"conditionType": keys.IN_PLACE_READY}]
+    builder = cloneset(1, pods=0).with_spec(template=template(readinessGates=gates))
+    assert created(plan_cloneset(builder.snapshot()))[0]["spec"]["readinessGates"] == gates
+
+
+def test_annotations_and_finalizers_of_the_template_come_along() -> None:
+    builder = cloneset(1, pods=0)
+    builder.spec["template"]["metadata"] |= {"annotations": {"note": "x"}, "finalizers": ["example.com/f"]}
+    metadata = created(plan_cloneset(builder.snapshot()))[0]["metadata"]
+    assert metadata["annotations"]["note"] == "x"
+    assert metadata["finalizers"] == ["example.com/f"]
+
+
+def test_the_short_hash_gate_labels_pods_with_the_hash_alone() -> None:
+    builder = cloneset(1, pods=0).with_settings(short_hash=True)
+    labels = created(plan_cloneset(builder.snapshot()))[0]["metadata"]["labels"]
+    assert labels[keys.REVISION_LABEL] == builder.update_revision.split("-")[-1]
+
+
+def test_pods_labelled_with_full_names_are_not_touched_when_the_short_hash_comes() -> None:
+    """cloneset case 60"""
+    plan = plan_cloneset(cloneset(3).with_settings(short_hash=True).snapshot())
+    assert not plan.stages
+    assert (plan.status or {})["updatedReplicas"] == 3
+
+
+def test_ids_of_pods_that_still_exist_are_not_used_again() -> None:
+    # given a snapshot and the names that a plan of it picks
+    builder = cloneset(3, pods=0)
+    names = [
+        pod["metadata"]["name"].removeprefix("web-") for pod in created(plan_cloneset(builder.snapshot()))
+    ]
+    # when one of them is taken by a pod that has failed
+    builder.add(names[1]).phase("Failed", names[1])
+    again = [
+        pod["metadata"]["name"].removeprefix("web-") for pod in created(plan_cloneset(builder.snapshot()))
+    ]
+    # then it is not picked
+    assert names[1] not in again
+    assert len(set(again)) == 3
+
+
+def test_the_same_snapshot_gives_the_same_plan() -> None:
+    first, second = cloneset(9, pods=0).snapshot(), cloneset(9, pods=0).snapshot()
+    assert plan_cloneset(first) == plan_cloneset(second)
+
+
+def test_creation_stays_within_the_scale_limit_and_says_so() -> None:
+    """cloneset case 23"""
+    plan = plan_cloneset(cloneset(5, pods=0).with_spec(scaleStrategy={"maxUnavailable": 2}).snapshot())
+    assert len(created(plan)) == 2
+    assert reasons(plan) == {"ScaleUpLimited"}
+
+
+def test_creation_goes_on_by_one_when_one_becomes_available() -> None:
+    """cloneset case 23"""
+    builder = cloneset(5, pods=2).with_spec(scaleStrategy={"maxUnavailable": 2}).not_ready("a")
+    assert len(created(plan_cloneset(builder.snapshot()))) == 1
+
+
+def test_a_used_up_scale_limit_does_not_stop_updates() -> None:
+    """cloneset case 24"""
+    # given six wanted, three there, two of them down, one of an old revision; both down ones block creation
+    builder = cloneset(6, pods=3, old=3, max_unavailable="100%", scaleStrategy={"maxUnavailable": 2})
+    plan = plan_cloneset(builder.not_ready("a", "b").snapshot())
+    # then
+    assert not created(plan)
+    assert replaced(plan) == {"a", "b", "c"}
+    assert reasons(plan) == {"ScaleUpLimited"}
+
+
+def test_an_old_pod_that_is_missing_comes_back_old() -> None:
+    """cloneset case 33"""
+    builder = cloneset(5, pods=4, old=2, partition=3)
+    assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.old_revision]
+
+
+def test_missing_pods_are_first_old_up_to_the_partition_then_new() -> None:
+    builder = cloneset(5, pods=1, old=1, partition=3)
+    assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [
+        builder.old_revision,
+        builder.old_revision,
+        builder.update_revision,
+        builder.update_revision,
+    ]
+
+
+def test_a_partition_above_replicas_acts_as_replicas() -> None:
+    """cloneset case 34"""
+    builder = cloneset(2, pods=0, partition=5)
+    builder.with_current(builder.old_revision)
+    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+    assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.old_revision] * 2
+
+
+def test_a_failed_pod_is_kept_and_replaced() -> None:
+    """cloneset case 43"""
+    plan = plan_cloneset(cloneset(3).phase("Failed", "a").snapshot())
+    assert len(created(plan)) == 1
+    assert deleted(plan) == set()
+    assert (plan.status or {})["replicas"] == 2
+
+
+def test_a_pod_that_no_longer_matches_is_released_and_replaced() -> None:
+    """cloneset case 44"""
+    plan = plan_cloneset(cloneset(3).labelled({"app": "other"}, "b").snapshot())
+    assert [stage.name for stage in plan.stages] == ["release pods", "create pods"]
+    patch = pod_patches(plan)["b"]
+    assert patch.patch_type is PatchType.STRATEGIC
+    assert patch.body["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": UID}]
+    assert patch.uid == "uid-b"
+    assert len(created(plan)) == 1
+
+
+def test_a_finished_pod_that_no_longer_matches_is_left() -> None:
+    plan = plan_cloneset(cloneset(2, pods=3).labelled({"app": "other"}, "c").phase("Failed", "c").snapshot())
+    assert not plan.stages
+
+
+# Deleting
+
+
+def test_surplus_pods_go_within_the_budget_for_ready_ones() -> None:
+    """cloneset case 25"""
+    plan = plan_cloneset(cloneset(3, pods=5).snapshot())
+    assert len(deleted(plan)) == 2
+
+
+def test_pods_not_ready_for_long_enough_do_not_free_a_budget() -> None:
+    """cloneset case 26"""
+    builder = cloneset(3, pods=5, minReadySeconds=9999).ready_for(10, *"abcde")
+    plan = plan_cloneset(builder.snapshot())
+    assert deleted(plan) == set()
+    assert set(left(plan).values()) == {"surplus, but maxUnavailable is used up"}
+    assert plan.after == 9989
+
+
+def test_a_specified_pod_goes_alone_before_the_surplus_is_looked_at() -> None:
+    """cloneset case 27"""
+    builder = cloneset(3, pods=5).marked("d")
+    assert deleted(plan_cloneset(builder.snapshot())) == {"d"}
+    # when it is gone
+    del builder.pods["d"]
+    assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
+
+
+def test_while_specified_pods_wait_no_surplus_goes() -> None:
+    builder = cloneset(3, pods=5, max_unavailable=0, max_surge=1).marked("a").not_ready("b", "c", "d")
+    plan = plan_cloneset(builder.snapshot())
+    assert deleted(plan) == set()
+    assert left(plan)["a"] == "specified for deletion, but maxUnavailable is used up"
+
+
+def test_pods_that_do_not_serve_go_first_and_cost_nothing() -> None:
+    """cloneset case 28"""
+    builder = cloneset(3, pods=5, max_unavailable=0, max_surge=1).not_ready("d", "e")
+    assert deleted(plan_cloneset(builder.snapshot())) == {"d", "e"}
+
+
+def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_so() -> None:
+    plan = plan_cloneset(cloneset(3, pods=5).not_ready("d").snapshot())
+    actions = {step.action.key.name: step.action for step in plan.steps}
+    assert actions["web-d"].resource_version == "50"  # type: ignore[union-attr]
+    others = [action for name, action in actions.items() if name != "web-d"]
+    assert [action.resource_version for action in others] == [""]  # type: ignore[union-attr]
+    assert all(action.uid for action in actions.values())  # type: ignore[union-attr]
+
+
+def test_the_victim_is_old_only_when_old_pods_exceed_the_partition() -> None:
+    """cloneset case 32"""
+    # given three old pods, as many as the partition wants, and two new ones
+    plan = plan_cloneset(cloneset(4, pods=5, old=3, partition=3).snapshot())
+    assert deleted(plan) <= {"d", "e"}
+    # and with one old pod too many
+    assert deleted(plan_cloneset(cloneset(4, pods=5, old=4, partition=3).snapshot())) <= {*"abcd"}
+
+
+def test_two_named_pods_go_one_after_the_other() -> None:
+    """cloneset case 35"""
+    # given
+    builder = cloneset(5, max_unavailable=1).to_delete("a", "b")
+    # when / then one goes
+    assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
+    # when it is gone, its replacement is made before the other goes
+    del builder.pods["a"]
+    plan = plan_cloneset(builder.snapshot())
+    assert (len(created(plan)), deleted(plan)) == (1, set())
+    # when the replacement is there but not ready, the other waits
+    builder.add("z").not_ready("z")
+    assert deleted(plan_cloneset(builder.snapshot())) == set()
+    # when it is ready, the other goes
+    builder.add("z")
+    assert deleted(plan_cloneset(builder.snapshot())) == {"b"}
+
+
+def test_names_that_no_pod_has_are_taken_off_the_list_and_nothing_else_happens() -> None:
+    """cloneset case 36, cloneset section 6.9"""
+    # given a CloneSet whose status is stored as it should be
+    builder = cloneset(2).to_delete("gone", "b", "terminating")
+    builder.add("terminating").deleted("terminating").marked("b").not_ready("a")
+    builder.with_rolling(maxUnavailable=0, maxSurge=1)
+    builder.with_spec(scaleStrategy={**builder.spec["scaleStrategy"], "maxUnavailable": 0})
+    builder.document["status"] = plan_cloneset(builder.snapshot()).status
+    # when
+    plan = plan_cloneset(builder.snapshot())
+    # then
+    assert plan.status is None
+    (step,) = steps_named(plan, "tidy up")
+    assert step.action.body == {"spec": {"scaleStrategy": {"podsToDelete": ["web-b"]}}}  # type: ignore[union-attr]
+    assert step.action.resource_version == "100"  # type: ignore[union-attr]
+    assert step.action.patch_type is PatchType.MERGE  # type: ignore[union-attr]
+
+
+def test_the_list_waits_for_the_status_whose_write_moves_the_version() -> None:
+    plan = plan_cloneset(cloneset(2).to_delete("gone").snapshot())
+    assert plan.status is not None
+    assert not plan.stages
+
+
+def test_a_marked_pod_that_does_not_serve_goes_at_once() -> None:
+    """cloneset case 37"""
+    builder = cloneset(5, max_unavailable=1).marked("a", "b").not_ready("a", "c")
+    plan = plan_cloneset(builder.snapshot())
+    assert deleted(plan) == {"a"}
+    assert left(plan)["b"] == "specified for deletion, but maxUnavailable is used up"
+
+
+def test_with_surge_the_replacement_comes_first() -> None:
+    """cloneset case 38"""
+    # given
+    builder = cloneset(5, max_unavailable=0, max_surge=1).marked("a")
+    # then a sixth pod is made
+    plan = plan_cloneset(builder.snapshot())
+    assert (len(created(plan)), deleted(plan)) == (1, set())
+    # and must be available
+    builder.add("z").not_ready("z")
+    assert deleted(plan_cloneset(builder.snapshot())) == set()
+    # before the marked one goes
+    builder.add("z")
+    assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
+
+
+def test_a_held_victim_prepares_first_and_goes_when_let_go() -> None:
+    """cloneset case 40, lifecycle cases 35 and 36"""
+    # given two pods, one too many, held by a finalizer
+    builder = cloneset(1, pods=2).with_hook("preDelete").not_ready("b")
+    builder.with_finalizer("example.com/hook", "a", "b")
+    # then it prepares
+    plan = plan_cloneset(builder.snapshot())
+    assert states(plan) == {"b": "PreparingDelete"}
+    assert deleted(plan) == set()
+    # and waits without a further write
+    builder.in_state("PreparingDelete", "b")
+    plan = plan_cloneset(builder.snapshot())
+    assert not plan.stages
+    assert left(plan)["b"] == "waits until the preDelete hook is taken off the pod"
+    # and goes when the finalizer is taken off
+    builder.pods["b"]["metadata"]["finalizers"] = []
+    assert deleted(plan_cloneset(builder.snapshot())) == {"b"}
+
+
+def test_a_hook_that_marks_takes_the_pod_out_of_service_in_the_same_write() -> None:
+    # given
+    builder = cloneset(1, pods=2).with_hook("preDelete", markPodNotReady=True)
+    for name in "ab":
+        builder.with_finalizer("example.com/hook", name)
+        builder.pods[name]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+        builder.set_condition(name, keys.KRUISE_POD_READY, "True", message="[]")
+    # when
+    (patch,) = pod_patches(plan_cloneset(builder.snapshot())).values()
+    # then
+    assert patch.subresource == "status"
+    assert patch.resource_version == "50"
+    assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingDelete"}
+    types = {one["type"]: one["status"] for one in patch.body["status"]["conditions"]}
+    assert types == {keys.KRUISE_POD_READY: "False", "Ready": "False"}
+
+
+def test_a_deletion_that_is_no_longer_wanted_is_taken_back() -> None:
+    """cloneset case 41, lifecycle case 38"""
+    builder = cloneset(5).with_hook("preDelete").with_finalizer("example.com/hook", "e")
+    plan = plan_cloneset(builder.in_state("PreparingDelete", "e").snapshot())
+    assert states(plan) == {"e": "PreparingNormal"}
+    assert not created(plan)
+
+
+def test_a_deletion_that_marked_the_pod_is_not_taken_back() -> None:
+    """cloneset case 41, lifecycle case 39"""
+    builder = cloneset(5).with_hook("preDelete", markPodNotReady=True)
+    builder.with_finalizer("example.com/hook", "e").in_state("PreparingDelete", "e")
+    assert states(plan_cloneset(builder.snapshot())) == {}
+    builder.pods["e"]["metadata"]["finalizers"] = []
+    assert deleted(plan_cloneset(builder.snapshot())) == {"e"}
+
+
+def test_a_specified_pod_that_prepares_is_replaced_when_it_is_gone_or_at_once_if_excluded() -> None:
+    """cloneset case 42, lifecycle case 40"""
+    # given
+    builder = cloneset(5).with_hook("preDelete").with_finalizer("example.com/hook", "e")
+    builder.in_state("PreparingDelete", "e").marked("e")
+    # then nothing is made and nothing taken back
+    plan = plan_cloneset(builder.snapshot())
+    assert not plan.stages
+    # but with exclusion the replacement comes at once, by the field or by the flag
+    builder.with_settings(exclude_preparing_delete=True)
+    assert len(created(plan_cloneset(builder.snapshot()))) == 1
+    builder.with_settings().with_spec(scaleStrategy={"excludePreparingDelete": True})
+    assert len(created(plan_cloneset(builder.snapshot()))) == 1
+
+
+def test_a_released_pod_goes_even_when_it_is_what_holds_back_its_replacement() -> None:
+    """lifecycle case 50 (9.2.9)"""
+    # given creation limited to one unavailable pod, and that one is on its way out and let go
+    builder = cloneset(3, scaleStrategy={"maxUnavailable": 1, "excludePreparingDelete": True})
+    builder.with_hook("preDelete").in_state("PreparingDelete", "c").marked("c")
+    # then it goes
+    plan = plan_cloneset(builder.snapshot())
+    assert deleted(plan) == {"c"}
+    # and then its replacement comes
+    del builder.pods["c"]
+    assert len(created(plan_cloneset(builder.snapshot()))) == 1
+
+
+def test_a_removed_lifecycle_lets_waiting_pods_go() -> None:
+    """lifecycle case 42"""
+    builder = cloneset(4, pods=5).in_state("PreparingDelete", "e").with_finalizer("example.com/hook", "e")
+    assert deleted(plan_cloneset(builder.snapshot())) == {"e"}
+
+
+def test_pods_in_preparing_update_count_as_new_while_scaling_when_the_gate_is_on() -> None:
+    """lifecycle case 56"""
+    # given as many old pods as the partition wants, one of them on its way to the new revision
+    builder = cloneset(5, pods=4, old=3, partition=3).in_state("PreparingUpdate", "a")
+    assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.update_revision]
+    builder.with_settings(preparing_update_as_update=True)
+    assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.old_revision]
+
+
+def test_paused_only_stops_updates() -> None:
+    """cloneset case 67"""
+    # given five old and three surged new pods
+    builder = cloneset(5, pods=8, old=5, partition=0, max_unavailable=0, max_surge=3)
+    builder.not_ready("f", "g", "h").paused()
+    # then the surge is taken back: old pods go as new ones become available
+    assert deleted(plan_cloneset(builder.snapshot())) == set()
+    builder.set_condition("f", "Ready", "True")
+    assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
+    for name in "gh":
+        builder.set_condition(name, "Ready", "True")
+    gone = deleted(plan_cloneset(builder.snapshot()))
+    assert (len(gone), gone <= {*"abcde"}) == (3, True)
+
+
+# What cannot be carried out
+
+
+def test_volume_claim_templates_are_refused_in_words() -> None:
+    plan = plan_cloneset(
+        cloneset(3, pods=0, volumeClaimTemplates=[{"metadata": {"name": "data"}}]).snapshot()
+    )
+    found = condition(plan, FAILED_SCALE)
+    assert not plan.stages
+    assert found is not None
+    assert "volumeClaimTemplates are not supported yet" in found["message"]
+
+
+def test_events_say_what_was_created_and_deleted() -> None:
+    plan = plan_cloneset(cloneset(1, pods=0).snapshot())
+    (step,) = steps_named(plan, "create pods")
+    assert step.done is not None
+    assert step.failed is not None
+    assert (step.done.reason, step.failed.reason, step.failed.warning) == (
+        "SuccessfulCreate",
+        "FailedCreate",
+        True,
+    )
+    (step, _) = steps_named(plan_cloneset(cloneset(1, pods=3).snapshot()), "delete pods")
+    assert step.done is not None
+    assert step.failed is not None
+    assert (step.done.reason, step.failed.reason) == ("SuccessfulDelete", "FailedDelete")
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 7])
+def test_scaling_ends_with_as_many_as_wanted(replicas: int) -> None:
+    plan = plan_cloneset(cloneset(replicas, pods=3, max_unavailable="100%").snapshot())
+    assert 3 + len(created(plan)) - len(deleted(plan)) == replicas
+    assert plan.after is None

@@ -1,0 +1,299 @@
+"""What a CloneSet reports of itself."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE, PROGRESSING
+from pykruise.kinds.cloneset.types import NO_DEADLINE
+from pykruise.kube.clock import format_time
+from pykruise.plans.plan import Plan
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
+from support.plan_views import condition, created
+
+
+def planned(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+def status(builder: CloneSetBuilder) -> dict[str, Any]:
+    found = planned(builder).status
+    assert found is not None
+    return found
+
+
+def settled(builder: CloneSetBuilder) -> CloneSetBuilder:
+    """With the status stored that its plan asks for."""
+    plan = planned(builder)
+    if plan.status is not None:
+        builder.document["status"] = plan.status
+    return builder
+
+
+def progressing(builder: CloneSetBuilder) -> dict[str, Any]:
+    """The Progressing condition that the object shows after this plan."""
+    plan = planned(builder)
+    shown = builder.document["status"] if plan.status is None else plan.status
+    return next(one for one in shown["conditions"] if one["type"] == PROGRESSING)
+
+
+def test_counts_are_of_active_pods_by_readiness_availability_and_revision() -> None:
+    builder = cloneset(7, pods=8, old=3, partition=3).not_ready("a", "d").in_state("PreparingNormal", "e")
+    builder.phase("Failed", "h")
+    assert status(builder) == {
+        "observedGeneration": 3,
+        "replicas": 7,
+        "readyReplicas": 5,
+        "availableReplicas": 4,
+        "updatedReplicas": 4,
+        "updatedReadyReplicas": 3,
+        "updatedAvailableReplicas": 2,
+        "expectedUpdatedReplicas": 4,
+        "updateRevision": builder.update_revision,
+        "currentRevision": builder.old_revision,
+        "labelSelector": "app=web",
+    }
+
+
+def test_required_counts_are_written_even_when_nothing_is_there() -> None:
+    found = status(cloneset(0))
+    assert [found[field] for field in ("replicas", "readyReplicas", "availableReplicas")] == [0, 0, 0]
+    assert [found[field] for field in ("updatedReplicas", "updatedReadyReplicas")] == [0, 0]
+    assert "updatedAvailableReplicas" not in found
+
+
+def test_a_status_that_is_right_is_not_written() -> None:
+    assert planned(settled(cloneset(3))).is_settled
+
+
+def test_the_update_revision_becomes_current_when_all_pods_are_of_it_ready_or_not() -> None:
+    """cloneset case 83"""
+    builder = cloneset(3).with_current("web-former").not_ready(*"abc")
+    builder.with_revisions(
+        revision(template("nginx:0"), 1, name="web-former"), revision(builder.spec["template"], 2)
+    )
+    found = status(builder)
+    assert (found["currentRevision"], found["readyReplicas"]) == (builder.update_revision, 0)
+
+
+def test_without_replicas_the_current_revision_follows_at_once() -> None:
+    """cloneset case 84"""
+    builder = cloneset(0)
+    builder.with_current(builder.old_revision)
+    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+    assert status(builder)["currentRevision"] == builder.update_revision
+
+
+@pytest.mark.parametrize("partition", [3, "60%"])
+def test_a_rollout_held_back_by_its_partition_is_not_completed_by_scaling_to_nothing(
+    partition: int | str,
+) -> None:
+    """cloneset section 9.3"""
+    # given
+    builder = cloneset(0, partition=partition)
+    builder.with_current(builder.old_revision)
+    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+    # then
+    assert status(builder)["currentRevision"] == builder.old_revision
+    # and scaled up again, as many pods come back old
+    settled(builder).with_spec(replicas=5)
+    made = [pod["metadata"]["labels"]["controller-revision-hash"] for pod in created(planned(builder))]
+    assert made.count(builder.old_revision) == 3
+
+
+def test_availability_waits_for_min_ready_seconds_and_the_plan_says_when() -> None:
+    """cloneset case 85"""
+    plan = planned(cloneset(1, minReadySeconds=30).ready_for(10, "a"))
+    assert plan.status is not None
+    assert (plan.status["readyReplicas"], plan.status["availableReplicas"]) == (1, 0)
+    assert plan.after == 20
+
+
+def test_a_selector_of_expressions_is_shown_for_the_scale_subresource() -> None:
+    """cloneset case 94"""
+    builder = cloneset(1)
+    builder.with_spec(
+        selector={
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["b", "a"]}],
+        }
+    )
+    assert status(builder)["labelSelector"] == "app=web,tier notin (a,b)"
+
+
+# Progressing
+
+
+def deadline(builder: CloneSetBuilder, seconds: int = 60) -> CloneSetBuilder:
+    return builder.with_spec(progressDeadlineSeconds=seconds)
+
+
+def with_progressing(
+    builder: CloneSetBuilder, reason: str, *, age: float, status: str = "True"
+) -> CloneSetBuilder:
+    """The status stored as it is, with this condition, last updated `age` seconds ago."""
+    settled(builder)
+    time = format_time(NOW - age)
+    builder.document["status"]["conditions"] = [
+        {
+            "type": PROGRESSING,
+            "status": status,
+            "reason": reason,
+            "message": "CloneSet is progressing",
+            "lastUpdateTime": time,
+            "lastTransitionTime": time,
+        }
+    ]
+    return builder
+
+
+@pytest.mark.parametrize("seconds", [None, NO_DEADLINE])
+def test_without_a_deadline_there_is_no_condition(seconds: int | None) -> None:
+    """cloneset case 86"""
+    builder = with_progressing(deadline(cloneset(3)), "CloneSetAvailable", age=1)
+    builder.with_spec(progressDeadlineSeconds=seconds)
+    assert condition(planned(builder), PROGRESSING) is None
+    assert planned(builder).status is not None
+
+
+def test_available_paused_partition_ready_and_progressing_are_told_apart() -> None:
+    """cloneset case 87"""
+    # given half of ten pods updated, as the partition wants
+    builder = deadline(cloneset(10, old=5, partition="50%"))
+    assert progressing(builder)["reason"] == "ProgressPartitionAvailable"
+    # when paused
+    assert progressing(settled(builder).paused())["reason"] == "CloneSetPaused"
+    # when it goes on to the end
+    builder = settled(builder).with_rolling(paused=False, partition=0)
+    found = progressing(builder.at(NOW + 500))
+    assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
+    # when all are updated and available
+    builder.add(*"abcde")
+    found = progressing(builder)
+    assert (found["reason"], found["message"]) == ("CloneSetAvailable", "CloneSet is available")
+
+
+def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -> None:
+    """cloneset case 88"""
+    # given a rollout that stands still
+    builder = deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c")
+    with_progressing(builder, "CloneSetUpdated", age=60)
+    plan = planned(builder)
+    assert plan.status is None
+    assert plan.after == 1
+    # when the deadline is over
+    builder.at(NOW + 1)
+    found = condition(planned(builder), PROGRESSING)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("False", "ProgressDeadlineExceeded")
+    assert found["message"] == f"CloneSet revision {builder.update_revision} has timed out progressing"
+    # then it stays so
+    settled(builder)
+    assert planned(builder.at(NOW + 500)).status is None
+    # until something gets better
+    builder.set_condition("c", "Ready", "True")
+    assert progressing(builder)["reason"] == "CloneSetUpdated"
+    # and all is well
+    builder.add("a", "b")
+    assert progressing(builder)["reason"] == "CloneSetAvailable"
+
+
+def test_an_idle_cloneset_has_its_full_deadline_when_a_rollout_starts() -> None:
+    """cloneset case 89"""
+    # given one that has long been available
+    builder = with_progressing(deadline(cloneset(3)), "CloneSetAvailable", age=10_000)
+    # when its template changes
+    builder.spec["template"] = template("nginx:2")
+    builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
+    # then
+    found = progressing(builder)
+    assert (found["reason"], found["status"]) == ("CloneSetUpdated", "True")
+    assert found["lastUpdateTime"] == format_time(NOW)
+    assert found["lastTransitionTime"] == format_time(NOW - 10_000)
+
+
+def test_progress_renews_the_deadline() -> None:
+    # given a rollout with one more ready pod than the stored status knows
+    builder = deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c")
+    with_progressing(builder, "CloneSetUpdated", age=3600)
+    builder.set_condition("c", "Ready", "True")
+    # then
+    found = progressing(builder)
+    assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW))
+
+
+# Failures
+
+
+def test_a_failed_creation_is_a_condition_with_the_error() -> None:
+    """cloneset case 21"""
+    snapshot = cloneset(3, pods=0).snapshot()
+    found = status_after(snapshot, plan_cloneset(snapshot), stage="create pods", message="exceeded quota")
+    assert found is not None
+    (failed,) = found["conditions"]
+    assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "WriteFailed")
+    assert failed["message"] == "create pods: exceeded quota"
+    assert failed["lastTransitionTime"] == format_time(NOW)
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind"),
+    [
+        ("update pods", FAILED_UPDATE),
+        ("refresh pods", FAILED_UPDATE),
+        ("delete pods", FAILED_SCALE),
+        ("keep pods", FAILED_SCALE),
+        ("release pods", FAILED_SCALE),
+        ("store revision", FAILED_SCALE),
+    ],
+)
+def test_each_stage_fails_as_one_of_the_two_phases(stage: str, kind: str) -> None:
+    snapshot = cloneset(3).snapshot()
+    found = status_after(snapshot, plan_cloneset(snapshot), stage=stage, message="no")
+    assert found is not None
+    assert [one["type"] for one in found["conditions"]] == [kind]
+
+
+def test_tidying_up_that_fails_is_no_failure_of_the_cloneset() -> None:
+    snapshot = cloneset(3).snapshot()
+    assert status_after(snapshot, plan_cloneset(snapshot), stage="tidy up", message="no") is None
+
+
+def failing(builder: CloneSetBuilder, kind: str, message: str = "create pods: quota") -> CloneSetBuilder:
+    settled(builder)
+    time = format_time(NOW - 100)
+    builder.document["status"]["conditions"] = [
+        {"type": kind, "status": "True", "reason": "WriteFailed", "message": message}
+        | {"lastTransitionTime": time, "lastUpdateTime": time}
+    ]
+    return builder
+
+
+def test_a_failure_stays_while_the_phase_still_has_to_succeed() -> None:
+    builder = failing(cloneset(3, pods=2), FAILED_SCALE)
+    assert planned(builder).status is None
+
+
+def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> None:
+    snapshot = failing(cloneset(3, pods=2), FAILED_SCALE).snapshot()
+    found = status_after(snapshot, plan_cloneset(snapshot), stage="create pods", message="another")
+    assert found is not None
+    (failed,) = found["conditions"]
+    assert (failed["message"], failed["lastTransitionTime"]) == (
+        "create pods: another",
+        format_time(NOW - 100),
+    )
+
+
+@pytest.mark.parametrize("kind", [FAILED_SCALE, FAILED_UPDATE])
+def test_a_failure_is_over_when_its_phase_has_nothing_left_to_do(kind: str) -> None:
+    """cloneset section 9.3 (nothing clears it in the original)"""
+    found = condition(planned(failing(cloneset(3), kind)), kind)
+    assert found is not None
+    assert (found["status"], found["lastTransitionTime"]) == ("False", format_time(NOW))
+    assert found.get("message", "") == ""
+
+
+def test_a_cloneset_that_never_failed_has_no_such_condition() -> None:
+    assert "conditions" not in status(cloneset(3))

@@ -1,0 +1,271 @@
+"""Which pods go to another revision, how many at once, and how."""
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.status import FAILED_UPDATE
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.cloneset_builder import CloneSetBuilder, cloneset, revision
+from support.plan_views import (
+    condition,
+    created,
+    created_revisions_of_pods,
+    deleted,
+    left,
+    marked,
+    pod_patches,
+    replaced,
+    states,
+    steps_named,
+)
+
+
+def planned(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("replicas", "partition", "updated"), [(4, "99%", 1), (4, "100%", 0), (1, "99%", 0), (4, 0, 4), (4, 9, 0)]
+)
+def test_the_partition_bounds_how_many_pods_are_updated(
+    replicas: int, partition: int | str, updated: int
+) -> None:
+    """cloneset case 61"""
+    builder = cloneset(replicas, old=replicas, partition=partition, max_unavailable="100%")
+    assert len(replaced(planned(builder))) == updated
+
+
+def test_pods_are_updated_one_after_another_until_the_partition_is_reached() -> None:
+    """cloneset case 62"""
+    # given
+    builder = cloneset(5, old=5, partition=3, max_unavailable=1)
+    plan = planned(builder)
+    assert len(replaced(plan)) == 1
+    assert (plan.status or {})["expectedUpdatedReplicas"] == 2
+    # when one is new but not ready, nothing more happens
+    builder.add("a").not_ready("a")
+    assert not planned(builder).stages
+    # when it is ready, the next goes
+    builder.add("a")
+    assert replaced(planned(builder)) == {"b"}
+    # when two are new, it is done
+    builder.add("b")
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["c"] == "the partition keeps this many pods in older revisions"
+
+
+def test_a_raised_partition_takes_pods_back_only_with_the_gate() -> None:
+    """cloneset case 63"""
+    builder = cloneset(5, old=3, partition=5, max_unavailable="100%")
+    assert not planned(builder).stages
+    plan = planned(builder.with_settings(partition_rollback=True))
+    assert replaced(plan) == {"d", "e"}
+    assert {step.because.split(",")[0] for step in steps_named(plan, "update pods")} == {
+        f"recreated for revision {builder.old_revision}"
+    }
+
+
+def test_nothing_is_taken_back_when_current_and_update_revision_are_the_same() -> None:
+    """cloneset case 64"""
+    builder = cloneset(5, partition=3, max_unavailable=5).with_settings(partition_rollback=True)
+    assert not planned(builder).stages
+
+
+def test_pods_that_are_down_are_updated_first_but_no_more_than_allowed_in_the_target() -> None:
+    """cloneset case 65"""
+    # given five old pods that are down
+    builder = cloneset(5, old=5, max_unavailable=2).not_ready(*"abcde")
+    assert len(replaced(planned(builder))) == 2
+    # when two are of the new revision and still down, no further one follows
+    builder.add("a", "b").not_ready("a", "b")
+    assert not planned(builder).stages
+
+
+def test_nothing_is_updated_while_the_budget_is_used_up_by_others() -> None:
+    """cloneset case 66"""
+    builder = cloneset(5, old=4, max_unavailable=1).not_ready("e")
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["a"] == "waits for its turn: maxUnavailable is used up"
+
+
+def test_on_delete_changes_no_pod() -> None:
+    """cloneset case 69"""
+    # given
+    builder = cloneset(5, old=5).on_delete()
+    plan = planned(builder)
+    assert not plan.stages
+    assert (plan.status or {})["expectedUpdatedReplicas"] == 5
+    assert "OnDelete" in left(plan)["a"]
+    # when somebody deletes one, it comes back new
+    builder.deleted("a")
+    assert created_revisions_of_pods(planned(builder)) == [builder.update_revision]
+
+
+def test_on_delete_still_deletes_a_marked_pod_of_few() -> None:
+    """9.2.6: the default of 20% is rounded up"""
+    assert deleted(planned(cloneset(3, old=3).on_delete().marked("a"))) == {"a"}
+
+
+def test_paused_updates_nothing_and_says_so() -> None:
+    plan = planned(cloneset(5, old=5, max_unavailable="100%").paused())
+    assert not plan.stages
+    assert set(left(plan).values()) == {"updates are paused"}
+
+
+def test_paused_still_brings_pods_into_service() -> None:
+    """cloneset case 68, lifecycle case 33"""
+    plan = planned(cloneset(5, old=4).paused().fresh("e"))
+    assert states(plan) == {"e": "Normal"}
+
+
+def test_priority_by_weight_decides_who_is_first() -> None:
+    """cloneset case 71"""
+    builder = cloneset(3, old=3, max_unavailable=1).labelled({"foo": "x"}, "c").labelled({"bar": "x"}, "b")
+    terms = [
+        {"weight": 20, "matchSelector": {"matchLabels": {"foo": "x"}}},
+        {"weight": 10, "matchSelector": {"matchLabels": {"bar": "x"}}},
+    ]
+    builder.with_rolling(priorityStrategy={"weightPriority": terms})
+    assert replaced(planned(builder)) == {"c"}
+
+
+def test_priority_by_ordered_keys_takes_pods_without_a_key_first() -> None:
+    """cloneset case 72"""
+    builder = cloneset(4, old=4, max_unavailable=2).labelled({"k1": "o-5"}, "a")
+    builder.labelled({"k1": "o-10"}, "b").labelled({"k2": "o-20"}, "c")
+    builder.with_rolling(priorityStrategy={"orderPriority": [{"orderedKey": "k1"}, {"orderedKey": "k2"}]})
+    assert replaced(planned(builder)) == {"d", "b"}
+
+
+def test_scattered_pods_do_not_go_together() -> None:
+    """cloneset case 73"""
+    builder = cloneset(10, old=10, max_unavailable=1).labelled({"foo": "bar"}, "h", "i", "j")
+    builder.with_rolling(scatterStrategy=[{"key": "foo", "value": "bar"}])
+    assert replaced(planned(builder)) == {"h"}
+
+
+def test_a_pod_that_prepares_goes_before_all_others() -> None:
+    """cloneset case 74, lifecycle case 27"""
+    builder = cloneset(5, old=5, max_unavailable=1).in_state("PreparingUpdate", "e").restarts(9, "a")
+    assert replaced(planned(builder)) == {"e"}
+
+
+def test_pods_on_their_way_out_or_in_grace_are_not_updated() -> None:
+    """cloneset case 75, lifecycle case 37"""
+    builder = cloneset(3, old=3, max_unavailable="100%").with_hook("preDelete")
+    builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a").marked("a")
+    builder.annotated({keys.IN_PLACE_GRACE_ANNOTATION: '{"revision":"x"}'}, "b")
+    assert replaced(planned(builder)) == {"c"}
+
+
+def test_a_pod_that_may_go_at_once_is_deleted_without_being_marked() -> None:
+    plan = planned(cloneset(5, old=5, max_unavailable=2))
+    assert (deleted(plan), marked(plan)) == ({"a", "b"}, set())
+    (step, _) = steps_named(plan, "update pods")
+    assert step.done is not None
+    assert step.done.reason == "SuccessfulDelete"
+
+
+def test_with_surge_pods_are_marked_and_the_surge_pod_comes_first() -> None:
+    # given five old pods and one surge pod that is ready
+    builder = cloneset(5, pods=6, old=5, max_unavailable=0, max_surge=1)
+    plan = planned(builder)
+    # then one old pod goes
+    assert len(replaced(plan)) == 1
+    # and without the surge pod, that is made first
+    del builder.pods["f"]
+    plan = planned(builder)
+    assert (created_revisions_of_pods(plan), replaced(plan)) == ([builder.update_revision], set())
+
+
+def test_a_held_pod_is_marked_and_goes_through_the_hook() -> None:
+    """cloneset case 40, lifecycle case 41"""
+    # given
+    builder = cloneset(2, old=2, max_unavailable=1).with_hook("preDelete")
+    builder.with_finalizer("example.com/hook", "a", "b")
+    # then it is marked
+    plan = planned(builder)
+    assert (marked(plan), deleted(plan)) == ({"a"}, set())
+    assert pod_patches(plan)["a"].body == {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}
+    (step,) = steps_named(plan, "update pods")
+    assert step.done is not None
+    assert step.done.reason == "SuccessfulUpdatePodReCreate"
+    # and then prepares
+    builder.marked("a")
+    assert states(planned(builder)) == {"a": "PreparingDelete"}
+    # and once it does, going back to the old template does not save it
+    builder.in_state("PreparingDelete", "a")
+    assert not planned(builder).stages
+
+
+def test_a_marked_pod_is_not_marked_again() -> None:
+    """9.2.10"""
+    builder = cloneset(3, old=3, max_unavailable=1).marked("a").with_hook("preDelete")
+    builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a")
+    plan = planned(builder)
+    assert marked(plan) == set()
+
+
+def test_in_place_if_possible_recreates_for_now_and_says_so() -> None:
+    builder = cloneset(3, old=3, max_unavailable=1).with_rolling(podUpdatePolicy="InPlaceIfPossible")
+    (step,) = steps_named(planned(builder), "update pods")
+    assert "updating in place is not supported yet" in step.because
+
+
+def test_in_place_only_touches_nothing_and_says_so() -> None:
+    """cloneset case 78"""
+    # given
+    builder = cloneset(3, old=3, max_unavailable=1).with_rolling(podUpdatePolicy="InPlaceOnly")
+    plan = planned(builder)
+    # then
+    assert not plan.stages
+    found = condition(plan, FAILED_UPDATE)
+    assert found is not None
+    assert found["status"] == "True"
+    assert found["message"].startswith("spec.updateStrategy.rollingUpdate.podUpdatePolicy: ")
+    assert left(plan)["a"] == "InPlaceOnly is not supported yet"
+    # and it is over once there is nothing to update
+    builder.document["status"] = plan.status
+    builder.spec["template"] = builder.old_template
+    found = condition(planned(builder), FAILED_UPDATE)
+    assert found is not None
+    assert found["status"] == "False"
+
+
+def test_a_pod_of_a_forgotten_revision_is_old() -> None:
+    """cloneset case 79"""
+    builder = cloneset(2, max_unavailable=1).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
+    assert replaced(planned(builder)) == {"b"}
+
+
+def test_taking_over_objects_of_another_manager_changes_nothing() -> None:
+    """cloneset case 59, cloneset case 60"""
+    # given a revision whose data hold what a typed client writes, and pods with full names
+    builder = cloneset(3)
+    stored = revision(builder.spec["template"], 5)
+    template = stored["data"]["spec"]["template"]
+    assert template["metadata"]["creationTimestamp"] is None
+    assert template["spec"]["containers"][0]["resources"] == {}
+    builder.with_revisions(stored)
+    # when
+    plan = planned(builder)
+    # then
+    assert not plan.stages
+    assert (plan.status or {})["updateRevision"] == stored["metadata"]["name"]
+
+
+def test_a_revision_that_meant_the_same_under_another_hash_is_used_with_its_name() -> None:
+    # given a revision as an older library would have written it: other bytes, other name, same meaning
+    builder = cloneset(2)
+    stored = revision(builder.spec["template"], 5, name="web-otherhash")
+    del stored["data"]["spec"]["template"]["metadata"]["creationTimestamp"]
+    builder.with_revisions(stored).labelled({keys.REVISION_LABEL: "web-otherhash"}, "a", "b")
+    assert not planned(builder).stages
+
+
+def test_more_surge_never_leads_to_more_pods_than_have_to_be_updated() -> None:
+    plan = planned(cloneset(5, old=5, partition=4, max_unavailable=1, max_surge=3))
+    assert len(created(plan)) == 1

@@ -1,0 +1,63 @@
+"""When a pod is available, and when that changes by time alone."""
+
+import pytest
+
+from pykruise.pods.availability import becomes_available_at, is_available, next_available_at
+from pykruise.pods.names import IdSource, InstanceId, pod_name, revision_name, short_hash
+from support.cloneset_builder import NOW, cloneset
+
+
+@pytest.mark.parametrize(
+    ("ready_for", "min_ready_seconds", "available"),
+    [(0, 0, True), (29, 30, False), (30, 30, True), (31, 30, True), (5, -1, True)],
+)
+def test_a_pod_is_available_once_it_was_ready_long_enough(
+    ready_for: int, min_ready_seconds: int, available: bool
+) -> None:
+    pod = cloneset(1).ready_for(ready_for, "a").pod_views()[0]
+    assert is_available(pod, min_ready_seconds=min_ready_seconds, now=NOW) is available
+
+
+def test_a_pod_whose_readiness_has_no_time_is_only_available_without_a_minimum() -> None:
+    pod = cloneset(1).set_condition("a", "Ready", "True", lastTransitionTime=None).pod_views()[0]
+    assert is_available(pod, min_ready_seconds=0, now=NOW)
+    assert not is_available(pod, min_ready_seconds=1, now=NOW)
+    assert becomes_available_at(pod, min_ready_seconds=1) is None
+
+
+def test_a_pod_that_prepares_is_not_available_however_ready() -> None:
+    pod = cloneset(1).in_state("PreparingNormal", "a").pod_views()[0]
+    assert not is_available(pod, min_ready_seconds=0, now=NOW)
+    assert becomes_available_at(pod, min_ready_seconds=10) is None
+
+
+def test_the_next_instant_is_the_earliest_that_still_lies_ahead() -> None:
+    pods = cloneset(4).ready_for(10, "a").ready_for(25, "b").ready_for(99, "c").not_ready("d").pod_views()
+    assert next_available_at(pods, min_ready_seconds=30, now=NOW) == NOW + 5
+    assert next_available_at(pods, min_ready_seconds=0, now=NOW) is None
+    assert next_available_at(pods[2:], min_ready_seconds=30, now=NOW) is None
+
+
+def test_a_plan_made_at_the_named_instant_sees_the_pod_available() -> None:
+    pods = cloneset(1).ready_for(10, "a").pod_views()
+    then = next_available_at(pods, min_ready_seconds=30, now=NOW)
+    assert then is not None
+    assert is_available(pods[0], min_ready_seconds=30, now=then)
+
+
+# Names
+
+
+def test_the_same_source_gives_the_same_ids_sorted_and_unused() -> None:
+    ids = IdSource(7).fresh_ids(50, used=[])
+    assert ids == IdSource(7).fresh_ids(50, used=[])
+    assert ids == sorted(set(ids))
+    assert all(len(one) == 5 for one in ids)
+    again = IdSource(7).fresh_ids(50, used=ids[:10])
+    assert not {*again} & {*ids[:10]}
+    assert IdSource(8).fresh_ids(50, used=[]) != ids
+
+
+def test_names_are_put_together_with_a_dash_and_long_owners_are_cut() -> None:
+    assert pod_name("web", InstanceId("abcde")) == "web-abcde"
+    assert revision_name("w" * 300, short_hash("x-7c9d")) == "w" * 223 + "-7c9d"

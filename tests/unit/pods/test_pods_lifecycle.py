@@ -1,0 +1,234 @@
+"""Lifecycle states, hooks, and the readiness conditions that go with them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pykruise.pods import keys
+from pykruise.pods.lifecycle import (
+    Lifecycle,
+    LifecycleHook,
+    LifecycleState,
+    is_all_hooked,
+    is_hooked,
+    next_state,
+    state_metadata,
+    why_waiting,
+)
+from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, hold_back, let_go, missing_conditions
+from pykruise.pods.views import PodView
+from support.cloneset_builder import NOW, cloneset
+
+S = LifecycleState
+
+
+def pod(
+    state: str = "Normal", *, finalizers: str = "", labels: dict[str, str] | None = None, node: bool = True
+) -> PodView:
+    builder = cloneset(1).in_state(state, "a").labelled(labels or {}, "a")
+    for finalizer in finalizers.split():
+        builder.with_finalizer(finalizer, "a")
+    if not node:
+        builder.unscheduled("a")
+    return builder.pod_views()[0]
+
+
+def hook(*finalizers: str, **labels: str) -> LifecycleHook:
+    return LifecycleHook(finalizers_handler=list(finalizers), labels_handler=labels)
+
+
+@pytest.mark.parametrize(
+    ("given", "finalizers", "labels", "any_on", "all_on"),
+    [
+        (hook("f"), "f", {}, True, True),
+        (hook("f"), "", {}, False, False),
+        (hook("f", "g"), "f", {}, True, False),
+        (hook("f", k="v"), "", {"k": "v"}, True, False),
+        (hook("f", k="v"), "f", {"k": "v"}, True, True),
+        (hook(k="v"), "", {"k": "other"}, False, False),
+        (hook(k=""), "", {}, False, False),
+        (hook(k=""), "", {"k": ""}, True, True),
+        (hook(), "f", {"k": "v"}, False, True),
+        (None, "f", {}, False, False),
+    ],
+)
+def test_a_hook_is_on_a_pod_by_any_or_by_all_of_its_handlers(
+    given: LifecycleHook | None, finalizers: str, labels: dict[str, str], any_on: bool, all_on: bool
+) -> None:
+    """lifecycle cases 13, 15, 54"""
+    found = pod(finalizers=finalizers, labels=labels)
+    assert (is_hooked(given, found), is_all_hooked(given, found)) == (any_on, all_on)
+
+
+def turn(
+    found: PodView, lifecycle: Lifecycle | None = None, *, updated: bool = True, complete: bool = False
+) -> LifecycleState | None:
+    return next_state(found, lifecycle, is_updated=updated, is_update_complete=complete)
+
+
+PRE_NORMAL = Lifecycle(pre_normal=hook("f", "g"))
+UPDATE_HOOK = Lifecycle(in_place_update=hook("f"))
+
+
+@pytest.mark.parametrize(
+    ("found", "lifecycle", "expected"),
+    [
+        (pod("PreparingNormal"), None, S.NORMAL),
+        (pod("PreparingNormal", node=False), None, None),
+        (pod("PreparingNormal"), Lifecycle(pre_delete=hook("f")), S.NORMAL),
+        (pod("PreparingNormal", finalizers="f"), PRE_NORMAL, None),
+        (pod("PreparingNormal", finalizers="f g"), PRE_NORMAL, S.NORMAL),
+        (pod("PreparingNormal", finalizers="f g", node=False), PRE_NORMAL, S.NORMAL),
+        (pod("PreparingNormal", node=False), Lifecycle(pre_normal=LifecycleHook()), None),
+        (pod("PreparingNormal"), Lifecycle(pre_normal=LifecycleHook()), S.NORMAL),
+        (pod("Normal"), None, None),
+        (pod(""), None, None),
+        (pod("PreparingDelete"), None, None),
+        (pod("Foo"), None, None),
+        (pod("Updated"), None, S.NORMAL),
+        (pod("Updated"), Lifecycle(pre_delete=hook("f")), S.NORMAL),
+        (pod("Updated"), UPDATE_HOOK, None),
+        (pod("Updated", finalizers="f"), UPDATE_HOOK, S.NORMAL),
+        (pod("PreparingUpdate"), None, S.NORMAL),
+        (pod("PreparingUpdate"), UPDATE_HOOK, S.UPDATED),
+        (pod("PreparingUpdate", finalizers="f"), UPDATE_HOOK, S.NORMAL),
+        (pod("Updating"), None, None),
+    ],
+)
+def test_every_state_has_its_way_on(
+    found: PodView, lifecycle: Lifecycle | None, expected: LifecycleState | None
+) -> None:
+    """lifecycle cases 2, 3, 4, 14, 20; cloneset cases 76, 81; an empty preNormal waits for a node (9.2.16)"""
+    assert turn(found, lifecycle) is expected
+
+
+def test_a_pod_that_prepares_an_update_waits_while_it_is_of_the_old_revision() -> None:
+    assert turn(pod("PreparingUpdate"), None, updated=False) is None
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "finalizers", "expected"),
+    [
+        (None, "", S.NORMAL),
+        (Lifecycle(pre_delete=hook("f")), "", S.UPDATED),
+        (UPDATE_HOOK, "", S.UPDATED),
+        (UPDATE_HOOK, "f", S.NORMAL),
+        (Lifecycle(in_place_update=LifecycleHook()), "", S.NORMAL),
+    ],
+)
+def test_a_complete_update_ends_in_normal_or_waits_for_its_hook(
+    lifecycle: Lifecycle | None, finalizers: str, expected: LifecycleState
+) -> None:
+    """lifecycle cases 14, 16, 17, 18, 19"""
+    assert turn(pod("Updating", finalizers=finalizers), lifecycle, complete=True) is expected
+
+
+def test_waiting_pods_say_for_what() -> None:
+    assert why_waiting(pod("PreparingNormal", finalizers="f"), PRE_NORMAL) == (
+        "waits for the preNormal hook: finalizer g"
+    )
+    assert why_waiting(pod("PreparingNormal", node=False), None) == "waits for a node"
+    assert why_waiting(pod("Normal"), None) == ""
+    assert "label k=v" in why_waiting(pod("Updated"), Lifecycle(in_place_update=hook(k="v")))
+    assert "preDelete" in why_waiting(pod("PreparingDelete"), None)
+
+
+def test_a_state_is_written_with_its_time_and_any_value_survives_json() -> None:
+    """lifecycle case 53"""
+    found = state_metadata(S.UPDATED, now=NOW)
+    assert json.loads(json.dumps(found)) == {
+        "labels": {keys.STATE_LABEL: "Updated"},
+        "annotations": {keys.STATE_TIME_ANNOTATION: "2026-01-31T12:00:00Z"},
+    }
+
+
+# Readiness
+
+
+def gated(message: str | None = None, status: str = "True", **conditions: str) -> PodView:
+    """A ready pod with the KruisePodReady gate and, if given, its condition."""
+    builder = cloneset(1)
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    if message is not None:
+        builder.set_condition("a", keys.KRUISE_POD_READY, status, message=message)
+    for kind, value in conditions.items():
+        builder.set_condition("a", kind, value)
+    return builder.pod_views()[0]
+
+
+def entry(key: str, agent: str = "Lifecycle") -> dict[str, str]:
+    return {"userAgent": agent, "key": key}
+
+
+def test_a_pod_without_the_gate_is_not_held_back() -> None:
+    """lifecycle case 29, inplace case 54"""
+    assert hold_back(pod(), PRE_DELETE_HOOK, now=NOW) == []
+
+
+def test_holding_a_pod_back_turns_the_condition_and_readiness() -> None:
+    """lifecycle case 28"""
+    found = {one["type"]: one for one in hold_back(gated("[]"), PRE_DELETE_HOOK, now=NOW)}
+    assert found[keys.KRUISE_POD_READY]["status"] == "False"
+    assert json.loads(found[keys.KRUISE_POD_READY]["message"]) == [entry("preDeleteHook")]
+    assert found["Ready"]["status"] == "False"
+    assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
+    assert keys.KRUISE_POD_READY in found["Ready"]["message"]
+
+
+def test_a_missing_condition_is_made_false() -> None:
+    found = hold_back(gated(None), PRE_UPDATE_HOOK, now=NOW)
+    assert (found[0]["type"], found[0]["status"]) == (keys.KRUISE_POD_READY, "False")
+
+
+def test_holding_back_twice_writes_once() -> None:
+    assert hold_back(gated(json.dumps([entry(PRE_DELETE_HOOK)]), "False"), PRE_DELETE_HOOK, now=NOW) == []
+
+
+def test_a_condition_that_is_wrongly_true_is_put_right() -> None:
+    found = hold_back(gated(json.dumps([entry(PRE_DELETE_HOOK)]), "True"), PRE_DELETE_HOOK, now=NOW)
+    assert found[0]["status"] == "False"
+
+
+def test_keys_of_other_writers_stay_sorted_beside_it() -> None:
+    message = json.dumps([entry("z", "Zed"), entry("a", "Abe")])
+    found = hold_back(gated(message, "False"), PRE_DELETE_HOOK, now=NOW)
+    assert json.loads(found[0]["message"]) == [
+        entry("a", "Abe"),
+        entry(PRE_DELETE_HOOK),
+        entry("z", "Zed"),
+    ]
+
+
+def test_letting_go_takes_only_its_own_key_away() -> None:
+    """lifecycle case 30, inplace case 53"""
+    message = json.dumps([entry("x", "Other"), entry(PRE_UPDATE_HOOK)])
+    found = let_go(gated(message, "False"), PRE_UPDATE_HOOK, now=NOW)
+    assert found[0]["status"] == "False"
+    assert json.loads(found[0]["message"]) == [entry("x", "Other")]
+
+
+def test_the_last_one_to_let_go_opens_the_gate() -> None:
+    found = let_go(gated(json.dumps([entry(PRE_UPDATE_HOOK)]), "False"), PRE_UPDATE_HOOK, now=NOW)
+    assert (found[0]["status"], found[0]["message"]) == ("True", "[]")
+
+
+@pytest.mark.parametrize("message", [None, "[]", "nonsense", '{"a":1}', '[{"key":1}]'])
+def test_letting_go_of_nothing_writes_nothing(message: str | None) -> None:
+    assert let_go(gated(message), PRE_UPDATE_HOOK, now=NOW) == []
+
+
+def test_missing_conditions_are_true_without_reason() -> None:
+    """inplace case 44"""
+    builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, None)
+    assert missing_conditions(builder.pod_views()[0], now=NOW) == [
+        {"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": "2026-01-31T12:00:00Z"}
+    ]
+    assert missing_conditions(cloneset(1).pod_views()[0], now=NOW) == []
+
+
+def test_a_reason_that_must_not_stay_is_nulled() -> None:
+    builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+    found: list[dict[str, Any]] = missing_conditions(builder.pod_views()[0], now=NOW)
+    assert found[0]["reason"] is None
+    assert "message" not in found[0]

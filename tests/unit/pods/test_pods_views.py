@@ -1,0 +1,261 @@
+"""Pods as decisions see them: what is kept of the JSON text, and what is worked out of it."""
+
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.kube.clock import parse_time
+from pykruise.pods import keys
+from pykruise.pods.ranks import deletion_cost
+from pykruise.pods.views import NEEDED_ANNOTATIONS, ConditionView, PodProjector, PodView, project_pod
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "metadata": {
+            "name": "web-abcde",
+            "namespace": "shop",
+            "uid": "u-1",
+            "resourceVersion": "12345",
+            "generation": 2,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app": "web", keys.REVISION_LABEL: "web-7c9d", keys.INSTANCE_ID_LABEL: "abcde"},
+            "annotations": {"example.com/large": "x" * 1000, keys.DELETION_COST_ANNOTATION: "10"},
+            "finalizers": ["example.com/f"],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "u-other"},
+                {
+                    "apiVersion": "apps.kruise.io/v1alpha1",
+                    "kind": "CloneSet",
+                    "name": "web",
+                    "uid": "u-web",
+                    "controller": True,
+                },
+            ],
+        },
+        "spec": {
+            "nodeName": "node-1",
+            "containers": [{"name": "main", "image": "nginx:1", "somethingNew": {"a": [1]}}],
+            "initContainers": [{"name": "sidecar", "restartPolicy": "Always"}, {"name": "setup"}],
+            "readinessGates": [{"conditionType": keys.IN_PLACE_READY}],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:30Z"},
+                {"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": None},
+            ],
+            "containerStatuses": [
+                {"name": "main", "image": "nginx:1", "imageID": "sha:1", "restartCount": 3, "ready": True}
+            ],
+            "initContainerStatuses": [
+                {"name": "sidecar", "restartCount": 2},
+                {"name": "setup", "restartCount": 9},
+            ],
+        },
+    }
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        target = found
+        for parent in parents:
+            target = target[parent]
+        target[last] = value
+    return found
+
+
+def view(**changes: Any) -> PodView:
+    return project_pod(orjson.dumps(document(**changes)))
+
+
+def test_a_view_holds_what_decisions_need_and_no_large_annotation() -> None:
+    pod = view()
+    assert (pod.namespace, pod.name, pod.uid) == ("shop", "web-abcde", "u-1")
+    assert (pod.resource_version, pod.generation) == (12345, 2)
+    assert pod.annotations == {keys.DELETION_COST_ANNOTATION: "10"}
+    assert set(pod.annotations) <= set(NEEDED_ANNOTATIONS)
+    assert pod.controller is not None
+    assert (pod.controller.group, pod.controller.kind, pod.controller.uid) == (
+        "apps.kruise.io",
+        "CloneSet",
+        "u-web",
+    )
+    assert pod.ready_since == parse_time("2026-01-01T00:00:30Z")
+    assert pod.containers[0].image == "nginx:1"
+    assert pod.container_statuses[0].image_id == "sha:1"
+    assert (pod.revision, pod.instance_id, pod.deletion_cost) == ("7c9d", "abcde", 10)
+    assert pod.is_active
+    assert pod.is_serving
+
+
+def test_the_short_form_of_a_revision_label_is_the_same_revision() -> None:
+    """cloneset case 60"""
+    full = view(metadata__labels={keys.REVISION_LABEL: "web-7c9d"})
+    only_hash = view(metadata__labels={keys.REVISION_LABEL: "7c9d"})
+    assert full.revision == only_hash.revision == "7c9d"
+
+
+@pytest.mark.parametrize(
+    ("changes", "ready", "serving"),
+    [
+        ({}, True, True),
+        ({"status__phase": "Pending"}, False, False),
+        ({"status__conditions": []}, False, False),
+        (
+            {"status__conditions": [{"type": "Ready", "status": "True"}]},
+            True,
+            True,
+        ),
+        (
+            {
+                "status__conditions": [
+                    {"type": "Ready", "status": "True"},
+                    {"type": keys.IN_PLACE_READY, "status": "False"},
+                ]
+            },
+            False,
+            False,
+        ),
+        ({"metadata__labels": {keys.STATE_LABEL: "Normal"}}, True, True),
+        ({"metadata__labels": {keys.STATE_LABEL: "Updated"}}, True, False),
+        ({"metadata__labels": {keys.STATE_LABEL: "SomethingNew"}}, True, False),
+    ],
+)
+def test_serving_means_running_ready_not_held_and_in_a_state_that_takes_part(
+    changes: dict[str, Any], ready: bool, serving: bool
+) -> None:
+    """lifecycle case 55, lifecycle case 9"""
+    pod = view(**changes)
+    assert (pod.is_ready, pod.is_serving) == (ready, serving)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status__phase": "Failed"},
+        {"status__phase": "Succeeded"},
+        {"metadata__deletionTimestamp": "2026-01-01T00:00:00Z"},
+    ],
+)
+def test_finished_and_terminating_pods_are_not_active(changes: dict[str, Any]) -> None:
+    assert not view(**changes).is_active
+
+
+def test_the_presence_of_the_label_marks_a_pod_whatever_its_value() -> None:
+    """cloneset case 39"""
+    assert view(metadata__labels={keys.SPECIFIED_DELETE_LABEL: ""}).is_specified_delete
+    assert not view().is_specified_delete
+
+
+def test_restarts_of_init_containers_count_only_when_they_keep_running() -> None:
+    rank = view().rank
+    assert (rank[5], rank[6]) == (-3, -2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ()),
+        ({"status__conditions": []}, (keys.IN_PLACE_READY,)),
+        (
+            {
+                "status__conditions": [
+                    {"type": keys.IN_PLACE_READY, "status": "True", "reason": "StartInPlaceUpdate"}
+                ]
+            },
+            (keys.IN_PLACE_READY,),
+        ),
+        ({"status__conditions": [], "spec__readinessGates": []}, ()),
+        (
+            {
+                "status__conditions": [],
+                "metadata__annotations": {keys.IN_PLACE_STATE_ANNOTATION: "{}"},
+            },
+            (),
+        ),
+        (
+            {
+                "spec__readinessGates": [{"conditionType": keys.KRUISE_POD_READY}],
+                "status__conditions": [{"type": keys.KRUISE_POD_READY, "status": "False"}],
+            },
+            (),
+        ),
+        (
+            {"spec__readinessGates": [{"conditionType": keys.KRUISE_POD_READY}]},
+            (keys.KRUISE_POD_READY,),
+        ),
+    ],
+)
+def test_open_gates_are_those_that_nothing_holds_and_nobody_has_opened(
+    changes: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    assert view(**changes).open_gates == expected
+
+
+def test_equal_parts_of_different_pods_are_one_object() -> None:
+    # given one projector and two pods of the same owner
+    project = PodProjector()
+    first = project(orjson.dumps(document()))
+    second = project(orjson.dumps(document(metadata__name="web-other")))
+    # then
+    assert first.containers is second.containers
+    assert first.conditions is second.conditions
+    assert first.controller is second.controller
+    assert first.labels["app"] is second.labels["app"]
+
+
+def test_a_projector_forgets_shared_values_rather_than_growing_without_bound() -> None:
+    # given a projector that keeps few values
+    project = PodProjector(shared_values=10)
+    # when it sees ever new ones
+    pods = [
+        project(orjson.dumps(document(metadata__labels={"unique": str(number)}))) for number in range(100)
+    ]
+    # then what it made before stays right
+    assert [pod.labels["unique"] for pod in pods] == [str(number) for number in range(100)]
+    assert len(project._shared) <= 10 + 30
+
+
+def test_nulls_count_as_absent() -> None:
+    found = view(
+        metadata__labels=None,
+        metadata__annotations=None,
+        metadata__finalizers=None,
+        spec=None,
+        status=None,
+    )
+    assert (found.labels, found.node_name, found.phase, found.conditions) == ({}, "", "", ())
+
+
+def test_a_condition_is_found_by_its_type() -> None:
+    assert view().condition("Ready") == ConditionView("Ready", "True")
+    assert view().condition("Other") is None
+
+
+def test_something_that_is_no_pod_is_refused() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        project_pod(b'{"kind":"Status"}')
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        (None, 0),
+        ("10", 10),
+        ("-1", -1),
+        ("0", 0),
+        ("+5", 0),
+        ("008", 0),
+        ("x", 0),
+        ("", 0),
+        ("2147483647", 2147483647),
+        ("2147483648", 0),
+        ("-2147483648", -2147483648),
+        ("-", 0),
+        ("1 ", 0),
+    ],
+)
+def test_deletion_costs_are_numbers_as_replica_sets_read_them(text: str | None, cost: int) -> None:
+    """cloneset case 30"""
+    assert deletion_cost(text) == cost

@@ -1,0 +1,70 @@
+"""Which containers a scripted failure is about, and what several say together."""
+
+import pytest
+
+from pykruise.sandbox.faults import NORMAL, Rule, behaviour_of, rules_from
+from support.paper import pod_document, view
+
+POD = view(pod_document("web-1", labels={"app": "web"}, node="node-2"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(image="nginx:*", exit_code=1),
+        Rule(node="node-2", exit_code=1),
+        Rule(container="ma??", exit_code=1),
+        Rule(namespace="default", pod="web-*", exit_code=1),
+        Rule(labels="app in (web,api)", exit_code=1),
+        Rule(first_runs=2, exit_code=1),
+    ],
+)
+def test_a_rule_is_about_what_all_its_matchers_match(rule: Rule) -> None:
+    assert behaviour_of([rule], POD, container="main", image="nginx:1", run=2).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(image="nginx:2*", exit_code=1),
+        Rule(image="nginx:*", node="node-1", exit_code=1),
+        Rule(labels="app!=web", exit_code=1),
+        Rule(namespace="kube-system", exit_code=1),
+        Rule(first_runs=1, exit_code=1),
+    ],
+)
+def test_other_containers_go_their_normal_way(rule: Rule) -> None:
+    assert behaviour_of([rule], POD, container="main", image="nginx:1", run=2) == NORMAL
+
+
+def test_each_point_is_decided_by_the_first_rule_that_speaks_about_it() -> None:
+    # given
+    rules = [Rule(start_s=3.0), Rule(start_s=9.0, ready_s=4.0), Rule(never_ready=True, after_s=7.0)]
+    # when
+    found = behaviour_of(rules, POD, container="main", image="nginx:1")
+    # then
+    assert (found.start_s, found.ready_s, found.unready_after_s, found.exit_code) == (3.0, 4.0, 7.0, None)
+
+
+def test_rules_are_read_from_plain_values() -> None:
+    # given
+    listed = [{"image": "shop:*", "never_ready": True, "after_s": 30}, {"labels": "app=web", "exit_code": 1}]
+    # then
+    assert rules_from(listed) == (
+        Rule(image="shop:*", never_ready=True, after_s=30.0),
+        Rule(labels="app=web", exit_code=1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ([{"imgae": "shop"}], "unknown field `imgae`"),
+        ([{}, {"after_s": "soon"}], r"`\$\[1\].after_s`"),
+        ([{"labels": "a=("}], r"`\$\[0\].labels`"),
+        ({"image": "shop"}, "Expected `array`"),
+    ],
+)
+def test_a_rule_that_cannot_be_read_is_named(listed: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rules_from(listed)

@@ -1,0 +1,299 @@
+"""Kubelets on the API server's core: what a user sees of pods and nodes."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+from pykruise.kube.client import Client
+from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.documents import decode
+from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.resources import LEASES, NODES, PODS
+from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.kubelet import Kubelets
+from pykruise.sandbox.local import LocalTransport
+from pykruise.sandbox.nodes import NodeSpec
+from pykruise.sandbox.pod_state import KubeletSettings
+from support.paper import START
+from support.sandbox import pod, small_cluster
+
+
+async def test_a_pod_is_scheduled_and_becomes_ready() -> None:
+    # given
+    async with small_cluster(ClusterSettings(nodes=1, start_s=0.5, ready_s=1.0)) as place:
+        # when
+        await place.create(PODS, pod("web"))
+        took_s = await place.until(lambda: place.is_ready("web"))
+        # then
+        assert 1.5 <= took_s < 1.8
+        found = await place.get(PODS, "web")
+        assert found["spec"]["nodeName"] == "node-1"
+        assert found["status"]["phase"] == "Running"
+        assert found["status"]["podIP"].startswith("10.")
+        assert found["status"]["qosClass"] == "BestEffort"
+
+
+async def test_two_pods_never_share_an_address_and_a_host_network_pod_has_its_nodes() -> None:
+    # given
+    async with small_cluster(nodes=2) as place:
+        # when
+        for number in range(20):
+            await place.create(PODS, pod(f"web-{number}"))
+        await place.create(PODS, pod("host", hostNetwork=True))
+        await place.until(lambda: place.is_ready("host"))
+        await place.until(lambda: place.is_ready("web-19"))
+        # then
+        statuses = [(await place.get(PODS, f"web-{number}"))["status"] for number in range(20)]
+        assert len({status["podIP"] for status in statuses}) == 20
+        host = (await place.get(PODS, "host"))["status"]
+        assert host["podIP"] == host["hostIP"]
+
+
+async def test_a_readiness_gate_that_opens_makes_the_pod_ready_and_its_condition_stays() -> None:
+    # given
+    gate = "example.com/ok"
+    async with small_cluster() as place:
+        await place.create(PODS, pod("web", readinessGates=[{"conditionType": gate}]))
+        await asyncio.sleep(5)
+        assert (await place.condition("web", "Ready"))["reason"] == "ReadinessGatesNotReady"
+        # when
+        await place.set_condition("web", gate, "True")
+        # then
+        await place.until(lambda: place.is_ready("web"), within_s=1.0)
+        assert (await place.condition("web", gate))["status"] == "True"
+        assert (await place.condition("web", "PodScheduled"))["status"] == "True"
+        assert "reason" not in await place.condition("web", "Ready")
+
+
+async def test_an_image_change_restarts_the_container_once_and_keeps_the_pod() -> None:
+    # given
+    async with small_cluster(ClusterSettings(start_s=1.0)) as place:
+        await place.create(PODS, pod("web"))
+        await place.until(lambda: place.is_ready("web"))
+        before = await place.get(PODS, "web")
+        # when
+        await place.set_image("web", "nginx:2")
+        await asyncio.sleep(0.5)
+        assert not await place.is_ready("web")
+        await asyncio.sleep(30)
+        # then
+        after = await place.get(PODS, "web")
+        (old,), (new,) = before["status"]["containerStatuses"], after["status"]["containerStatuses"]
+        assert new["restartCount"] == 1
+        assert new["imageID"] != old["imageID"]
+        assert new["lastState"]["terminated"]["containerID"] == old["containerID"]
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["status"]["podIP"] == before["status"]["podIP"]
+        assert await place.is_ready("web")
+
+
+async def test_a_deleted_pod_goes_when_it_has_stopped_and_no_later_than_its_grace_period() -> None:
+    # given
+    async with small_cluster(ClusterSettings(stop_s=5.0)) as place:
+        await place.create(PODS, pod("patient"))
+        await place.create(PODS, pod("hasty", terminationGracePeriodSeconds=2))
+        await place.until(lambda: place.is_ready("hasty"))
+        await place.until(lambda: place.is_ready("patient"))
+        # when
+        await place.client.delete(PODS, "default", "patient")
+        await place.client.delete(PODS, "default", "hasty")
+        # then
+        assert (await place.get(PODS, "patient"))["metadata"]["deletionGracePeriodSeconds"] == 30
+        assert 1.9 < await place.until(lambda: _is_gone(place, "hasty")) < 2.2
+        assert 2.8 < await place.until(lambda: _is_gone(place, "patient")) < 3.2
+        assert place.cluster.kubelets.stats().pods == 0
+
+
+async def test_the_end_of_the_containers_is_reported_when_the_setting_asks_for_it() -> None:
+    # given
+    settings = ClusterSettings(kubelet=KubeletSettings(report_stopped=True))
+    async with small_cluster(settings) as place:
+        doc = pod("web")
+        doc["metadata"]["finalizers"] = ["example.com/keep"]
+        await place.create(PODS, doc)
+        await place.until(lambda: place.is_ready("web"))
+        # when
+        await place.client.delete(PODS, "default", "web")
+        await asyncio.sleep(5)
+        # then the finalizer still holds the pod, which has ended
+        found = await place.get(PODS, "web")
+        assert found["status"]["phase"] == "Succeeded"
+        assert found["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+        assert found["metadata"]["deletionGracePeriodSeconds"] == 0
+
+
+async def test_a_pod_held_by_a_finalizer_is_deleted_once_by_its_kubelet() -> None:
+    # given
+    async with small_cluster() as place:
+        doc = pod("web")
+        doc["metadata"]["finalizers"] = ["example.com/keep"]
+        await place.create(PODS, doc)
+        await place.until(lambda: place.is_ready("web"))
+        # when
+        await place.client.delete(PODS, "default", "web")
+        await asyncio.sleep(600)
+        # then
+        assert place.cluster.kubelets.stats().removals == 1
+        await place.merge(PODS, "web", {"metadata": {"finalizers": None}})
+        assert not await place.exists(PODS, "web")
+
+
+async def test_a_pod_made_again_under_its_name_starts_as_a_new_one() -> None:
+    # given
+    async with small_cluster() as place:
+        await place.create(PODS, pod("web"))
+        await place.until(lambda: place.is_ready("web"))
+        before = (await place.get(PODS, "web"))["status"]
+        # when
+        await place.client.delete(PODS, "default", "web", grace_period_s=0)
+        await place.create(PODS, pod("web"))
+        await place.until(lambda: place.is_ready("web"))
+        # then
+        after = (await place.get(PODS, "web"))["status"]
+        assert after["podIP"] != before["podIP"]
+        assert after["containerStatuses"][0]["restartCount"] == 0
+        assert after["containerStatuses"][0]["containerID"] != before["containerStatuses"][0]["containerID"]
+
+
+async def test_a_broken_image_shows_in_the_status_and_as_an_event() -> None:
+    # given
+    async with small_cluster() as place:
+        # when
+        await place.create(PODS, pod("web", image="registry.test/broken:1"))
+        await asyncio.sleep(5)
+        # then
+        status = (await place.get(PODS, "web"))["status"]
+        assert status["phase"] == "Pending"
+        assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "ImagePullBackOff"
+        (event,) = await place.events("Failed")
+        assert 'Failed to pull image "registry.test/broken:1"' in event["message"]
+        assert event["type"] == "Warning"
+
+
+async def test_rules_can_be_set_while_pods_run() -> None:
+    # given
+    async with small_cluster() as place:
+        await place.create(PODS, pod("web", labels={"app": "web"}))
+        await place.until(lambda: place.is_ready("web"))
+        # when
+        place.cluster.kubelets.set_rules([Rule(labels="app=web", never_ready=True)])
+        # then
+        await asyncio.sleep(0.1)
+        assert not await place.is_ready("web")
+
+
+async def test_a_dead_node_does_nothing_until_it_is_back() -> None:
+    # given
+    async with small_cluster(nodes=1) as place:
+        await place.create(PODS, pod("web"))
+        await place.until(lambda: place.is_ready("web"))
+        lease = await place.get(LEASES, "node-1", namespace="kube-node-lease")
+        # when
+        place.cluster.kubelets.stop_node("node-1")
+        await place.client.delete(PODS, "default", "web")
+        await asyncio.sleep(600)
+        # then
+        assert await place.exists(PODS, "web")
+        assert (await place.get(LEASES, "node-1", namespace="kube-node-lease"))["spec"] == lease["spec"]
+        # and when
+        place.cluster.kubelets.start_node("node-1")
+        await place.until(lambda: _is_gone(place, "web"), within_s=5.0)
+        renewed = (await place.get(LEASES, "node-1", namespace="kube-node-lease"))["spec"]["renewTime"]
+        assert parse_time(renewed) > parse_time(lease["spec"]["renewTime"])
+
+
+async def test_nodes_are_registered_as_kubelets_do_and_keep_showing_that_they_live() -> None:
+    # given
+    async with small_cluster(nodes=4) as place:
+        # then
+        node = await place.get(NODES, "node-4")
+        assert node["metadata"]["labels"]["topology.kubernetes.io/zone"] == "z1"
+        assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "node-4"
+        assert node["status"]["capacity"] == {"cpu": "32", "memory": "128Gi", "pods": "110"}
+        assert node["status"]["nodeInfo"]["operatingSystem"] == "linux"
+        assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "True"
+        # and when time goes by
+        await asyncio.sleep(700)
+        later = await place.get(NODES, "node-4")
+        ready = next(one for one in later["status"]["conditions"] if one["type"] == "Ready")
+        assert parse_time(ready["lastHeartbeatTime"]) >= START + 600
+        assert parse_time(ready["lastTransitionTime"]) == START
+        lease = await place.get(LEASES, "node-4", namespace="kube-node-lease")
+        assert parse_time(lease["spec"]["renewTime"]) >= START + 680
+        assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+
+
+async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
+    # given kubelets that are counted, on a server without anything else
+    clock = loop_clock(start=START)
+    server = ApiServer(clock=clock, rng=random.Random(1))
+    counted = MeteredTransport(LocalTransport(server))
+    admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
+    kubelets = Kubelets(
+        Client(counted, clock=clock, rng=random.Random(3)),
+        nodes=[NodeSpec(name="n")],
+        settings=KubeletSettings(lease_s=None),
+        clock=clock,
+        rng=random.Random(4),
+    )
+    running = asyncio.create_task(kubelets.run())
+    await kubelets.wait_registered()
+    for number in range(30):
+        await admin.create(PODS, "default", pod(f"web-{number}", nodeName="n"))
+    # when
+    await asyncio.sleep(10)
+    for number in range(30):
+        await admin.delete(PODS, "default", f"web-{number}")
+    await asyncio.sleep(10)
+    # then
+    assert not (await admin.list(PODS)).items
+    stats = kubelets.stats()
+    assert (stats.status_writes, stats.removals, stats.pods) == (30, 30, 0)
+    # and they stop when told to
+    await kubelets.stop()
+    await asyncio.wait_for(running, 1.0)
+
+
+async def test_kubelets_that_start_again_go_on_with_their_pods_without_a_write() -> None:
+    # given pods that run, and kubelets that end
+    clock = loop_clock(start=START)
+    server = ApiServer(clock=clock, rng=random.Random(1))
+    admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
+
+    def kubelets(seed: int) -> Kubelets:
+        client = Client(LocalTransport(server), clock=clock, rng=random.Random(seed))
+        return Kubelets(client, nodes=[NodeSpec(name="n")], clock=clock, rng=random.Random(seed))
+
+    first = kubelets(3)
+    running = asyncio.create_task(first.run())
+    for number in range(5):
+        await admin.create(PODS, "default", pod(f"web-{number}", nodeName="n"))
+    await asyncio.sleep(10)
+    await first.stop()
+    await running
+    before = await _versions(admin)
+    # when
+    second = kubelets(4)
+    running = asyncio.create_task(second.run())
+    await asyncio.sleep(60)
+    # then
+    assert await _versions(admin) == before
+    # and addresses that are in use are not given again
+    await admin.create(PODS, "default", pod("late", nodeName="n"))
+    await asyncio.sleep(5)
+    addresses = Counter(decode(item)["status"]["podIP"] for item in (await admin.list(PODS)).items)
+    assert set(addresses.values()) == {1}
+    await second.stop()
+    await running
+
+
+async def _versions(client: Client) -> dict[str, Any]:
+    found = [decode(item)["metadata"] for item in (await client.list(PODS)).items]
+    return {metadata["name"]: metadata["resourceVersion"] for metadata in found}
+
+
+async def _is_gone(place: Any, name: str) -> bool:
+    return not await place.exists(PODS, name)
