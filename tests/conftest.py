@@ -1,5 +1,9 @@
 """Options and fixtures of all tests."""
 
+import asyncio
+from collections.abc import Callable, Mapping
+
+import looptime
 import pytest
 from hypothesis import settings
 
@@ -19,3 +23,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="with --cluster=real: keep what the real API server answers to tests/conformance",
     )
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Virtual time for everything, fixtures included; `@pytest.mark.looptime(False)` and real clusters opt out.
+
+    Fixtures must share the test's time: what a cluster's fixture has scheduled would else be due in another one.
+    """
+    marker = item.get_closest_marker("looptime")
+    opted_out = marker is not None and marker.args[:1] == (False,)
+    on_real_cluster = config.getoption("--cluster") == "real" and "scenarios" in item.path.parts
+    if opted_out or on_real_cluster:
+        return {"real": asyncio.new_event_loop}
+    return {"virtual": lambda: looptime.new_event_loop(start=0)}

@@ -158,6 +158,12 @@ def snapshots(pods: list[PodView]) -> Iterator[tuple[str, Snapshot]]:
     new_image = cloneset(count, pods=0, image="nginx:2", max_unavailable="20%")
     yield "update, maxUnavailable 20%", snapshot(new_image)
     yield "update of all at once", snapshot(cloneset(count, pods=0, image="nginx:2", max_unavailable="100%"))
+    yield (
+        "update, waiting for its turn",
+        snapshot(
+            cloneset(count, pods=0, image="nginx:2", max_unavailable=0, max_surge=1).with_status(replicas=1)
+        ),
+    )
     yield "scale out by 10%", snapshot(cloneset(count + count // 10, pods=0))
 
 

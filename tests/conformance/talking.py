@@ -24,6 +24,7 @@ _REFERENCE: Final = re.compile(r"\$\{(\d+)((?:\.[^}]+)?)\}")
 _HEADERS: Final = ("warning", "retry-after")
 _DEFINED_WITHIN_S: Final = 20.0
 _WATCH_S: Final = 1
+_JSON: Final = {"content-type": "application/json"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class _Conversation:
 
     async def make_namespace(self) -> None:
         doc = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._case.namespace}}
-        answer = await self._transport.request("POST", NAMESPACES.path(), body=orjson.dumps(doc))
+        answer = await self._transport.request(
+            "POST", NAMESPACES.path(), headers=_JSON, body=orjson.dumps(doc)
+        )
         assert answer.status == 201, answer.body
 
     async def ask(self, step: Step) -> Answer:
@@ -102,7 +105,7 @@ class _Conversation:
         """The wait is for a real server: it learns of its own CRDs by watching."""
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         crd = self._filled(step.crd)
-        posted = await self._transport.request("POST", crds, body=orjson.dumps(crd))
+        posted = await self._transport.request("POST", crds, headers=_JSON, body=orjson.dumps(crd))
         assert posted.status == 201, posted.body
         spec = crd["spec"]
         version = next(each["name"] for each in spec["versions"] if each["served"])

@@ -1,8 +1,7 @@
 """Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`."""
 
-import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from support.scenario import Audience, Stage, audience
@@ -15,14 +14,6 @@ from pykruise.sandbox.cluster import Cluster, ClusterSettings
 
 START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Real clusters live in real time."""
-    if config.getoption("--cluster") == "real":
-        for item in items:
-            if "/scenarios/" in str(item.path):
-                item.add_marker(pytest.mark.looptime(False))
 
 
 @pytest.fixture
@@ -69,9 +60,3 @@ async def seen(stage: Stage) -> AsyncIterator[Audience]:
     """Who watches the pods of the CloneSet `web` all the time."""
     async with audience(stage) as watching:
         yield watching
-
-
-@pytest.fixture(autouse=True)
-def _no_task_is_left() -> Iterator[None]:
-    yield
-    assert not asyncio._get_running_loop()  # type: ignore[attr-defined]  # the loop's fixtures have ended

@@ -113,7 +113,7 @@ class PaperPod:
         """Act out everything up to that many seconds after the beginning, as often as it is due."""
         for _ in range(1000):
             due = self._sync()
-            if due > seconds:
+            if due > seconds or self.state.stopping_since is not None:
                 self.now = seconds
                 self._sync()
                 return

@@ -26,7 +26,7 @@ async def run_manager(*, kubeconfig: Path | None, context: str | None) -> None:
     try:
         client = Client(transport)
         await _check(client)
-        manager = Manager(client)
+        manager = Manager(client, freeze_heap=True)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, manager.stop)

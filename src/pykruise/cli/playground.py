@@ -48,7 +48,7 @@ async def playground(
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         metered = MeteredTransport(cluster.transport_for(MANAGER_USER))
-        manager = Manager(Client(metered, clock=clock, rng=rng), clock=clock, rng=rng)
+        manager = Manager(Client(metered, clock=clock, rng=rng), clock=clock, rng=rng, freeze_heap=True)
         running = asyncio.create_task(manager.run(), name="manager")
         try:
             await _synced_or_failed(manager, running)

@@ -47,8 +47,9 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
 class Manager:
     """Runs the controllers of all kinds against the cluster behind `client`.
 
-    `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be
-    the same.
+    `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
+    same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
+    a process that is nothing but a manager.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Manager:
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
+        freeze_heap: bool = False,
     ) -> None:
         rng = rng or random.Random()
         self._sources = Sources(client, clock=clock, rng=rng)
@@ -70,6 +72,7 @@ class Manager:
             rng=rng,
             cpu_time=cpu_time,
         )
+        self._freeze_heap = freeze_heap
         settings = settings or Settings()
         self._kinds = (cloneset.build(context, settings=settings.cloneset),)
         self._recorders = context.recorders
@@ -112,9 +115,9 @@ class Manager:
 
     async def _work(self) -> None:
         await self._sources.wait_synced()
-        # The caches' first objects live as long as the process: the collector need not look at them again.
-        gc.collect()
-        gc.freeze()
+        if self._freeze_heap:
+            gc.collect()
+            gc.freeze()
         _log.info("caches are synced, controllers start")
         async with asyncio.TaskGroup() as tasks:
             for kind in self._kinds:

@@ -163,7 +163,8 @@ def _trailing_number(text: str) -> int:
 
 def first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
     """Stable: the chosen ones before the others."""
-    return sorted(pods, key=lambda pod: not chosen(pod))
+    ahead = [pod for pod in pods if chosen(pod)]
+    return [*ahead, *(pod for pod in pods if not chosen(pod))] if ahead else list(pods)
 
 
 def scatter(

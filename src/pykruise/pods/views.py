@@ -110,6 +110,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Ready and in a lifecycle state that takes part. One that is not may go without asking a budget."""
     is_specified_delete: bool = False
     """Marked for deletion by the label."""
+    is_in_grace: bool = False
+    """Out of service for an update in place that begins when its grace period is over."""
     open_gates: tuple[str, ...] = ()
     """Readiness gates of this project whose condition has still to be set to True."""
     deletion_cost: int = 0
@@ -258,6 +260,7 @@ class PodProjector:
             is_ready=is_ready,
             is_serving=is_ready and state in SERVING_STATES,
             is_specified_delete=keys.SPECIFIED_DELETE_LABEL in labels,
+            is_in_grace=_is_in_grace(annotations) if annotations else False,
             open_gates=_open_gates(gates, conditions, annotations) if gates else (),
             deletion_cost=deletion_cost(annotations.get(keys.DELETION_COST_ANNOTATION)) if annotations else 0,
             rank=update_rank(
@@ -337,6 +340,11 @@ def _open_gates(
     if kruise is None and keys.KRUISE_POD_READY in gates:
         missing = (*missing, keys.KRUISE_POD_READY)
     return missing
+
+
+def _is_in_grace(annotations: Mapping[str, str]) -> bool:
+    names = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
+    return any(annotations.get(name) for name in names)
 
 
 def _init_restarts(spec: _Spec, status: _Status) -> int:

@@ -42,7 +42,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
-    """A certificate (ECDSA P-256, for a year from `now`) for these names and addresses, by a CA of its own."""
+    """A certificate (ECDSA P-256, a year from `now`) for these names and addresses, by a CA of its own."""
     start = datetime.fromtimestamp(now, UTC) - _SKEW
     end = start + _SKEW + _VALID_FOR
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())

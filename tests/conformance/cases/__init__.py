@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.dsl import Case
 
-_MODULES: Final = ("objects",)
+_MODULES: Final = ("objects", "bodies", "patches")
 
 GROUPS: Final[Mapping[str, tuple[Case, ...]]] = {
     name: tuple(import_module(f"conformance.cases.{name}").CASES) for name in _MODULES

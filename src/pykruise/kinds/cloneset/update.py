@@ -18,7 +18,6 @@ from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.plans.plan import Chain, Stage
-from pykruise.pods import keys
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, first, scatter, update_order
 from pykruise.pods.revisions import RevisionView
@@ -62,18 +61,13 @@ def _old(ws: WorkingSet) -> list[PodView]:
 
 def _candidates(ws: WorkingSet, *, back: bool) -> list[PodView]:
     """Pods that are not of the target, without those on their way out or in a grace period."""
+    wanted = Mark.NEW if back else 0
     return [
         pod
         for pod, marks in zip(ws.pods, ws.marks, strict=True)
-        if bool(marks & Mark.NEW) == back and not marks & Mark.PRE_DELETING and not _in_grace(pod)
+        if marks & (Mark.NEW | Mark.PRE_DELETING) == wanted
+        and not (pod.is_in_grace and pod.state != LifecycleState.UPDATED)
     ]
-
-
-def _in_grace(pod: PodView) -> bool:
-    if pod.state == LifecycleState.UPDATED or not pod.annotations:
-        return False
-    names = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
-    return any(pod.annotations.get(name) for name in names)
 
 
 def _ordered(ws: WorkingSet, candidates: Sequence[PodView]) -> list[PodView]:

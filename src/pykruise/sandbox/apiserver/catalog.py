@@ -19,6 +19,7 @@ import orjson
 
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
+from pykruise.sandbox.apiserver.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
 from pykruise.sandbox.apiserver.strategies import Strategy
 
 __all__ = [
@@ -114,6 +115,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """How stored documents become this version and back; None: only their apiVersion differs."""
     terminating: bool = False
     """Whether its CRD is being deleted: nothing new may be created."""
+    facts: tuple[str, ...] = ()
+    """Field paths of the stored document whose values are kept beside it: `selectable`, place by place."""
     deprecated: bool = False
     deprecation_warning: str = ""
 
@@ -240,7 +243,6 @@ _RETURNS_DELETED: Final = {
     "csinodes",
     "volumeattachments",
 }
-_INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _SELECTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "/pods": (
         "spec.nodeName",
@@ -252,19 +254,8 @@ _SELECTABLE: Final[Mapping[str, tuple[str, ...]]] = {
         "status.podIP",
         "status.nominatedNodeName",
     ),
-    "/events": (
-        *(f"involvedObject.{member}" for member in _INVOLVED),
-        "reason",
-        "reportingComponent",
-        "source",
-        "type",
-    ),
-    "events.k8s.io/events": (
-        *(f"regarding.{member}" for member in _INVOLVED),
-        "reason",
-        "reportingController",
-        "type",
-    ),
+    "/events": EVENT_FACTS,
+    "events.k8s.io/events": EVENT_FIELDS,
     "/secrets": ("type",),
     "/namespaces": ("status.phase",),
     "/nodes": ("spec.unschedulable",),
@@ -306,11 +297,14 @@ def _entry(
     strategy_for: Callable[[Resource], Strategy],
 ) -> CatalogEntry:
     resource = Resource(group, version, item["name"], item["kind"], namespaced=item["namespaced"])
+    selectable = _SELECTABLE.get(f"{group}/{resource.plural}", ())
+    is_new_event = group == "events.k8s.io"
     return CatalogEntry(
         resource=resource,
         strategy=strategy_for(resource),
-        shelf=str(resource),
+        shelf="events" if is_new_event else str(resource),
         storage_version=version,
+        converter=EventConverter() if is_new_event else None,
         singular=item["singularName"],
         list_kind=f"{item['kind']}List",
         short_names=tuple(item.get("shortNames", ())),
@@ -323,7 +317,8 @@ def _entry(
         unconditional_update=resource.plural not in _UNCONDITIONAL_NOT,
         create_on_update=resource.plural in _CREATE_ON_UPDATE,
         returns_deleted=resource.plural in _RETURNS_DELETED,
-        selectable=_SELECTABLE.get(f"{group}/{resource.plural}", ()),
+        selectable=selectable,
+        facts=EVENT_FACTS if is_new_event else selectable,
     )
 
 

@@ -40,7 +40,7 @@ def type_invalid(field: str, value: object, detail: str) -> Cause:
 
 
 def not_supported(field: str, value: object, supported: Iterable[str], *, text: str = "") -> Cause:
-    """A value outside a closed set; `supported` in the order it is to be shown in, `text` how to show the value."""
+    """A value outside a closed set; `supported` is in the order of the message, `text` shows the value."""
     values = ", ".join(quoted(each) for each in supported)
     detail = f"supported values: {values}" if values else ""
     message = _with(f"Unsupported value: {text or shown(value)}", detail)

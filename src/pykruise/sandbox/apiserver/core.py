@@ -99,7 +99,7 @@ class Core:
             revision=revision,
             uid=metadata.get("uid") or "",
             labels=metadata.get("labels") or NO_LABELS,
-            fields=self._extractor(entry.selectable)(doc),
+            fields=self._extractor(entry.facts)(doc),
         )
         self._commit(Change(revision, entry.shelf, old, stored))
         return stored
@@ -128,10 +128,10 @@ class Core:
             found += [(_BY_NODE, node) for node in nodes]
         return found
 
-    def _extractor(self, selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-        found = self._extractors.get(selectable)
+    def _extractor(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+        found = self._extractors.get(facts)
         if found is None:
-            found = self._extractors[selectable] = fields_extractor(selectable)
+            found = self._extractors[facts] = fields_extractor(facts)
         return found
 
 

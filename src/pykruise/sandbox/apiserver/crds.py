@@ -91,7 +91,7 @@ class CustomStrategy:
         return [*self._type_errors(new), *self._schema.validate(new, old), *self._scale_errors(new)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*self._type_errors(new), *self._schema.validate(new, old)]
+        return [*self._type_errors(new), *self._schema.validate(new, old), *self._scale_errors(new)]
 
     def spec_changed(self, new: Document, old: Document) -> bool | None:
         ignored = {"metadata", "status"} if self._has_status else {"metadata"}
@@ -147,10 +147,14 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     subresources = version.get("subresources") or {}
     scale = _scale_paths(subresources.get("scale"))
+    # Facts are kept once for all versions, so a field that one of them selects by has a place in all.
     selectable = tuple(
-        field["jsonPath"].lstrip(".")
-        for field in version.get("selectableFields") or ()
-        if field.get("jsonPath")
+        dict.fromkeys(
+            field["jsonPath"].lstrip(".")
+            for each in spec["versions"]
+            for field in each.get("selectableFields") or ()
+            if field.get("jsonPath")
+        )
     )
     warning = version.get("deprecationWarning") or ""
     if version.get("deprecated") and not warning:
@@ -177,6 +181,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         schema=schema,
         unconditional_update=False,
         selectable=selectable,
+        facts=selectable,
         terminating=bool(crd["metadata"].get("deletionTimestamp")),
         deprecated=bool(version.get("deprecated")),
         deprecation_warning=warning,

@@ -94,8 +94,8 @@ def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
     if entry.is_custom and not kind:
         text = body[:1024].decode("utf-8", "replace")
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing "
-            f"in '{text}' ({summary_of(body)})"
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            f"Object 'Kind' is missing in '{text}' ({summary_of(body)})"
         )
     if not entry.is_custom and (version or kind):
         _check_builtin_type(entry, version or resource.api_version, kind or resource.kind)

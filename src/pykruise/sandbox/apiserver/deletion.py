@@ -57,7 +57,7 @@ _PODS_STAY: Final = (
     "remove them or set propagationPolicy=Orphan to suppress this warning"
 )
 _ORPHANS_BY_DEFAULT: Final = ("replicationcontrollers", "jobs.batch")
-_WITHOUT_GARBAGE_COLLECTION: Final = ("events", "events.events.k8s.io")
+_WITHOUT_GARBAGE_COLLECTION: Final = ("events",)
 
 
 class DeleteOptions(NamedTuple):

@@ -2,7 +2,8 @@
 
     path + Accept + Catalog ──▶ discovery_answer() ──▶ document of /api, /apis, /apis/<group>… or /version
 
-Newer clients ask /api and /apis for all of it at once (aggregated discovery); older ones walk the paths. Pure.
+Newer clients ask /api and /apis for all of it at once (aggregated discovery); older ones walk the paths.
+Pure.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,11 @@
-"""OpenAPI v3: the shape of everything served, for `kubectl explain`, `apply` and server-side field validation.
+"""OpenAPI v3: the shape of everything served, for `kubectl explain`, `apply` and field validation.
 
     path + Catalog ──▶ openapi_answer() ──▶ JSON of /openapi/v3 (the index) or /openapi/v3/<group-version>
 
 Built-in kinds: their fields and types come from data/types.json, their merge keys and list types from
 kube/data/merge_keys.json (there are no descriptions). Custom resources: the schema their CRD gives, with
-apiVersion, kind and metadata added. OpenAPI v2 is not served: kubectl has no need of it where there is v3. Pure.
+apiVersion, kind and metadata added. OpenAPI v2 is not served: kubectl has no need of it where there is v3.
+Pure.
 """
 
 import hashlib

@@ -33,7 +33,7 @@ class ProtobufError(ValueError):
 def to_document(body: bytes) -> Document:
     """The document in a protobuf body. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
-        raise ProtobufError(f"provided data does not appear to be a protobuf message, expected prefix {_MAGIC!r}")
+        raise ProtobufError("provided data does not appear to be a protobuf message: the prefix is missing")
     try:
         envelope = dict(_members(body[len(_MAGIC) :]))
         type_meta = dict(_members(_bytes_of(envelope.get(1, b""))))

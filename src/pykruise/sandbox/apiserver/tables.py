@@ -2,8 +2,9 @@
 
     documents + the entry of their resource ──▶ table_for() ──▶ Table document, a row for each
 
-Built-in kinds have their columns in data/tables.json and a printer here, which makes the cells in that order;
-custom resources have columns with JSONPaths; everything else gets name and age. Pure: ages are told against `now`.
+Built-in kinds have their columns in data/tables.json and a printer here, which makes the cells in that
+order; custom resources have columns with JSONPaths; everything else gets name and age. Pure: ages are told
+against `now`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ _UNSET: Final = "<unset>"
 
 
 def table_for(entry: CatalogEntry, docs: Sequence[Document], *, now: Instant) -> Document:
-    """A Table with a row for each document, in their order. Rows have cells (and conditions), no `object` yet."""
+    """A Table with a row for each document, in their order; rows have no `object` yet."""
     columns, make_cells = _printer_of(entry)
     return {
         "kind": "Table",

@@ -1,9 +1,9 @@
 """The rules of built-in kinds: which `Strategy` a resource has, and how its documents are read.
 
-    strategy_for(resource) ──▶ Strategy (its kind's own, or the generic one) with the decoder of its definition
+    strategy_for(resource) ──▶ Strategy (its kind's own, or the generic one) with a decoder
 
-Each module below holds the kinds that belong together; pod_spec.py and pod_validation.py are shared by everything
-that has a pod template.
+Each module below holds the kinds that belong together; pod_spec.py and pod_validation.py are shared by
+everything that has a pod template.
 """
 
 from collections.abc import Callable, Mapping

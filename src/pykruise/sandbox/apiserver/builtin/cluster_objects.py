@@ -42,7 +42,7 @@ _MAX_DATA: Final = 1024 * 1024
 
 
 class NamespaceStrategy(Strategy):
-    """Namespaces: Active with the `kubernetes` finalizer, which is taken off once everything in them is gone."""
+    """Namespaces: Active, with the `kubernetes` finalizer until everything in them is gone."""
 
     has_status = True
 
@@ -153,10 +153,10 @@ def _check_taints(taints: Any, path: str) -> Causes:
             yield invalid(f"{here}.value", taint.get("value"), ";".join(wrong))
         yield from check_one_of(effect, f"{here}.effect", ("NoSchedule", "PreferNoSchedule", "NoExecute"))
         if (key, effect) in seen:
-            value = f"core.Taint{{Key:{quoted(key)}, Value:{quoted(taint.get('value') or '')}, Effect:{quoted(effect)}"
-            message = (
-                f"Duplicate value: {value}, TimeAdded:<nil>}}: taints must be unique by key and effect pair"
-            )
+            parts = (("Key", key), ("Value", taint.get("value") or ""), ("Effect", effect))
+            value = ", ".join(f"{name}:{quoted(text)}" for name, text in parts)
+            rule = "taints must be unique by key and effect pair"
+            message = f"Duplicate value: core.Taint{{{value}, TimeAdded:<nil>}}: {rule}"
             yield Cause(reason="FieldValueDuplicate", message=message, field=here)
         seen.add((key, effect))
 

@@ -156,7 +156,7 @@ def _check_expression(expression: Mapping[str, Any], path: str) -> Causes:
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether a LabelSelector document matches the labels; one that cannot be read is another rule's business."""
+    """Whether a LabelSelector document matches the labels (one that cannot be read: yes)."""
     try:
         return selector_from(selector).matches(labels or {})
     except SelectorError:
@@ -175,8 +175,8 @@ def check_config_key(key: str, path: str) -> Causes:
         yield invalid(path, key, "must be no more than 253 bytes")
     if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):
         detail = (
-            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-            "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  "
+            "or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
         )
         yield invalid(path, key, detail)
     if key == ".":
@@ -192,8 +192,8 @@ def check_int_or_percent(value: Any, path: str) -> Causes:
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
             detail = (
-                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-                "regex used for validation is '[0-9]+%')"
+                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or "
+                "'93%', regex used for validation is '[0-9]+%')"
             )
             yield invalid_shown(path, go_int_or_string(value), detail)
     elif value is not None:

@@ -2,7 +2,7 @@
 
     a decoded spec ──▶ fill_pod_spec()       (pods and templates alike)
     a decoded pod  ──▶ fill_pod()            (the above, and what only pods get: requests from limits, …)
-    a new pod      ──▶ admit_pod()           (what the built-in admission of a server adds: tolerations, priority)
+    a new pod      ──▶ admit_pod()           (what built-in admission adds: tolerations, priority)
 
 Every function changes the document it is given, does nothing the second time, and leaves alone what is set.
 """

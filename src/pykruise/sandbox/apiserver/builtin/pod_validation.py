@@ -2,8 +2,9 @@
 
     a defaulted spec ──▶ check_pod_spec(spec, path) ──▶ Causes
 
-Everything here reads documents in canonical form (builtin/typed.py) after defaulting (builtin/pod_spec.py), so
-absent means empty. Pure. Rules of features the sandbox's pods cannot have (Windows, device claims) are left out.
+Everything here reads documents in canonical form (builtin/typed.py) after defaulting (builtin/pod_spec.py),
+so absent means empty. Pure. Rules of features the sandbox's pods cannot have (Windows, device claims) are
+left out.
 """
 
 import ipaddress

@@ -2,7 +2,7 @@
 
     a pod as sent ──▶ PodStrategy ──▶ a pod as stored, or Causes
     pods/binding  ──▶ bind(pod, binding)   ──▶ the pod on its node, or BindError (409)
-    pods/resize   ──▶ resize(new, old)     ──▶ the pod with the new resources; check_resize() says what is wrong
+    pods/resize   ──▶ resize(new, old)     ──▶ the pod with new resources; check_resize() judges it
 
 Pure. The fields below `spec` are the business of pod_spec.py (defaults) and pod_validation.py (checks).
 """
@@ -362,7 +362,7 @@ def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = Non
 
 
 def resize(new: Document, old: Document) -> Document:
-    """The old pod with the container resources and resize policies of the new one (pods/resize); a new document."""
+    """pods/resize: the old pod with the new one's container resources and resize policies; a new document."""
     pod: Document = deep_copy(old)
     wanted = {
         container.get("name"): container for container in (new.get("spec") or {}).get("containers") or ()

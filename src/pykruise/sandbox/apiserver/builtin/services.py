@@ -2,8 +2,8 @@
 
     a service as sent ──▶ ServiceStrategy ──▶ a service with an address, or Causes
 
-Pure. Addresses and node ports are derived from the service's uid: the sandbox routes nothing, so all that matters
-is that they look right and stay the same. Two services may get the same one.
+Pure. Addresses and node ports are derived from the service's uid: the sandbox routes nothing, so all that
+matters is that they look right and stay the same. Two services may get the same one.
 """
 
 from collections.abc import Mapping

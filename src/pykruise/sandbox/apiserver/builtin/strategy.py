@@ -1,7 +1,8 @@
 """What a built-in kind adds to the life every object has: its own defaults, checks and immutable fields.
 
-A document as sent first passes `decode`, which reads it as its kind: unknown fields are told and dropped, wrong types
-are a DecodeError (400). A write then passes through the methods of one `Strategy` in this order:
+A document as sent first passes `decode`, which reads it as its kind: unknown fields are told and dropped,
+wrong types are a DecodeError (400). A write then passes through the methods of one `Strategy` in this
+order:
 
     create         default ──▶ prepare_create ──▶ (admission) ──▶ default ──▶ validate_create ──▶ stored
     update         default ──▶ prepare_update ──▶ (admission) ──▶ default ──▶ validate_update ──▶ stored
@@ -69,7 +70,7 @@ class Strategy:
         return new
 
     def prepare_status_update(self, new: Document, old: Document) -> Document:
-        """Undo what an update of the status subresource must not change: everything but status and metadata."""
+        """Undo what an update of the status must not change: everything but status and metadata."""
         for field in [name for name in new if name not in _OF_STATUS_UPDATE]:
             if field not in old:
                 del new[field]

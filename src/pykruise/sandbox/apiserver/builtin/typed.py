@@ -1,11 +1,12 @@
 """Built-in kinds have types: what a Kubernetes API server's decoder does to a document of one.
 
     data/types.json (fields and Go types of every definition) ──▶ decoder_for(definition)   (compiled once)
-    a document as sent ──▶ Decoder.decode() ──▶ the document as the server would write it, and its unknown fields
+    a document as sent ──▶ Decoder.decode() ──▶ the document as the server writes it, and its unknown fields
 
-Decoding is where a real server drops fields it does not know, refuses values of a wrong type, writes quantities and
-times in their one canonical form, and leaves out what is empty. The controllers and kubectl lean on all of that
-(`resources: {}` and `creationTimestamp: null` in a template included), so it is done here once, before any rule.
+Decoding is where a real server drops fields it does not know, refuses values of a wrong type, writes
+quantities and times in their one canonical form, and leaves out what is empty. The controllers and kubectl
+lean on all of that (`resources: {}` and `creationTimestamp: null` in a template included), so it is done
+here once, before any rule.
 
 Pure; decoders share nothing mutable and never change the document they are given.
 """
@@ -28,14 +29,14 @@ __all__ = ["DecodeError", "Decoder", "Field", "decoder_for", "fields_of"]
 
 
 class DecodeError(ValueError):
-    """A document that cannot be read as its kind; the message is the server's, after `cannot be handled as a Pod: `."""
+    """A document that cannot be read as its kind; the message follows `cannot be handled as a Pod: `."""
 
 
 class Field(NamedTuple):
     """One field of a definition, as data/types.json has it."""
 
     kind: str
-    """`string`, `int32`, `quantity`, …, the name of a definition, `[]` + item, `{}` + value or `*` + target."""
+    """`string`, `quantity`, …, the name of a definition, `[]` + item, `{}` + value or `*` + target."""
     go_type: str
     """The Go type's own name (`v1.PullPolicy`) where it is not plain; empty otherwise."""
     omits_empty: bool

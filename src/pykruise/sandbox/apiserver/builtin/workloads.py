@@ -1,9 +1,10 @@
-"""Rules of kinds that own pods through a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and history.
+"""Rules of kinds that own pods through a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and
+history.
 
     a workload as sent ──▶ …Strategy ──▶ a workload as stored, or Causes
 
-Pure. What the template's pod spec may hold is in pod_spec.py and pod_validation.py; here are the fields around it,
-the agreement of selector and template, and what must not change.
+Pure. What the template's pod spec may hold is in pod_spec.py and pod_validation.py; here are the fields
+around it, the agreement of selector and template, and what must not change.
 """
 
 from collections.abc import Mapping
@@ -132,7 +133,8 @@ def _check_deployment(spec: Doc) -> Causes:
         case "RollingUpdate":
             yield from _check_rolling_deployment(rolling or {}, path)
         case other:
-            text = f'apps.DeploymentStrategy{{Type:"{other}", RollingUpdate:(*apps.RollingUpdateDeployment)(nil)}}'
+            rolling_text = "(*apps.RollingUpdateDeployment)(nil)"
+            text = f'apps.DeploymentStrategy{{Type:"{other}", RollingUpdate:{rolling_text}}}'
             yield not_supported("spec.strategy", other, ("Recreate", "RollingUpdate"), text=text)
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     yield from check_not_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")

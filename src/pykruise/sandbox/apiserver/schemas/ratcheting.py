@@ -1,0 +1,70 @@
+"""Updates that leave a fault as it was: the server does not hold it against them.
+
+where a fault is + both documents ──▶ unchanged() ──▶ whether the part around it is the same in both
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.sandbox.apiserver.schemas.paths import Path, Schema, identity, steps_of
+
+__all__ = ["unchanged"]
+
+
+def unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
+    """Whether some part that contains `path` is the same in both documents."""
+    for step in steps_of(path):
+        if isinstance(step, int):
+            old = _counterpart(new, step, old, node)
+            new = new[step] if step < len(new) else None
+            node = (node or {}).get("items")
+        else:
+            if not isinstance(new, dict) or step not in new or not isinstance(old, dict) or step not in old:
+                return False
+            new, old = new[step], old[step]
+            node = _child(node, step)
+        if old is _NOTHING:
+            return False
+        if _equal(new, old, node):
+            return True
+    return False
+
+
+def _equal(new: Any, old: Any, node: Schema | None) -> bool:
+    """Whether two values are the same; in lists of type map the order does not count."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        return new.keys() == old.keys() and all(
+            _equal(item, old[key], _child(node, key)) for key, item in new.items()
+        )
+    if isinstance(new, list) and isinstance(old, list):
+        if len(new) != len(old):
+            return False
+        items = (node or {}).get("items")
+        if (node or {}).get("x-kubernetes-list-type") != "map":
+            return all(_equal(one, other, items) for one, other in zip(new, old, strict=True))
+        others = [_counterpart(new, index, old, node) for index in range(len(new))]
+        return all(
+            other is not _NOTHING and _equal(one, other, items)
+            for one, other in zip(new, others, strict=True)
+        )
+    return bool(identity(new) == identity(old))
+
+
+_NOTHING: Final = object()
+
+
+def _child(node: Schema | None, key: str) -> Schema | None:
+    child = ((node or {}).get("properties") or {}).get(key, (node or {}).get("additionalProperties"))
+    return child if isinstance(child, Mapping) else None
+
+
+def _counterpart(new: Sequence[Any], index: int, old: Any, node: Schema | None) -> Any:
+    """The item of the old list with the same map keys; only lists of type map can tell."""
+    keys = (node or {}).get("x-kubernetes-list-map-keys")
+    if not keys or not isinstance(old, list) or not isinstance(new[index], dict):
+        return _NOTHING
+    wanted = [identity(new[index].get(key)) for key in keys]
+    for item in old:
+        if isinstance(item, dict) and [identity(item.get(key)) for key in keys] == wanted:
+            return item
+    return _NOTHING

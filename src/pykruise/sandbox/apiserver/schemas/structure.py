@@ -1,0 +1,221 @@
+"""Is a schema structural? CRDs may only have those: every field has one type, told outside of any junctor.
+
+the schema of a CRD version ──▶ offences(), bad_defaults() ──▶ causes with paths into the schema
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from pykruise.kube.errors import Cause
+from pykruise.sandbox.apiserver import causes
+from pykruise.sandbox.apiserver.schemas.checks import compile_check
+from pykruise.sandbox.apiserver.schemas.go_regex import go_regex
+from pykruise.sandbox.apiserver.schemas.paths import Found, Schema
+
+__all__ = ["ROOT", "bad_defaults", "offences"]
+
+
+class Level(NamedTuple):
+    """Where a node stands, in the words the server has for a node without a type."""
+
+    name: str
+    without_type: str
+
+
+ROOT: Final = Level("root", "must not be empty at the root")
+_FIELD: Final = Level("field", "must not be empty for specified object fields")
+_ITEM: Final = Level("item", "must not be empty for specified array items")
+
+_FORBIDDEN_BELOW_JUNCTORS: Final = (
+    ("type", "must be empty to be structural"),
+    ("additionalProperties", "must be undefined to be structural"),
+    ("default", "must be undefined to be structural"),
+    ("title", "must be empty to be structural"),
+    ("description", "must be empty to be structural"),
+    ("nullable", "must be false to be structural"),
+    ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+    ("x-kubernetes-embedded-resource", "must be false to be structural"),
+    ("x-kubernetes-int-or-string", "must be false to be structural"),
+    ("x-kubernetes-list-map-keys", "must be empty to be structural"),
+    ("x-kubernetes-list-type", "must be undefined to be structural"),
+    ("x-kubernetes-map-type", "must be undefined to be structural"),
+    ("x-kubernetes-validations", "must be empty to be structural"),
+)
+_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
+_UNSUPPORTED: Final = {
+    "$ref": "$ref is not supported",
+    "definitions": "definitions is not supported",
+    "dependencies": "dependencies is not supported",
+    "deprecated": "deprecated is not supported",
+    "discriminator": "discriminator is not supported",
+    "id": "id is not supported",
+    "patternProperties": "patternProperties is not supported",
+    "readOnly": "readOnly is not supported",
+    "writeOnly": "writeOnly is not supported",
+    "xml": "xml is not supported",
+}
+_INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
+
+
+def offences(node: Any, level: Level, path: str) -> Iterator[Cause]:
+    """What keeps a schema from being structural, at this node and below."""
+    if not isinstance(node, Mapping):
+        yield causes.invalid(path, node, "must be an object")
+        return
+    yield from _unsupported(node, path)
+    kind = node.get("type") or ""
+    if kind and kind not in _TYPES:
+        yield causes.not_supported(f"{path}.type", kind, _TYPES)
+    open_node = bool(node.get("x-kubernetes-preserve-unknown-fields"))
+    any_type = bool(node.get("x-kubernetes-int-or-string"))
+    embedded = bool(node.get("x-kubernetes-embedded-resource"))
+    if embedded and kind != "object":
+        detail = "must be object if x-kubernetes-embedded-resource is true"
+        yield (
+            causes.invalid(f"{path}.type", kind, detail) if kind else causes.required(f"{path}.type", detail)
+        )
+    elif not kind and not any_type and not open_node:
+        yield causes.required(f"{path}.type", level.without_type)
+    if level is ROOT and kind and kind != "object":
+        yield causes.invalid(f"{path}.type", kind, "must be object at the root")
+    if any_type and open_node:
+        detail = "must be false if x-kubernetes-int-or-string is true"
+        yield causes.invalid(f"{path}.x-kubernetes-preserve-unknown-fields", True, detail)
+    yield from _object_offences(node, level, path)
+    if kind == "array" and not isinstance(node.get("items"), Mapping):
+        yield causes.required(f"{path}.items", "must be specified")
+    if isinstance(node.get("items"), Mapping):
+        yield from offences(node["items"], _ITEM, f"{path}.items")
+    elif isinstance(node.get("items"), list):
+        yield causes.forbidden(f"{path}.items", "items must be a schema object and not an array")
+    yield from _list_offences(node, path)
+    yield from _junctor_offences(node, path)
+
+
+def _unsupported(node: Schema, path: str) -> Iterator[Cause]:
+    for word, detail in _UNSUPPORTED.items():
+        if node.get(word):
+            yield causes.forbidden(f"{path}.{word}", detail)
+    if node.get("uniqueItems"):
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield causes.forbidden(f"{path}.uniqueItems", detail)
+    if node.get("pattern"):
+        try:
+            go_regex(node["pattern"])
+        except re.error as error:
+            detail = f"must be a valid regular expression, but isn't: {error}"
+            yield causes.invalid(f"{path}.pattern", node["pattern"], detail)
+
+
+def _object_offences(node: Schema, level: Level, path: str) -> Iterator[Cause]:
+    properties = node.get("properties") or {}
+    extra = node.get("additionalProperties")
+    for name, sub in properties.items():
+        if name == "metadata" and level is ROOT:
+            if not _is_plain_metadata(sub):
+                detail = (
+                    "must not specify anything other than name and generateName, "
+                    "but metadata is implicitly specified"
+                )
+                yield causes.forbidden(f"{path}.properties[metadata]", detail)
+            continue
+        yield from offences(sub, _FIELD, f"{path}.properties[{name}]")
+    if extra is None:
+        return
+    if properties and extra is not False:
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield causes.forbidden(f"{path}.additionalProperties", detail)
+    if extra is False:
+        yield causes.forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+    if level is ROOT:
+        yield causes.forbidden(f"{path}.additionalProperties", "must not be used at the root")
+    if isinstance(extra, Mapping):
+        yield from offences(extra, _FIELD, f"{path}.additionalProperties")
+
+
+def _is_plain_metadata(node: Any) -> bool:
+    if not isinstance(node, Mapping) or node.get("type") != "object":
+        return False
+    return set(node.get("properties") or {}) <= {"name", "generateName"}
+
+
+def _list_offences(node: Schema, path: str) -> Iterator[Cause]:
+    kind, keys = node.get("x-kubernetes-list-type"), node.get("x-kubernetes-list-map-keys")
+    if kind is not None and kind not in ("atomic", "set", "map"):
+        yield causes.not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))
+    if kind is not None and node.get("type") != "array":
+        detail = "must be array if x-kubernetes-list-type is specified"
+        yield causes.invalid(f"{path}.type", node.get("type") or "", detail)
+    if kind == "map" and not keys:
+        detail = "must not be empty if x-kubernetes-list-type is map"
+        yield causes.required(f"{path}.x-kubernetes-list-map-keys", detail)
+    if keys and kind != "map":
+        detail = "must be map if x-kubernetes-list-map-keys is non-empty"
+        where = f"{path}.x-kubernetes-list-type"
+        yield causes.invalid(where, kind, detail) if kind else causes.required(where, detail)
+    known = (
+        (node.get("items") or {}).get("properties") or {} if isinstance(node.get("items"), Mapping) else {}
+    )
+    for index, key in enumerate(keys or ()):
+        if kind == "map" and key not in known:
+            detail = "entries must all be names of item properties"
+            yield causes.invalid(f"{path}.x-kubernetes-list-map-keys[{index}]", key, detail)
+
+
+def _junctor_offences(node: Schema, path: str) -> Iterator[Cause]:
+    for word, subs in _junctors(node):
+        if word == "anyOf" and list(subs) == _INT_OR_STRING and node.get("x-kubernetes-int-or-string"):
+            continue
+        for index, sub in enumerate(subs):
+            place = f"{path}.{word}" if word == "not" else f"{path}.{word}[{index}]"
+            inner = (
+                sub
+                if not (word == "allOf" and index == 0 and sub.get("anyOf") == _INT_OR_STRING)
+                else {key: value for key, value in sub.items() if key != "anyOf"}
+            )
+            yield from _nested_offences(inner, place)
+
+
+def _junctors(node: Schema) -> Iterator[tuple[str, Sequence[Schema]]]:
+    for word in ("allOf", "anyOf", "oneOf"):
+        yield word, [sub for sub in node.get(word) or () if isinstance(sub, Mapping)]
+    if isinstance(node.get("not"), Mapping):
+        yield "not", [node["not"]]
+
+
+def _nested_offences(node: Schema, path: str) -> Iterator[Cause]:
+    """Below a junctor only values may be restricted; structure is said outside."""
+    for word, detail in _FORBIDDEN_BELOW_JUNCTORS:
+        if node.get(word):
+            yield causes.forbidden(f"{path}.{word}", detail)
+    yield from _junctor_offences(node, path)
+    if isinstance(node.get("items"), Mapping):
+        yield from _nested_offences(node["items"], f"{path}.items")
+    for name, sub in (node.get("properties") or {}).items():
+        if isinstance(sub, Mapping):
+            yield from _nested_offences(sub, f"{path}.properties[{name}]")
+    if "metadata" in (node.get("properties") or {}):
+        yield causes.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+
+
+def _children(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
+    for name, sub in (node.get("properties") or {}).items():
+        yield sub, f"{path}.properties[{name}]"
+    for word in ("items", "additionalProperties"):
+        if isinstance(node.get(word), Mapping):
+            yield node[word], f"{path}.{word}"
+
+
+def bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
+    """Defaults that their own schema would refuse."""
+    if node.get("default") is not None:
+        found: Found = []
+        check = compile_check(node)
+        if check:
+            check(node["default"], None, found)
+        for _, cause in found:
+            place = f"{path}.default" if cause.field in ("", causes.ROOT) else f"{path}.default.{cause.field}"
+            yield Cause(reason=cause.reason, message=cause.message, field=place)
+    for sub, place in _children(node, path):
+        yield from bad_defaults(sub, place)
