@@ -25,6 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure() -> None:
+    # pytest-asyncio asks for the current loop to restore it later; where there never was one, asyncio would
+    # make one on demand that nobody closes (a ResourceWarning in whichever test comes next).
+    asyncio.set_event_loop(None)
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -9,10 +9,11 @@
 
 Each case has a namespace of its own, made before its first request. Paths are short: `pods/a/status` is read
 in that namespace, `deployments` knows its group, `widgets@v1/w` is a custom resource in version v1 of the
-case's own group (`$ns.example.com`; `widgets!@v1/w` when it is in no namespace), and what begins with a slash is a path as it stands.
+case's own group, `$ns.example.com` (`widgets!@v1/w` when it is in no namespace), and what begins with a slash
+is a path as it stands.
 
-In every string of a path, query or body, `$ns` is the case's namespace and `${2.metadata.uid}` what the second
-request was answered (steps count from 1); where a string is nothing else, the value keeps its type. A `put`
+In every string of a path, query or body, `$ns` is the case's namespace and `${2.metadata.uid}` from the answer
+to the second request (steps count from 1); where a string is nothing else, the value keeps its type. A `put`
 says by `based_on` which answer it changes.
 """
 

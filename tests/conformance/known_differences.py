@@ -48,4 +48,6 @@ def documented(differences: Iterable[Difference] = DIFFERENCES) -> str:
     reasons: dict[str, dict[str, None]] = {}
     for each in differences:
         reasons.setdefault(each.why, {})[each.case] = None
-    return "".join(f"- {why}\n" + "".join(f"  - {case}\n" for case in cases) for why, cases in reasons.items())
+    return "".join(
+        f"- {why}\n" + "".join(f"  - {case}\n" for case in cases) for why, cases in reasons.items()
+    )

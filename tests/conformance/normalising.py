@@ -25,12 +25,16 @@ __all__ = ["differences", "normalised"]
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME: Final = re.compile(r"20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _SUFFIX: Final = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
-_VERSION_TEXTS: Final = (
+_TEXTS: Final = (
     (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <asked> (<oldest>)"),
     (
         re.compile(r"Too large resource version: \d+, current: \d+"),
         "Too large resource version: <asked>, current: <current>",
     ),
+    # The whole object, in the order of the members of a Go struct and with managedFields.
+    (re.compile(r'patch: Invalid value: "\{.*\}": ', re.DOTALL), "patch: Invalid value: <object>: "),
+    (re.compile(r'^Invalid value: "\{\\"(?:apiV|kind|meta).*\}": ', re.DOTALL), "Invalid value: <object>: "),
+    (re.compile(r"current: \d+|resourceVersion: \d+"), "<version>"),
 )
 _ADDRESSES: Final = {"clusterIP", "clusterIPs"}
 
@@ -144,7 +148,7 @@ class _Names:
             text = text.replace(generated, name)
         text = _UID.sub(lambda found: self._numbered(self._uids, found[0], "uid"), text)
         text = _TIME.sub(lambda found: "<micro time>" if found[1] else "<time>", text)
-        for pattern, replacement in _VERSION_TEXTS:
+        for pattern, replacement in _TEXTS:
             text = pattern.sub(replacement, text)
         return text
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
-from conformance.dsl import BasedOn, Case, Define, Request, Step, Watch
 
+from conformance.dsl import BasedOn, Case, Define, Request, Step, Watch
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import NAMESPACES
@@ -29,7 +29,7 @@ _JSON: Final = {"content-type": "application/json"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back. `headers` are only those worth comparing; of a watch, the body is the list of events."""
+    """What came back: the headers worth comparing, and the body; of a watch, the list of its events."""
 
     status: int
     body: Any
@@ -195,7 +195,7 @@ def _parts(value: Any, paths: Sequence[str]) -> dict[str, Any]:
     return {path: _found(value, path) for path in paths}
 
 
-_STEP: Final = re.compile(r"\[(\w+)=([^\]]*)\]|([^.\[\]]+)")
+_STEP: Final = re.compile(r"\[([\w.]+)=([^\]]*)\]|([^.\[\]]+)")
 
 
 def _found(value: Any, path: str) -> Any:

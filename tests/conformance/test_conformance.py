@@ -4,16 +4,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from testbed.control_plane import ControlPlane
+
 from conformance.cases import GROUPS
 from conformance.dsl import Case
 from conformance.known_differences import DIFFERENCES, MINORS_DIFFER, covered, documented
 from conformance.normalising import differences, normalised
 from conformance.recordings import MINORS, NEWEST, Conversation, Recordings
 from conformance.talking import talk
-
 from pykruise.kube.http import HttpTransport
 from pykruise.sandbox.local import LocalTransport
-from testbed.control_plane import ControlPlane
 
 _CASES: Final = [(group, case) for group, cases in GROUPS.items() for case in cases]
 _each_case = pytest.mark.parametrize(
@@ -36,6 +36,7 @@ async def test_the_sandbox_answers_as_kubernetes_does(
 
 
 @pytest.mark.real
+@pytest.mark.looptime(False)  # sockets
 @_each_case
 async def test_a_real_api_server_answers_as_recorded(
     group: str,
@@ -106,7 +107,9 @@ def _surprises(case: Case, wanted: Conversation, found: Conversation) -> str:
         lines += _lines(number, step, new)
         for listed in known:
             gone = [
-                at for at in listed.at if not any(path == at or path.startswith(f"{at}.") for path, *_ in seen)
+                at
+                for at in listed.at
+                if not any(path == at or path.startswith(f"{at}.") for path, *_ in seen)
             ]
             if gone:
                 lines.append(f"step {number} ({step}) is listed but does not differ at {', '.join(gone)}")

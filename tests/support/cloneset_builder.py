@@ -7,6 +7,7 @@ ready for an hour and available. Everything goes through the real projections, a
 """
 
 import copy
+from itertools import islice, product
 from typing import Any, Self
 
 import orjson
@@ -28,9 +29,10 @@ NAME, NAMESPACE, UID = "web", "shop", "owner-uid"
 
 
 def names(count: int) -> list[str]:
-    """a, b, …, z, aa, ab, …"""
+    """a, b, …, z, aa, ab, …, zz, aaa, …"""
     letters = "abcdefghijklmnopqrstuvwxyz"
-    return [letters[i] if i < 26 else letters[i // 26 - 1] + letters[i % 26] for i in range(count)]
+    found = ("".join(word) for length in (1, 2, 3) for word in product(letters, repeat=length))
+    return list(islice(found, count))
 
 
 def template(image: str = "nginx:1", **spec: Any) -> dict[str, Any]:

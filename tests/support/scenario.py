@@ -171,6 +171,7 @@ class Stage:
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + (within_s or self.patience_s)
+        pause_s = 0.02
         while True:
             value = claim()
             if asyncio.iscoroutine(value):
@@ -179,7 +180,8 @@ class Stage:
                 return value
             if loop.time() >= end:
                 raise AssertionError(f"{what or 'it'} did not come true: {value!r}\n{await self._scene()}")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.1, 1.0)
 
     async def settled(
         self, name: str = "web", *, replicas: int, updated: int | None = None, within_s: float | None = None

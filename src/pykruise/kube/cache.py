@@ -651,9 +651,12 @@ class Cache(Generic[T]):
             self._objects[key] = new
             for index, of_index in zip(self._index_list, values, strict=True):
                 index.swap(key, old, new, of_index)
+        is_other = old is not None and new is not None and old.uid != new.uid
+        if old is not None and is_other:
+            self._depart(old.uid)
         if not self._handlers:
             return
-        if old is not None and new is not None and old.uid != new.uid:
+        if is_other:
             self._outbox.append(Change(key, old, None))
             self._outbox.append(Change(key, None, new))
         else:
@@ -865,12 +868,13 @@ class Cache(Generic[T]):
 
     def _clear_tombstones(self, version: int, listed: set[str], number: int) -> None:
         for uid, stone in list(self._tombstones.items()):
-            if stone.list_number < number:
-                # The list is newer than the answer, so it is right, even when it has the object: then the
-                # deletion was misunderstood.
-                del self._tombstones[uid]
-            elif 0 < stone.known <= version and uid not in listed:
-                # It was there at some version before the list's and is not in the list: DELETED lies behind.
+            is_newer_list = stone.list_number < number  # begun after the answer to the deletion
+            if uid in listed:
+                # Then the deletion was misunderstood; in an older list, DELETED is still to come.
+                if is_newer_list:
+                    del self._tombstones[uid]
+            elif is_newer_list or 0 < stone.known <= version:
+                # Known to have been there at or before the list's version, and not in it: DELETED lies behind.
                 del self._tombstones[uid]
                 self._depart(uid)
 

@@ -60,9 +60,10 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
     """The answer 422 with all field errors, worded as an API server words it."""
     told = [f"{cause.field}: {cause.message}" for cause in causes]
     listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     return Status(
         status="Failure",
-        message=f"{resource.kind}.{resource.group} {quoted(name)} is invalid: {listed}",
+        message=f"{kind} {quoted(name)} is invalid: {listed}",
         reason="Invalid",
         code=422,
         details=StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=tuple(causes)),

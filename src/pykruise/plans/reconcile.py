@@ -163,10 +163,9 @@ class Reconciler(Generic[S]):
         )
 
     async def _failed(self, snapshot: S, owner: Owner, plan: Plan, failure: Failure) -> Never:
-        if failure.is_stale:
-            raise _stale(failure) from failure.error
-        await self._report(owner, self._planner.status_after(snapshot, plan, failure), at_once=True)
-        raise PlanFailedError(failure) from failure.error
+        if not failure.is_stale:
+            await self._report(owner, self._planner.status_after(snapshot, plan, failure), at_once=True)
+        raise _error_of(failure) from failure.error
 
     async def _report(
         self, owner: Owner, status: dict[str, Any] | None, *, at_once: bool = False
@@ -183,9 +182,13 @@ class Reconciler(Generic[S]):
         if wait_s > 0 and not at_once:
             return wait_s
         outcome = await self._executor.execute(_alone(patch))
-        if outcome.failure and not outcome.failure.is_stale:
-            raise PlanFailedError(outcome.failure) from outcome.failure.error
+        if outcome.failure is not None:
+            raise _error_of(outcome.failure) from outcome.failure.error
         return None
+
+
+def _error_of(failure: Failure) -> Exception:
+    return _stale(failure) if failure.is_stale else PlanFailedError(failure)
 
 
 def _stale(failure: Failure) -> ConflictError:

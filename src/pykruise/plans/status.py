@@ -41,6 +41,8 @@ def status_patch(
         uid=uid,
     )
 
+_WHOLE = 1 - 1e-6  # who waited just as long as told must not be told to wait for a rounding error
+
 
 class _Bucket(msgspec.Struct):
     tokens: float
@@ -62,7 +64,7 @@ class StatusPace:
             bucket = self._buckets[key] = _Bucket(float(self._burst), now)
         bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.filled_at) * self._per_second)
         bucket.filled_at = now
-        if bucket.tokens >= 1:
+        if bucket.tokens >= _WHOLE:
             bucket.tokens -= 1
             return 0.0
         return (1 - bucket.tokens) / self._per_second

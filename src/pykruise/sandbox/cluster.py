@@ -13,7 +13,7 @@ ComponentError when the cluster is left. Equal seeds and a clock of the (virtual
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -219,9 +219,9 @@ class Cluster:
         Raises ComponentError when a part dies on the way.
         """
         for cache in (self._pods, self._nodes):
-            self._in_background(cache.run(), f"cache of {cache.resource}")
+            self._in_background(cache.run, f"cache of {cache.resource}")
         for recorder in self._recorders:
-            self._in_background(recorder.run(), "event recorder")
+            self._in_background(recorder.run, "event recorder")
         self.add("kubelets", self.kubelets)
         self.add("scheduler", self.scheduler)
         self.add("garbage collector", self.collector)
@@ -259,7 +259,7 @@ class Cluster:
 
     def add(self, name: str, component: Component) -> None:
         """Run a further part until the cluster stops; it is stopped before those added earlier."""
-        task = asyncio.create_task(self._supervise(name, component.run()), name=name)
+        task = asyncio.create_task(self._supervise(name, component.run), name=name)
         self._running.append(_Running(name, component, task))
 
     @property
@@ -289,7 +289,7 @@ class Cluster:
         await self._nodes.wait_synced()
         await self.collector.wait_synced()
 
-    async def _unless_failed(self, work: Any) -> None:
+    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
         waiting = asyncio.ensure_future(work)
         failing = asyncio.ensure_future(self._has_failed.wait())
         try:
@@ -300,12 +300,12 @@ class Cluster:
             await asyncio.wait((waiting, failing))
         self.raise_failure()
 
-    def _in_background(self, work: Any, name: str) -> None:
+    def _in_background(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
         self._background.append(asyncio.create_task(self._supervise(name, work), name=name))
 
-    async def _supervise(self, name: str, work: Any) -> None:
+    async def _supervise(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
         try:
-            await work
+            await work()
         except asyncio.CancelledError:
             if not self._is_stopping:
                 self._failed(name, "was cancelled", None)

@@ -443,6 +443,13 @@ class GarbageCollector:
             return
         # Where the owner waits, what hangs on this object is to go before it, too.
         in_turn = _Owner.DELETING in states and found.uid in self._graph.dependents
+        if (
+            in_turn
+            and self._may_be_in_a_circle(found)
+            and any(ref.block_owner_deletion for ref in found.owners)
+        ):
+            await self._unblock(target, found)
+            found = self._get(target) or found
         await self._delete(target, found, propagation=_propagation(found, in_turn=in_turn))
 
     async def _state_of(self, ref: OwnerRef, dependent: Owned) -> _Owner:
@@ -488,6 +495,12 @@ class GarbageCollector:
         except NotFoundError:
             return
         self._deletions += 1
+
+    def _may_be_in_a_circle(self, found: Owned) -> bool:
+        """Whether something that it owns waits for its own dependents: each could wait for the other."""
+        dependents = self._graph.dependents.get(found.uid, {})
+        views = filter(None, map(self._get, dependents))
+        return any(view.uid in self._graph.foreground for view in views)
 
     # ── foreground, orphan ───────────────────────────────────────────────────
 
@@ -535,6 +548,21 @@ class GarbageCollector:
             await self._patch(target, found, patch, PatchType.MERGE)
         except NotFoundError:
             return
+
+    async def _unblock(self, target: ObjectId, found: Owned) -> None:
+        """Let the owners of an object go before it."""
+        refs = [
+            _without_nulls(msgspec.to_builtins(ref)) | {"blockOwnerDeletion": False} for ref in found.owners
+        ]
+        patch = {
+            "metadata": {
+                "uid": found.uid,
+                "resourceVersion": str(found.resource_version),
+                "ownerReferences": refs,
+            }
+        }
+        with suppress(NotFoundError):
+            await self._patch(target, found, patch, PatchType.MERGE)
 
     async def _take_finalizer(self, target: ObjectId, found: Owned, finalizer: str) -> None:
         patch = {

@@ -1,13 +1,45 @@
 """The cases, in groups: a module holds what belongs together and is recorded in one file."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Final
 
+from conformance.cases import (
+    applies,
+    bodies,
+    custom,
+    deletions,
+    discovery,
+    evictions,
+    forms,
+    kinds,
+    namespaces,
+    objects,
+    patches,
+    pods,
+    selection,
+    watches,
+    workloads,
+)
 from conformance.dsl import Case
 
-_MODULES: Final = ("objects", "bodies", "patches")
+_MODULES: Final = (
+    objects,
+    bodies,
+    patches,
+    selection,
+    watches,
+    deletions,
+    pods,
+    evictions,
+    workloads,
+    kinds,
+    custom,
+    forms,
+    discovery,
+    namespaces,
+    applies,
+)
 
 GROUPS: Final[Mapping[str, tuple[Case, ...]]] = {
-    name: tuple(import_module(f"conformance.cases.{name}").CASES) for name in _MODULES
+    module.__name__.rpartition(".")[2]: tuple(module.CASES) for module in _MODULES
 }

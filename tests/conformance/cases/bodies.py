@@ -77,9 +77,15 @@ CASES = [
     ),
     case(
         "a field said twice is ignored, warned about or refused",
-        post_text("configmaps", '{"metadata":{"name":"a"},"data":{"x":"1"},"data":{"y":"2"}}', fieldValidation="Strict"),
+        post_text(
+            "configmaps",
+            '{"metadata":{"name":"a"},"data":{"x":"1"},"data":{"y":"2"}}',
+            fieldValidation="Strict",
+        ),
         post_text("configmaps", '{"metadata":{"name":"a"},"data":{"x":"1","x":"2"}}', fieldValidation="Warn"),
-        post_text("configmaps", '{"metadata":{"name":"b"},"data":{"x":"1","x":"2"}}', fieldValidation="Ignore"),
+        post_text(
+            "configmaps", '{"metadata":{"name":"b"},"data":{"x":"1","x":"2"}}', fieldValidation="Ignore"
+        ),
     ),
     case(
         "YAML is read and written",

@@ -96,9 +96,14 @@ CASES = [
             {"spec": {"replicas": 9}, "status": {"replicas": 3, "readyReplicas": 2}},
             MERGE,
         ),
-        patch("deployments/web/status", {"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}}, MERGE),
+        patch(
+            "deployments/web/status", {"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}}, MERGE
+        ),
         put("deployments/web/status", based_on(3, {"status": {"replicas": 4}, "spec": {"replicas": 4}})),
-        put("deployments/web/status", based_on(4, {"status": {"replicas": 5}, "metadata": {"labels": {"z": "z"}}})),
+        put(
+            "deployments/web/status",
+            based_on(4, {"status": {"replicas": 5}, "metadata": {"labels": {"z": "z"}}}),
+        ),
         get("deployments/web/status"),
     ),
     case(
@@ -133,8 +138,12 @@ CASES = [
         "a name is generated from its beginning",
         create("configmaps", {"metadata": {"generateName": "gen-"}}),
         create("configmaps", {"metadata": {"generateName": "gen-", "name": "own"}}),
-        create("configmaps", {"metadata": {"generateName": "Gen_"}}),
-        create("configmaps", {"metadata": {"generateName": "x" * 70 + "-"}}, only=("metadata.generateName", "kind")),
+        create("configmaps", {"metadata": {"generateName": "Gen_"}}, only=("reason", "details.causes.0")),
+        create(
+            "configmaps",
+            {"metadata": {"generateName": "x" * 70 + "-"}},
+            only=("metadata.generateName", "kind"),
+        ),
         create("configmaps", {"metadata": {}}),
         create("pods", {**pod("x"), "metadata": {"generateName": "web-"}}),
     ),
@@ -191,7 +200,10 @@ CASES = [
         ),
         create(
             "configmaps",
-            with_(config_map("b"), ownerReferences=[{"apiVersion": "v1", "kind": "Event", "name": "x", "uid": "u"}]),
+            with_(
+                config_map("b"),
+                ownerReferences=[{"apiVersion": "v1", "kind": "Event", "name": "x", "uid": "u"}],
+            ),
         ),
         patch(
             "configmaps/a",
@@ -211,7 +223,11 @@ CASES = [
         ),
         patch(
             "configmaps/a",
-            {"metadata": {"ownerReferences": [{"uid": "0c5f1a5e-4c0c-4d0a-8a0e-51a3a1e0c4c1", "controller": False}]}},
+            {
+                "metadata": {
+                    "ownerReferences": [{"uid": "0c5f1a5e-4c0c-4d0a-8a0e-51a3a1e0c4c1", "controller": False}]
+                }
+            },
         ),
         patch(
             "configmaps/a",

@@ -45,7 +45,10 @@ CASES = [
         ),
         patch("deployments/web", {"metadata": {"annotations": {"a": "1", "b": "2"}}}),
         patch("deployments/web", {"metadata": {"annotations": {"$patch": "replace", "c": "3"}}}),
-        patch("deployments/web", {"spec": {"template": {"spec": {"nodeSelector": {"$patch": "merge", "a": "b"}}}}}),
+        patch(
+            "deployments/web",
+            {"spec": {"template": {"spec": {"nodeSelector": {"$patch": "merge", "a": "b"}}}}},
+        ),
     ),
     case(
         "a strategic merge patch retains the keys it is told to",
@@ -65,7 +68,9 @@ CASES = [
         create("pods", pod("none")),
         create(
             "deployments",
-            deployment(template=template(volumes=[{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}])),
+            deployment(
+                template=template(volumes=[{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}])
+            ),
         ),
         patch(
             "deployments/web",
@@ -74,7 +79,11 @@ CASES = [
                     "template": {
                         "spec": {
                             "volumes": [
-                                {"$retainKeys": ["name", "configMap"], "name": "v", "configMap": {"name": "c"}}
+                                {
+                                    "$retainKeys": ["name", "configMap"],
+                                    "name": "v",
+                                    "configMap": {"name": "c"},
+                                }
                             ]
                         }
                     }
@@ -147,8 +156,12 @@ CASES = [
     ),
     case(
         "atomic lists are replaced as a whole",
-        create("pods", pod("a", container(args=["1", "2"]), tolerations=[{"key": "x", "operator": "Exists"}])),
-        create("deployments", deployment(template=template("web", container(args=["1", "2"], command=["run"])))),
+        create(
+            "pods", pod("a", container(args=["1", "2"]), tolerations=[{"key": "x", "operator": "Exists"}])
+        ),
+        create(
+            "deployments", deployment(template=template("web", container(args=["1", "2"], command=["run"])))
+        ),
         patch("deployments/web", _containers({"name": "main", "args": ["3"]})),
         patch(
             "deployments/web",
@@ -166,13 +179,18 @@ CASES = [
             "services",
             {
                 "metadata": {"name": "s"},
-                "spec": {"selector": {"a": "b"}, "ports": [{"name": "http", "port": 80}, {"name": "x", "port": 81}]},
+                "spec": {
+                    "selector": {"a": "b"},
+                    "ports": [{"name": "http", "port": 80}, {"name": "x", "port": 81}],
+                },
             },
         ),
         patch("services/s", {"spec": {"ports": [{"port": 80, "targetPort": 8080}]}}),
         patch("services/s", {"spec": {"ports": [{"port": 81, "$patch": "delete"}]}}),
         create("deployments", deployment(template=template("web", container(ports=[{"containerPort": 80}])))),
-        patch("deployments/web", _containers({"name": "main", "ports": [{"containerPort": 80, "name": "http"}]})),
+        patch(
+            "deployments/web", _containers({"name": "main", "ports": [{"containerPort": 80, "name": "http"}]})
+        ),
         patch("deployments/web", _containers({"name": "main", "ports": [{"containerPort": 81}]})),
     ),
     case(
@@ -195,7 +213,11 @@ CASES = [
         ),
         patch(
             "pods/a/status",
-            {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Mine", "status": "True"}]}},
+            {
+                "status": {
+                    "conditions": [{"type": "Ready", "status": "True"}, {"type": "Mine", "status": "True"}]
+                }
+            },
         ),
         patch("pods/a/status", {"status": {"conditions": [{"type": "Ready", "$patch": "delete"}]}}),
         patch(
@@ -254,7 +276,9 @@ CASES = [
     case(
         "a null in a strategic merge patch removes",
         create("deployments", deployment(minReadySeconds=5, revisionHistoryLimit=3)),
-        patch("deployments/web", {"spec": {"minReadySeconds": None, "revisionHistoryLimit": None}}, STRATEGIC),
+        patch(
+            "deployments/web", {"spec": {"minReadySeconds": None, "revisionHistoryLimit": None}}, STRATEGIC
+        ),
         patch("deployments/web", {"metadata": {"annotations": {"a": "1"}}}),
         patch("deployments/web", {"metadata": {"annotations": None}}),
         patch("deployments/web", {"spec": {"template": {"metadata": {"labels": None}}}}),

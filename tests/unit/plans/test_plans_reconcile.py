@@ -56,6 +56,8 @@ class World(msgspec.Struct):
         return encode(body)
 
     async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
+        if isinstance(error := self.refuse(key.name), ConflictError):
+            raise error
         self.writes.append(f"status {body['status']}")
         self.stored.update(body["status"])
         return b"{}"
@@ -142,6 +144,16 @@ async def test_a_stale_plan_is_no_failure(world: World) -> None:
         await turn(world)(KEY)
     # then
     assert world.stored == {}
+
+
+async def test_a_status_that_conflicts_comes_back(world: World) -> None:
+    """cloneset case 90"""
+    # given
+    world.plan_now = Plan(status={"replicas": 1})
+    world.refuse = lambda _name: ConflictError(Status(code=409, message="modified"))
+    # then
+    with pytest.raises(ConflictError):
+        await turn(world)(KEY)
 
 
 async def test_a_busy_status_is_written_later_and_the_key_comes_back_for_it(world: World) -> None:

@@ -172,6 +172,20 @@ async def test_foreground_deletion_goes_down_the_whole_family_from_below() -> No
         assert not await place.exists(CONFIG_MAPS, "child")
 
 
+async def test_objects_that_own_each_other_do_not_wait_for_each_other_forever() -> None:
+    # given
+    async with small_cluster() as place:
+        one = await place.create(CONFIG_MAPS, config_map("one"))
+        other = await place.create(CONFIG_MAPS, config_map("other", owners=[owned_by(one, blocks=True)]))
+        circle = {"metadata": {"ownerReferences": [owned_by(other, blocks=True)]}}
+        await place.merge(CONFIG_MAPS, "one", circle)
+        # when
+        await place.client.delete(CONFIG_MAPS, "default", "one", propagation="Foreground")
+        # then
+        await place.until(lambda: _is_gone(place, CONFIG_MAPS, "one"), within_s=5.0)
+        await place.until(lambda: _is_gone(place, CONFIG_MAPS, "other"), within_s=5.0)
+
+
 async def test_an_owner_without_dependents_goes_at_once_also_in_the_foreground() -> None:
     # given
     async with small_cluster() as place:

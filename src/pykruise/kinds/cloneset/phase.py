@@ -6,6 +6,7 @@ Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -19,7 +20,21 @@ from pykruise.pods.lifecycle import LifecycleState, is_hooked, state_metadata
 from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
 from pykruise.pods.views import PodView
 
-__all__ = ["Phase", "delete_steps", "leave", "mark_step", "pod_chain", "state_step", "version"]
+__all__ = [
+    "MOST_AT_ONCE",
+    "Phase",
+    "delete_steps",
+    "leave",
+    "mark_step",
+    "pod_chain",
+    "state_step",
+    "version",
+]
+
+
+MOST_AT_ONCE: Final = 2000
+"""Pods that one phase writes to in one plan: more than any API server takes in the second after which the
+world is looked at again, and few enough to be planned without holding up everything else."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +45,8 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     failure: str = ""
     """Why the phase cannot do its work at all; reported as a condition."""
+    is_partial: bool = False
+    """More would be written if it were not for `MOST_AT_ONCE`: plan again as soon as this is done."""
 
     @property
     def touched(self) -> frozenset[str]:

@@ -129,7 +129,7 @@ def _joined(ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView]) 
     return Plan(
         stages=tuple(stages),
         status=changed,
-        after=_after(ws, status),
+        after=0.0 if any(phase.is_partial for phase in (scale, update, refresh)) else _after(ws, status),
         left={**refresh.left, **update.left, **scale.left},
         notes=(*scale.notes, *update.notes),
     )

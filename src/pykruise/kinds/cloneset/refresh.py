@@ -8,7 +8,7 @@ for this. A new pod gets its readiness conditions and its state in one write, on
 
 from collections.abc import Collection
 
-from pykruise.kinds.cloneset.phase import Phase, pod_chain, version
+from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, pod_chain, version
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
@@ -30,18 +30,22 @@ def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
     normal = LifecycleState.NORMAL.value
     chains: list[Chain] = []
     left: dict[str, str] = {}
+    is_partial = False
     for pod in ws.pods:
         if pod.state == normal and not pod.open_gates and keys.TEMPLATE_HASH_LABEL in pod.labels:
             continue
         if pod.name in except_for:
             continue
+        if len(chains) == MOST_AT_ONCE:
+            is_partial = True
+            break
         step = _step(ws, pod)
         if step is not None:
             chains.append(pod_chain(pod, step))
         elif reason := why_waiting(pod, ws.spec.lifecycle):
             left[pod.name] = reason
     stages = (Stage(name="refresh pods", chains=tuple(chains)),) if chains else ()
-    return Phase(stages=stages, left=left)
+    return Phase(stages=stages, left=left, is_partial=is_partial)
 
 
 def _step(ws: WorkingSet, pod: PodView) -> Step | None:

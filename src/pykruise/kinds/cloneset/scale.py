@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.cloneset.numbers import Numbers
-from pykruise.kinds.cloneset.phase import Phase, delete_steps, pod_chain, state_step
+from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, delete_steps, pod_chain, state_step
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -84,14 +84,16 @@ def _keep(ws: WorkingSet) -> Phase | None:
 
 def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
     """First the missing pods of the current revision, then those of the update revision."""
-    old = min(numbers.create_now, numbers.create_old)
+    count = min(numbers.create_now, MOST_AT_ONCE)
+    old = min(count, numbers.create_old)
     used = {pod.instance_id for pod in ws.snapshot.pods}
-    ids = ws.snapshot.ids.fresh_ids(numbers.create_now, used=used)
+    ids = ws.snapshot.ids.fresh_ids(count, used=used)
     chains: list[Chain] = []
     for revision, chosen in ((ws.current, ids[:old]), (ws.update, ids[old:])):
         because = f"{numbers.create} missing; built from revision {revision.name}"
         chains += [_create_chain(document, because) for document in pod_documents(ws, revision, chosen)]
-    return Phase(stages=(Stage(name="create pods", chains=tuple(chains), ramp=True),))
+    stage = Stage(name="create pods", chains=tuple(chains), ramp=True)
+    return Phase(stages=(stage,), is_partial=count < numbers.create_now)
 
 
 def _create_chain(document: Document, because: str) -> Chain:
@@ -154,12 +156,17 @@ class Parting(msgspec.Struct):
     ready_budget: int
     chains: list[Chain]
     left: dict[str, str]
+    is_partial: bool = False
 
 
 def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
     """Delete what the budget allows, in order: the rule of specified deletion, scale-in and recreation."""
     parting = Parting(ready_budget=ready_budget, chains=[], left={})
     for pod in pods:
+        if len(parting.chains) == MOST_AT_ONCE:
+            parting.is_partial = True
+            parting.left[pod.name] = f"{why}, after those that go first"
+            continue
         if pod.is_serving and parting.ready_budget <= 0:
             parting.left[pod.name] = f"{why}, but maxUnavailable is used up"
             continue
@@ -203,7 +210,7 @@ def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
 
 def _phase(name: str, going: Parting, left: dict[str, str]) -> Phase:
     stages = (Stage(name=name, chains=tuple(going.chains)),) if going.chains else ()
-    return Phase(stages=stages, left=left)
+    return Phase(stages=stages, left=left, is_partial=going.is_partial)
 
 
 def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:

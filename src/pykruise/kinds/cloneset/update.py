@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pykruise.kinds.cloneset.numbers import Numbers
-from pykruise.kinds.cloneset.phase import Phase, leave, mark_step, pod_chain
+from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, leave, mark_step, pod_chain
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
@@ -126,6 +126,8 @@ def _recreate(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, lef
     """Delete now what the scale phase would delete next, mark the rest."""
     marked = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
     fresh = [pod for pod in pods if pod.name not in marked]
+    later = fresh[MOST_AT_ONCE:]
+    fresh = fresh[:MOST_AT_ONCE]
     why = f"recreated for revision {target.name}"
     if ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE:
         why += " (updating in place is not supported yet)"
@@ -144,5 +146,6 @@ def _recreate(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, lef
         if pod.name not in at_once
     ]
     left |= leave((pod for pod in pods if pod.name in marked), "marked to be recreated; waits for its turn")
+    left |= leave(later, f"{why}, after those that go first")
     stages = (Stage(name="update pods", chains=tuple(chains)),) if chains else ()
-    return Phase(stages=stages, left=left)
+    return Phase(stages=stages, left=left, is_partial=bool(later))

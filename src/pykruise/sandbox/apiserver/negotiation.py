@@ -46,7 +46,7 @@ _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
 _NO_KIND: Final = "couldn't get version/kind; json parse error: "
-_DEEPEST: Final = 500
+_DEEPEST: Final = 200
 """Levels of nesting that are read; deeper documents could exhaust the stack of whoever walks them."""
 
 
@@ -197,11 +197,7 @@ def _check_depth(data: bytes, value: Any) -> None:
 def _parse_yaml(data: bytes, what: str) -> Any:
     try:
         text = data.decode()
-        if text.count("&") and text.count("*"):
-            # Aliases multiply: a few lines of them can stand for gigabytes.
-            for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-                if isinstance(event, yaml.AliasEvent):
-                    raise bad_request("YAML aliases are not read here")
+        _check_yaml(text)
         value = yaml.load(text, Loader=yaml.CSafeLoader)
         # Through JSON, so that dates and other things YAML knows become what a JSON document could say.
         return parse_json(orjson.dumps(value))
@@ -210,6 +206,24 @@ def _parse_yaml(data: bytes, what: str) -> Any:
             f"the object provided is unrecognized (must be of type {what}): "
             f"error converting YAML to JSON: {err}"
         ) from err
+
+
+def _check_yaml(text: str) -> None:
+    """Refuse what could bring a reader down, before anything is built.
+
+    Aliases multiply (a few lines of them can stand for gigabytes), and the library composes nodes recursively
+    in C, where a deep document overruns the stack of the whole process.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise bad_request("YAML aliases are not read here")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise bad_request(f"the document is nested more than {_DEEPEST} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def to_yaml(body: bytes) -> bytes:

@@ -145,6 +145,8 @@ class ApiServer:
             return await self._answer(method, path, query or {}, headers or {}, body, username)
         except Refusal as refusal:
             return _refused(refusal)
+        except RecursionError:
+            return _refused(bad_request("the object is nested too deep"))
         except Exception as err:
             _LOG.exception("%s %s failed", method, path)
             return _refused(internal_error(f"{type(err).__name__}: {err}"))

@@ -55,7 +55,7 @@ def _row(entry: CatalogEntry, doc: Doc, cells: list[Any]) -> Document:
     row: Document = {"cells": cells}
     phase = (doc.get("status") or {}).get("phase")
     if entry.resource.plural == "pods" and not entry.resource.group and phase in ("Succeeded", "Failed"):
-        message = f"The pod has {'completed successfully' if phase == 'Succeeded' else 'failed'}."
+        message = f"The pod {'has completed successfully' if phase == 'Succeeded' else 'failed'}."
         row["conditions"] = [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
     return row
 

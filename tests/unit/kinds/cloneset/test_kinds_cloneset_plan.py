@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pykruise.kinds.cloneset.phase import MOST_AT_ONCE
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import build_snapshot, project_cloneset
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
@@ -12,7 +13,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
-from support.cloneset_builder import NOW, UID, CloneSetBuilder, cloneset, revision, template
+from support.cloneset_builder import NOW, UID, CloneSetBuilder, cloneset, names, revision, template
 from support.plan_views import condition, created, deleted, left, pod_patches, steps_named
 
 A, B, C = template("nginx:1"), template("nginx:2"), template("nginx:3")
@@ -201,6 +202,23 @@ def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_b
     found = condition(plan, FAILED_SCALE)
     assert found is not None
     assert "do not match spec.selector" in found["message"]
+
+
+def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> None:
+    # given far more to do than an API server takes in a second
+    grow = planned(cloneset(MOST_AT_ONCE + 5, pods=0))
+    assert (len(created(grow)), grow.after) == (MOST_AT_ONCE, 0.0)
+    many = cloneset(MOST_AT_ONCE + 5, old=MOST_AT_ONCE + 5, max_unavailable="100%")
+    update = planned(many)
+    assert (len(deleted(update)), update.after) == (MOST_AT_ONCE, 0.0)
+    assert len([reason for reason in left(update).values() if "after those that go first" in reason]) == 5
+    shrink = planned(many.with_spec(replicas=0))
+    assert (len(deleted(shrink)), shrink.after) == (MOST_AT_ONCE, 0.0)
+    fresh = planned(cloneset(MOST_AT_ONCE + 5).fresh(*names(MOST_AT_ONCE + 5)))
+    assert (len(pod_patches(fresh)), fresh.after) == (MOST_AT_ONCE, 0.0)
+    # and exactly as much is not in parts
+    whole = planned(cloneset(MOST_AT_ONCE, pods=0))
+    assert (len(created(whole)), whole.after) == (MOST_AT_ONCE, None)
 
 
 def test_the_order_of_pods_in_the_snapshot_does_not_matter() -> None:

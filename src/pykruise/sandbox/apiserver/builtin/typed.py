@@ -174,24 +174,37 @@ def _bytes(value: Any, unknown: list[str]) -> Any:
 
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=]|=(?=[^=])|=(?==.)(?!=$)")
 _CANONICAL_TIME: Final = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", re.ASCII)
-_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_SECONDS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
+_RFC3339: Final = re.compile(_SECONDS.pattern + r"(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_RFC3339_MICRO: Final = re.compile(_SECONDS.pattern + r"\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def _time_decoder(layout: str, format_instant: Callable[[float], str]) -> _Decode:
-    def decode(value: Any, unknown: list[str]) -> Any:
-        if type(value) is not str:
-            raise _mismatch(value, "string")
-        if format_instant is format_time and _CANONICAL_TIME.fullmatch(value):
-            return value
-        try:
-            if not _RFC3339.fullmatch(value):
-                raise ValueError
+def _time(value: Any, unknown: list[str]) -> Any:
+    if type(value) is not str:
+        raise _mismatch(value, "string")
+    if _CANONICAL_TIME.fullmatch(value):
+        return value
+    return _parsed(value, _RFC3339, "2006-01-02T15:04:05Z07:00", format_time)
+
+
+def _micro_time(value: Any, unknown: list[str]) -> Any:
+    """Times with exactly six decimals: with any other number of them a real server refuses the object."""
+    if type(value) is not str:
+        raise _mismatch(value, "string")
+    return _parsed(value, _RFC3339_MICRO, "2006-01-02T15:04:05.000000Z07:00", format_micro_time)
+
+
+def _parsed(value: str, pattern: re.Pattern[str], layout: str, format_instant: Callable[[float], str]) -> str:
+    try:
+        if pattern.fullmatch(value):
             return format_instant(parse_time(value))
-        except ValueError:
-            detail = f"parsing time {quoted(value)} as {quoted(layout)}: cannot parse {quoted(value)} as "
-            raise DecodeError(f'{detail}"2006"') from None
-
-    return decode
+    except ValueError:
+        pass
+    seconds = _SECONDS.match(value)
+    rest, wanted = (value[seconds.end() :], ".000000") if seconds else (value, "2006")
+    raise DecodeError(
+        f"parsing time {quoted(value)} as {quoted(layout)}: cannot parse {quoted(rest)} as {quoted(wanted)}"
+    )
 
 
 def _quantity(value: Any, unknown: list[str]) -> Any:
@@ -233,14 +246,11 @@ _SCALARS: Final[Mapping[str, tuple[_Decode, _Zero]]] = {
     "int32": (_INT32, _Zero(int, False)),
     "int64": (_integer(64, "int64"), _Zero(int, False)),
     "intOrString": (_int_or_string, _Zero(int, True)),
-    "microtime": (
-        _time_decoder("2006-01-02T15:04:05.000000Z07:00", format_micro_time),
-        _Zero(lambda: None, True),
-    ),
+    "microtime": (_micro_time, _Zero(lambda: None, True)),
     "object": (_object, _Zero(lambda: None, True)),
     "quantity": (_quantity, _Zero(lambda: "0", True)),
     "string": (_plain(str, "string"), _Zero(str, False)),
-    "time": (_time_decoder("2006-01-02T15:04:05Z07:00", format_time), _Zero(lambda: None, True)),
+    "time": (_time, _Zero(lambda: None, True)),
 }
 
 

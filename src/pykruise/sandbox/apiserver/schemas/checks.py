@@ -2,7 +2,8 @@
 
     a schema node ──▶ compile_check() ──▶ Check: value ──▶ causes, in the words of kube-apiserver
 
-Each keyword makes a closure of its own, or none; a node where nothing can fail compiles to None and is not walked.
+Each keyword makes a closure of its own, or none; a node where nothing can fail compiles to None, and is not
+walked.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Rules of Kubernetes' own keywords: lists that are sets or maps, and embedded resources.
 
-a schema node ──▶ compile_list_check(), compile_embedded_check() ──▶ Check, or None where there is no such rule
+a schema node ──▶ compile_list_check(), compile_embedded_check() ──▶ Check, or None without such a rule
 """
 
 from collections.abc import Callable, Mapping

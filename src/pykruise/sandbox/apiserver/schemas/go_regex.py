@@ -1,4 +1,4 @@
-"""Go's regular expressions in Python: the patterns of a schema mean what they mean to a Kubernetes API server."""
+"""Go's regular expressions in Python: patterns mean what they mean to a Kubernetes API server."""
 
 import re
 from typing import Final
@@ -53,7 +53,7 @@ def _inside_class(pattern: str, position: int) -> bool:
             index += 1
         elif char == "[" and not inside:
             inside = True
-            index += len(re.match(r"\^?\]?", pattern[index + 1 :])[0])  # type: ignore[index]  # always matches
+            index += len(pattern[index + 1 :]) - len(re.sub(r"^\^?\]?", "", pattern[index + 1 :]))
         elif char == "]":
             inside = False
         index += 1

@@ -1,7 +1,7 @@
 """Where in a document, and what was found there: the words that all schema checks share.
 
-A check walks a document with the path so far (a linked tuple, which costs next to nothing) and only renders it
-when it has something to say.
+A check walks a document with the path so far (a linked tuple, which costs next to nothing) and only
+renders it when it has something to say.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,259 @@
+"""Containers of a pod and what the kubelet says of them, as far as an update in place needs to know.
+
+JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ container_facts() / status_facts() ──▶ small shared values
+
+Pure, a leaf. The raw forms are what a projection of pods decodes; the facts are what it keeps: equal for all
+pods of a template, so they can be shared. Amounts are kept for cpu and memory only: nothing else can be
+changed in a running pod.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+__all__ = [
+    "NO_AMOUNTS",
+    "NO_RESOURCES",
+    "Amounts",
+    "ContainerFacts",
+    "ContainerStatusFacts",
+    "EnvSource",
+    "RawContainer",
+    "RawStatus",
+    "Resources",
+    "container_facts",
+    "env_source",
+    "env_sources_of",
+    "status_facts",
+]
+
+BARRIER_VARIABLE: Final = "KRUISE_CONTAINER_BARRIER"
+"""Its ConfigMap key (`p_<number>`) is the container's launch priority."""
+
+_BARRIER_PREFIX: Final = "p_"
+_EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
+"""Fed from annotations, but by the SidecarSet's own mechanism."""
+
+_SOURCES: Final = {"metadata.labels": "labels", "metadata.annotations": "annotations"}
+
+
+class EnvSource(msgspec.Struct, frozen=True, gc=False):
+    """An environment variable that is fed from one label or annotation of the pod."""
+
+    variable: str
+    field: str
+    """`labels` or `annotations`."""
+    key: str
+
+
+class Amounts(msgspec.Struct, frozen=True, gc=False):
+    """Quantities as they stand in the document; None means that the resource is not named."""
+
+    cpu: str | None = None
+    memory: str | None = None
+
+    def get(self, name: str) -> str | None:
+        """The amount of `cpu` or `memory`; None for anything else."""
+        match name:
+            case "cpu":
+                return self.cpu
+            case "memory":
+                return self.memory
+        return None
+
+
+NO_AMOUNTS: Final = Amounts()
+
+
+class Resources(msgspec.Struct, frozen=True, gc=False):
+    """`limits` and `requests`."""
+
+    limits: Amounts = NO_AMOUNTS
+    requests: Amounts = NO_AMOUNTS
+
+    def get(self, bound: str, name: str) -> str | None:
+        """The amount of `limits` or `requests` for a resource; None when it is not named."""
+        return (self.limits if bound == "limits" else self.requests).get(name)
+
+
+NO_RESOURCES: Final = Resources()
+
+
+class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
+    """A regular container of a pod's spec."""
+
+    name: str = ""
+    image: str = ""
+    launch_priority: int | None = None
+    """From its barrier variable; None: it does not take part in ordered starts."""
+    env_sources: tuple[EnvSource, ...] = ()
+    """Sorted by variable."""
+    resources: Resources = NO_RESOURCES
+    restarts_for: tuple[str, ...] = ()
+    """Resources (`cpu`, `memory`) whose resize restarts the container."""
+
+
+class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
+    """What the kubelet last said of a regular container."""
+
+    name: str = ""
+    image: str = ""
+    image_id: str = ""
+    container_id: str = ""
+    restart_count: int = 0
+    ready: bool = False
+    waiting: str = ""
+    """Why it does not run (`ImagePullBackOff`); empty when it does, or did."""
+    resources: Resources | None = None
+    """As in force; None: the kubelet does not say."""
+
+
+class _KeyRef(msgspec.Struct, frozen=True, gc=False):
+    key: str | None = None
+
+
+class _FieldRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    field_path: str | None = None
+
+
+class _ValueFrom(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    field_ref: _FieldRef | None = None
+    config_map_key_ref: _KeyRef | None = None
+
+
+class _Env(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    value: str | None = None
+    value_from: _ValueFrom | None = None
+
+
+class _ResizePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
+class _RawResources(msgspec.Struct, frozen=True, gc=False):
+    limits: Amounts | None = None
+    requests: Amounts | None = None
+
+
+class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A regular container as it is decoded from a pod's `spec.containers`; hashable."""
+
+    name: str = ""
+    image: str | None = None
+    env: tuple[_Env, ...] | None = None
+    resources: _RawResources | None = None
+    resize_policy: tuple[_ResizePolicy, ...] | None = None
+
+
+class _Waiting(msgspec.Struct, frozen=True, gc=False):
+    reason: str | None = None
+
+
+class _State(msgspec.Struct, frozen=True, gc=False):
+    waiting: _Waiting | None = None
+
+
+class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """An entry of `status.containerStatuses` as it is decoded; hashable."""
+
+    name: str = ""
+    image: str | None = None
+    image_id: str | None = msgspec.field(name="imageID", default=None)
+    container_id: str | None = msgspec.field(name="containerID", default=None)
+    restart_count: int = 0
+    ready: bool = False
+    state: _State | None = None
+    resources: _RawResources | None = None
+
+
+def container_facts(raw: RawContainer) -> ContainerFacts:
+    """What is kept of a container."""
+    return ContainerFacts(
+        name=raw.name,
+        image=raw.image or "",
+        launch_priority=_launch_priority(raw.env or ()),
+        env_sources=_sorted(_sources(raw.env or ())),
+        resources=_resources(raw.resources),
+        restarts_for=tuple(
+            policy.resource_name
+            for policy in raw.resize_policy or ()
+            if policy.restart_policy == "RestartContainer"
+        ),
+    )
+
+
+def status_facts(raw: RawStatus) -> ContainerStatusFacts:
+    """What is kept of a container's status."""
+    waiting = raw.state.waiting if raw.state else None
+    return ContainerStatusFacts(
+        name=raw.name,
+        image=raw.image or "",
+        image_id=raw.image_id or "",
+        container_id=raw.container_id or "",
+        restart_count=raw.restart_count,
+        ready=raw.ready,
+        waiting=(waiting.reason or "") if waiting else "",
+        resources=_resources(raw.resources) if raw.resources is not None else None,
+    )
+
+
+def env_source(variable: str, field_path: str) -> EnvSource | None:
+    """The label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
+
+    Whole maps do not count, and neither do the variables that SidecarSets feed.
+    """
+    if variable in _EXCLUDED_VARIABLES or not field_path.endswith("']"):
+        return None
+    path, bracket, key = field_path[:-2].partition("['")
+    field = _SOURCES.get(path)
+    return EnvSource(variable, field, key) if bracket and field else None
+
+
+def env_sources_of(container: Mapping[str, Any]) -> tuple[EnvSource, ...]:
+    """The sources of a container as it stands in a template, sorted by variable.
+
+    Entries that are not shaped like environment variables have none.
+    """
+    entries = container.get("env")
+    try:
+        env = msgspec.convert(entries or [], tuple[_Env, ...])
+    except msgspec.ValidationError:
+        return ()
+    return _sorted(_sources(env))
+
+
+def _sources(env: Iterable[_Env]) -> Iterable[EnvSource]:
+    for entry in env:
+        reference = entry.value_from.field_ref if entry.value_from and not entry.value else None
+        source = env_source(entry.name, reference.field_path or "") if reference else None
+        if source is not None:
+            yield source
+
+
+def _sorted(sources: Iterable[EnvSource]) -> tuple[EnvSource, ...]:
+    return tuple(sorted(sources, key=lambda source: source.variable))
+
+
+def _launch_priority(env: Iterable[_Env]) -> int | None:
+    for entry in env:
+        if entry.name == BARRIER_VARIABLE:
+            reference = entry.value_from.config_map_key_ref if entry.value_from else None
+            return _number_after_prefix(reference.key or "") if reference else None
+    return None
+
+
+def _number_after_prefix(key: str) -> int:
+    """0 for a key that is not `p_<number>`: such a container still takes part."""
+    try:
+        return int(key.removeprefix(_BARRIER_PREFIX))
+    except ValueError:
+        return 0
+
+
+def _resources(raw: _RawResources | None) -> Resources:
+    if raw is None or (raw.limits is None and raw.requests is None):
+        return NO_RESOURCES
+    return Resources(raw.limits or NO_AMOUNTS, raw.requests or NO_AMOUNTS)

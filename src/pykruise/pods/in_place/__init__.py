@@ -1,0 +1,61 @@
+"""Updates in place: changing a running pod instead of recreating it. Serves every kind.
+
+two revisions ──▶ difference() ──▶ UpdateSpec ──▶ start(pod) ──▶ writes
+every pod, in every plan       ──▶ next_step(pod) ──▶ writes, or what it waits for, or the end
+
+difference.py says what can be changed; update_spec.py is the value of it; batches.py picks the containers of
+now; steps.py makes the writes; completion.py judges the outcome by images.py, runtime_meta.py and
+resources.py; state.py and grace.py are the two annotations that carry an update along; pod.py is what a pod
+must show. All pure: time is passed in, and nothing is sent from here.
+"""
+
+from pykruise.pods.in_place.annotations import AnnotationError
+from pykruise.pods.in_place.completion import Verdict, containers_verdict, image_verdict, pod_verdict
+from pykruise.pods.in_place.difference import NotInPlace, Template, difference
+from pykruise.pods.in_place.grace import grace_of
+from pykruise.pods.in_place.pod import PodPatch, Settings, UpdatablePod
+from pykruise.pods.in_place.resources import has_resize, has_resize_by_version
+from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
+from pykruise.pods.in_place.steps import (
+    Broken,
+    Complete,
+    Continue,
+    NextStep,
+    Waiting,
+    next_step,
+    ready_conditions,
+    start,
+    takes_out_of_service,
+)
+from pykruise.pods.in_place.update_spec import RefMetadata, UpdateSpec
+
+__all__ = [
+    "AnnotationError",
+    "Broken",
+    "Complete",
+    "Continue",
+    "ImageRecord",
+    "NextStep",
+    "NotInPlace",
+    "PodPatch",
+    "RefMetadata",
+    "Settings",
+    "Template",
+    "UpdatablePod",
+    "UpdateSpec",
+    "UpdateState",
+    "Verdict",
+    "Waiting",
+    "containers_verdict",
+    "difference",
+    "grace_of",
+    "has_resize",
+    "has_resize_by_version",
+    "image_verdict",
+    "next_step",
+    "pod_verdict",
+    "ready_conditions",
+    "start",
+    "state_of",
+    "takes_out_of_service",
+]

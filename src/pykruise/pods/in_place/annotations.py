@@ -1,0 +1,88 @@
+"""What the annotations of updates in place have in common: how their parts are read and written.
+
+Pure. Readers ignore keys they do not know, writers keep the order and the omissions that every manager's do.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.documents import Document
+from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange
+
+__all__ = [
+    "AnnotationError",
+    "WireMetadata",
+    "read_refs",
+    "read_time",
+    "text",
+    "write_refs",
+    "write_resources",
+    "write_time",
+]
+
+
+class AnnotationError(ValueError):
+    """An annotation of an update in place that cannot be read; says which and why."""
+
+    def __init__(self, key: str, problem: object) -> None:
+        super().__init__(f"annotation {key} cannot be read: {problem}")
+
+
+class WireMetadata(msgspec.Struct):
+    """Labels and annotations in the shape of a whole object's metadata."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+def read_refs(found: Mapping[str, WireMetadata] | None) -> dict[str, RefMetadata]:
+    """Metadata by container."""
+    return {
+        name: RefMetadata(labels=wire.labels or {}, annotations=wire.annotations or {})
+        for name, wire in (found or {}).items()
+    }
+
+
+def write_refs(refs: Mapping[str, RefMetadata]) -> Document:
+    """Metadata by container, each with the null time that a Go client writes."""
+    return {name: _write_ref(ref) for name, ref in sorted(refs.items())}
+
+
+def _write_ref(ref: RefMetadata) -> Document:
+    found: Document = {"creationTimestamp": None}
+    if ref.labels:
+        found["labels"] = dict(sorted(ref.labels.items()))
+    if ref.annotations:
+        found["annotations"] = dict(sorted(ref.annotations.items()))
+    return found
+
+
+def write_resources(resources: Mapping[str, ResourceChange]) -> Document:
+    """Resources by container; empty bounds are left out."""
+    return {
+        name: {
+            bound: dict(sorted(change[bound].items()))
+            for bound in ("limits", "requests")
+            if change.get(bound)
+        }
+        for name, change in sorted(resources.items())
+    }
+
+
+def read_time(text_or_none: str | None) -> Instant | None:
+    """A time, or None for null. Raises ValueError."""
+    return parse_time(text_or_none) if text_or_none else None
+
+
+def write_time(instant: Instant | None) -> str | None:
+    """A time, null when there is none."""
+    return None if instant is None else format_time(instant)
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """The annotation's value."""
+    return orjson.dumps(document).decode()

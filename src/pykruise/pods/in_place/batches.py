@@ -1,0 +1,144 @@
+"""Which containers change now, and which later: by launch priority.
+
+pod + UpdateSpec + UpdateState ──▶ next_batch() ──▶ Batch (changes of now, state afterwards)
+
+Pure. Containers that were started in an order are updated in that order: those with the highest priority
+first, the next ones when these are ready. Containers without a priority go with the first. Containers that
+are fed from the same label or annotation go together, since it has only one value.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.pods.containers import ContainerFacts
+from pykruise.pods.in_place.completion import image_verdict
+from pykruise.pods.in_place.pod import Settings, UpdatablePod
+from pykruise.pods.in_place.resources import with_differences_only
+from pykruise.pods.in_place.state import BatchRecord, ImageRecord, UpdateState
+from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
+
+__all__ = ["Batch", "effective_spec", "next_batch"]
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes to be made at once. By container, in the order of the pod's spec."""
+
+    images: Mapping[str, str] = {}
+    resources: Mapping[str, ResourceChange] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    state: UpdateState
+    """As it is to be stored with these changes."""
+
+
+def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: Settings) -> UpdateSpec:
+    """`spec` without what the pod already has: its containers are not restarted for that.
+
+    A container that the pod does not have is left out too.
+    """
+    live = {container.name: container for container in pod.containers}
+    resources = {
+        name: rest
+        for name, change in (spec.resources if settings.vertical_scaling else {}).items()
+        if name in live and (rest := with_differences_only(live[name], change))
+    }
+    return msgspec.structs.replace(
+        spec,
+        images={
+            name: image for name, image in spec.images.items() if name in live and live[name].image != image
+        },
+        resources=resources,
+        ref_metadata={name: ref for name, ref in spec.ref_metadata.items() if name in live and ref},
+    )
+
+
+def next_batch(
+    pod: UpdatablePod, spec: UpdateSpec, state: UpdateState, *, now: Instant, settings: Settings
+) -> Batch:
+    """The changes of `spec` that are made now. Image ids are recorded as they are before the change."""
+    wanted = effective_spec(pod, spec, settings)
+    waiting = [container for container in pod.containers if container.name in wanted.container_names]
+    chosen = _chosen(waiting, wanted.ref_metadata)
+    now_names = [container.name for container in waiting if container.name in chosen]
+    images = {name: wanted.images[name] for name in now_names if name in wanted.images}
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    for name in now_names:
+        ref = wanted.ref_metadata.get(name, RefMetadata())
+        labels |= ref.labels
+        annotations |= ref.annotations
+    later = wanted.container_names - chosen
+    after: UpdateState = msgspec.structs.replace(
+        state,
+        image_records={**state.image_records, **_records(pod, images, state, now=now)},
+        next_images=_of(wanted.images, later),
+        next_ref_metadata=_of(wanted.ref_metadata, later),
+        next_resources=_of(wanted.resources, later),
+        required_ready=tuple(sorted(chosen)) if later else (),
+        batches=(*state.batches, BatchRecord(at=now, containers=tuple(sorted(chosen)))),
+    )
+    return Batch(
+        images=images,
+        resources={name: wanted.resources[name] for name in now_names if name in wanted.resources},
+        labels=labels,
+        annotations=annotations,
+        state=after,
+    )
+
+
+T = TypeVar("T")
+
+
+def _of(entries: Mapping[str, T], names: frozenset[str]) -> dict[str, T]:
+    return {name: entry for name, entry in entries.items() if name in names}
+
+
+def _chosen(waiting: Sequence[ContainerFacts], ref_metadata: Mapping[str, RefMetadata]) -> frozenset[str]:
+    """Containers of the first batch."""
+    priorities = [one.launch_priority for one in waiting if one.launch_priority is not None]
+    highest = max(priorities, default=None)
+    chosen = {one.name for one in waiting if one.launch_priority in (None, highest)}
+    while more := _sharing(chosen, ref_metadata):
+        chosen |= more
+    return frozenset(chosen)
+
+
+def _sharing(chosen: set[str], ref_metadata: Mapping[str, RefMetadata]) -> set[str]:
+    """Containers that are not chosen, but are fed from a key that comes with a chosen one."""
+    refs = [ref for name, ref in ref_metadata.items() if name in chosen]
+    labels = {key for ref in refs for key in ref.labels}
+    annotations = {key for ref in refs for key in ref.annotations}
+    return {
+        name
+        for name, ref in ref_metadata.items()
+        if name not in chosen and (labels & ref.labels.keys() or annotations & ref.annotations.keys())
+    }
+
+
+def _records(
+    pod: UpdatablePod, images: Mapping[str, str], state: UpdateState, *, now: Instant
+) -> dict[str, ImageRecord]:
+    """What the containers run that get another image now."""
+    statuses = {status.name: status for status in pod.container_statuses}
+    live = {container.name: container for container in pod.containers}
+    found: dict[str, ImageRecord] = {}
+    for name in images:
+        status = statuses.get(name)
+        if status is None:
+            continue
+        earlier = state.image_records.get(name)
+        is_settled = (
+            earlier is None
+            or image_verdict(
+                live[name], status, earlier, changed_at=state.changed_at(name), now=now
+            ).is_complete
+        )
+        # A container that is still to be replaced for an earlier change may be left alone after all, when
+        # this change takes the earlier one back. Only a settled one is sure to go.
+        found[name] = ImageRecord(
+            image_id=status.image_id, container_id=status.container_id if is_settled else ""
+        )
+    return found

@@ -1,0 +1,141 @@
+"""Whether the containers run what they were given.
+
+pod + UpdateState ──▶ containers_verdict() / pod_verdict() ──▶ Verdict: complete, or what is waited for
+
+Pure. Evidence, from the strongest: the hash by which the kubelet made the container; another image id;
+another container of the same image under its new name; the name alone. An image id alone cannot tell two tags
+of one image apart, and the kubelet names an image by just one of its tags.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.in_place.annotations import AnnotationError
+from pykruise.pods.in_place.images import is_running
+from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, Settings, UpdatablePod, annotation
+from pykruise.pods.in_place.resources import unmet_resources, why_resize_waits
+from pykruise.pods.in_place.runtime_meta import (
+    ContainerMeta,
+    lacking_environment,
+    runs_as_specified,
+    runtime_meta_of,
+)
+from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
+
+__all__ = ["SECOND_TAG_PATIENCE_S", "Verdict", "containers_verdict", "image_verdict", "pod_verdict"]
+
+SECOND_TAG_PATIENCE_S: Final = 10.0
+"""Evidence that is not quite enough becomes so after this time: another container that shows the old image
+under an old name (it runs a second tag of it, or it crashed and came back before the kubelet saw the change),
+or another image of an unknown name where an earlier change was still under way."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Complete, or not yet: why, and when time alone may change that."""
+
+    is_complete: bool
+    because: str = ""
+    look_at: Instant | None = None
+    is_broken: bool = False
+    """Nothing will change it: an annotation cannot be read."""
+
+
+COMPLETE: Final = Verdict(is_complete=True)
+
+
+def _waits(because: str, *, look_at: Instant | None = None) -> Verdict:
+    return Verdict(is_complete=False, because=because, look_at=look_at)
+
+
+def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: Settings) -> Verdict:
+    """Whether nothing of an update in place is still open. A pod that never had one is complete."""
+    if annotation(pod, GRACE_ANNOTATIONS) is not None:
+        return _waits("waits for the end of its grace period")
+    try:
+        state = state_of(pod)
+    except AnnotationError as error:
+        return Verdict(is_complete=False, because=str(error), is_broken=True)
+    if state is None:
+        return COMPLETE
+    if state.has_next:
+        return _waits("containers wait for a later batch")
+    return containers_verdict(pod, state, now=now, settings=settings)
+
+
+def containers_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: Settings) -> Verdict:
+    """Whether the containers changed so far run as they are specified."""
+    try:
+        meta = runtime_meta_of(pod)
+    except AnnotationError as error:
+        return Verdict(is_complete=False, because=str(error), is_broken=True)
+    if state.update_env_from_metadata and settings.env_from_metadata:
+        verdict = _environment_verdict(pod, meta)
+        if not verdict.is_complete:
+            return verdict
+    if state.update_resources and settings.vertical_scaling and (name := unmet_resources(pod)):
+        said = why_resize_waits(pod)
+        return _waits(f"the node has not given container {name} its resources yet{said and f' ({said})'}")
+    if meta is not None and runs_as_specified(pod, meta):
+        return COMPLETE
+    return _images_verdict(pod, state, now=now)
+
+
+def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | None) -> Verdict:
+    if meta is None:
+        return _waits("the agent on the node has not reported the containers' environment yet")
+    if name := lacking_environment(pod, meta):
+        return _waits(f"container {name} has not been restarted with its new environment yet")
+    return COMPLETE
+
+
+def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> Verdict:
+    """The first container that is not complete, as the whole; the earliest time to look again."""
+    live = {container.name: container for container in pod.containers}
+    statuses = {status.name: status for status in pod.container_statuses}
+    open_ones = [
+        verdict
+        for name, record in sorted(state.image_records.items())
+        if name in live
+        and not (
+            verdict := image_verdict(
+                live[name], statuses.get(name), record, changed_at=state.changed_at(name), now=now
+            )
+        ).is_complete
+    ]
+    if not open_ones:
+        return COMPLETE
+    times = [verdict.look_at for verdict in open_ones if verdict.look_at is not None]
+    # Time helps only if it is all that is waited for, but looking once too often does no harm.
+    return msgspec.structs.replace(open_ones[0], look_at=min(times, default=None))
+
+
+def image_verdict(
+    container: ContainerFacts,
+    status: ContainerStatusFacts | None,
+    record: ImageRecord,
+    *,
+    changed_at: Instant | None,
+    now: Instant,
+) -> Verdict:
+    """Whether one container runs the image of its spec. Also for SidecarSets, which record the same."""
+    if status is None:
+        return _waits(f"container {container.name} has no status yet")
+    waiting = f"container {container.name} does not run {container.image} yet"
+    if status.waiting:
+        waiting += f" ({status.waiting})"
+    if not (status.image_id or status.container_id or status.ready):
+        return _waits(waiting)
+    runs_other_image = bool(status.image_id) and status.image_id != record.image_id
+    runs_other_container = bool(record.container_id) and status.container_id != record.container_id
+    if record.container_id and (runs_other_image or not runs_other_container):
+        return COMPLETE if runs_other_image else _waits(waiting)
+    if is_running(status, container.image):
+        return COMPLETE
+    if not (runs_other_image or runs_other_container):
+        return _waits(waiting)
+    settled_at = (changed_at or 0.0) + SECOND_TAG_PATIENCE_S
+    return COMPLETE if now >= settled_at else _waits(waiting, look_at=settled_at)

@@ -1,0 +1,272 @@
+"""What can be changed in a running pod, found by comparing the templates of two revisions.
+
+old + target revision ──▶ difference() ──▶ UpdateSpec, or NotInPlace with the reason
+
+Pure. Templates are compared by what they mean: a default that only one of them spells out, a null, or another
+way to write a quantity is no difference. In place go images of regular containers, labels, annotations and
+finalizers, and (behind a gate) amounts of cpu and memory that leave the quality of service as it is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+import orjson
+
+from pykruise.kube.documents import Document, same
+from pykruise.kube.quantities import Quantity
+from pykruise.pods import keys
+from pykruise.pods.containers import EnvSource, env_sources_of
+from pykruise.pods.in_place.pod import Settings
+from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_class
+from pykruise.pods.in_place.update_spec import (
+    DELETE_FINALIZERS,
+    FINALIZERS,
+    MAPS,
+    RefMetadata,
+    UpdateSpec,
+)
+from pykruise.pods.revisions import meaning
+from pykruise.pods.template_defaults import pull_policy_of_image, with_defaults
+
+__all__ = ["NotInPlace", "Template", "difference"]
+
+
+class NotInPlace(msgspec.Struct, frozen=True):
+    """The pod has to be recreated, and why."""
+
+    reason: str
+
+
+class Template(Protocol):
+    """A stored revision."""
+
+    @property
+    def template(self) -> Document:
+        """The pod template."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Annotations of the revision itself."""
+
+
+Path = tuple[str | int, ...]
+
+
+class _Change(msgspec.Struct, frozen=True):
+    path: Path
+    kind: Literal["added", "removed", "changed"]
+
+
+def difference(
+    old: Template | None,
+    target: Template | None,
+    *,
+    revision: str,
+    settings: Settings,
+    grace_seconds: int = 0,
+    ignore_claims: bool = False,
+) -> UpdateSpec | NotInPlace:
+    """What brings a pod of `old` to `target`, the same for all pods of `old`.
+
+    `revision` is how the kind names the target on pods (name, or hash for a DaemonSet). `old=None`: the pod's
+    revision is not stored any more. `ignore_claims`: the kind never recreates (InPlaceOnly), so other volume
+    claim templates do not count.
+    """
+    if old is None or target is None:
+        return NotInPlace("the revision that the pod was built from is not known any more")
+    if settings.compare_claims and not ignore_claims and _has_other_claims(old, target):
+        return NotInPlace("the volumeClaimTemplates changed too")
+    try:
+        return _difference(
+            old.template,
+            target.template,
+            UpdateSpec(revision=revision, grace_seconds=max(grace_seconds, 0)),
+            settings,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # Revisions are data that anybody may have written; one that is no pod template is not compared.
+        return NotInPlace(f"the template of a revision cannot be read: {error}")
+
+
+def _has_other_claims(old: Template, target: Template) -> bool:
+    """False when either does not say: pods of older managers are not to be recreated for that."""
+    before = old.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
+    after = target.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
+    return before is not None and after is not None and before != after
+
+
+def _difference(
+    old: Document, new: Document, spec: UpdateSpec, settings: Settings
+) -> UpdateSpec | NotInPlace:
+    if not old.get("spec") or not new.get("spec"):
+        return NotInPlace("the template of a revision cannot be read: it has no spec")
+    before, after = _comparable(old, new)
+    images: dict[str, str] = {}
+    resources: dict[str, dict[str, dict[str, str]]] = {}
+    has_metadata = False
+    for change in _changes(before, after, ()):
+        match change.path, change.kind:
+            case ("metadata", *_), _:
+                has_metadata = True
+            case ("spec", "containers", int(index), "image"), "changed":
+                image = new["spec"]["containers"][index]["image"]
+                images[_name(old, index)] = _text(image, "an image")
+            case (
+                ("spec", "containers", int(index), "resources", str(bound), str(resource)),
+                "changed",
+            ) if settings.vertical_scaling and bound in BOUNDS and resource in RESIZABLE:
+                amount = effective_resources(new["spec"]["containers"][index])[bound][resource]
+                Quantity.parse(amount)
+                bounds = resources.setdefault(_name(old, index), {})
+                bounds.setdefault(bound, {})[resource] = str(amount)
+            case _:
+                return NotInPlace(_why_not(change, settings))
+    if resources and _qos(old) != _qos(new):
+        return NotInPlace(
+            f"the quality of service class would change from {_qos(old)} to {_qos(new)}, "
+            "which a running pod cannot"
+        )
+    changed: UpdateSpec = msgspec.structs.replace(spec, images=images, resources=resources)
+    return _with_metadata(changed, old, new, settings) if has_metadata else changed
+
+
+def _qos(template: Document) -> str:
+    pod = template["spec"]
+    return qos_class([*(pod.get("containers") or ()), *(pod.get("initContainers") or ())])
+
+
+def _name(template: Document, index: int) -> str:
+    return _text(template["spec"]["containers"][index]["name"], "a container's name")
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {value!r}, not text")
+    return value
+
+
+def _why_not(change: _Change, settings: Settings) -> str:
+    possible = "images, labels, annotations" + (", cpu and memory" if settings.vertical_scaling else "")
+    return f"{_shown(change.path)} was {change.kind}; in place only {possible} can change"
+
+
+def _shown(path: Path) -> str:
+    """`spec.containers[0].env[1].value`"""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+# Comparing
+
+
+def _comparable(old: Document, new: Document) -> tuple[Any, Any]:
+    """Both templates in one form, defaults spelled out, so that only what means something else differs."""
+    before, after = _with_same_pull_policies(old, new)
+    return tuple(orjson.loads(meaning(_with_requests(with_defaults(one)))) for one in (before, after))  # type: ignore[return-value] # two in, two out
+
+
+def _with_same_pull_policies(old: Document, new: Document) -> tuple[Document, Document]:
+    """Where only one side names a container's imagePullPolicy, the other gets the API server's default.
+
+    It hangs on the image, so it is filled in only there: a new tag alone must not look like another policy.
+    """
+    pairs = list(zip(old["spec"].get("containers") or (), new["spec"].get("containers") or (), strict=False))
+    before = [_pull_policy(one, other) for one, other in pairs]
+    after = [_pull_policy(other, one) for one, other in pairs]
+    return _with_containers(old, before), _with_containers(new, after)
+
+
+def _pull_policy(container: Document, other: Document) -> Document:
+    if container.get("imagePullPolicy") or not other.get("imagePullPolicy"):
+        return container
+    return {**container, "imagePullPolicy": pull_policy_of_image(container.get("image") or "")}
+
+
+def _with_containers(template: Document, first: Sequence[Document]) -> Document:
+    containers = [*first, *(template["spec"].get("containers") or ())[len(first) :]]
+    return {**template, "spec": {**template["spec"], "containers": containers}}
+
+
+def _with_requests(template: Document) -> Document:
+    containers = [
+        {**one, "resources": effective_resources(one)} for one in template["spec"].get("containers") or ()
+    ]
+    return {**template, "spec": {**template["spec"], "containers": containers}}
+
+
+def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
+    """Every difference, as deep as both sides have the same shape."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted({*old, *new}):
+            if name not in new:
+                yield _Change((*path, name), "removed")
+            elif name not in old:
+                yield _Change((*path, name), "added")
+            else:
+                yield from _changes(old[name], new[name], (*path, name))
+    elif isinstance(old, list) and isinstance(new, list):
+        for index, (before, after) in enumerate(zip(old, new, strict=False)):
+            yield from _changes(before, after, (*path, index))
+        for index in range(min(len(old), len(new)), max(len(old), len(new))):
+            yield _Change((*path, index), "added" if len(new) > len(old) else "removed")
+    elif not same(old, new):
+        yield _Change(path, "changed")
+
+
+# Metadata
+
+
+def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Settings) -> UpdateSpec:
+    """Splits the metadata: what a container's environment is fed from goes with that container."""
+    before, after = old.get("metadata") or {}, new.get("metadata") or {}
+    sources = _sources(new) if settings.env_from_metadata else {}
+    refs: dict[str, dict[str, dict[str, str]]] = {}
+    patch: Document = {}
+    for field in MAPS:
+        entries: Document = {}
+        for key, value in _map_changes(before.get(field) or {}, after.get(field) or {}).items():
+            containers = [name for name, found in sources.items() if (field, key) in found]
+            if value is None or not containers:
+                # A variable keeps the value of a key that goes: the container is not restarted for it.
+                entries[key] = value
+            for name in containers if value is not None else ():
+                refs.setdefault(name, {}).setdefault(field, {})[key] = value
+        if entries:
+            patch[field] = entries
+    patch |= _finalizer_changes(before.get("finalizers") or (), after.get("finalizers") or ())
+    changed: UpdateSpec = msgspec.structs.replace(
+        spec,
+        ref_metadata={name: RefMetadata(**found) for name, found in refs.items()},
+        update_env_from_metadata=bool(refs),
+        metadata_patch={"metadata": patch} if patch else {},
+    )
+    return changed
+
+
+def _sources(template: Document) -> dict[str, set[tuple[str, str]]]:
+    """What each regular container is fed from: `labels` or `annotations`, and the key."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for container in template["spec"].get("containers") or ():
+        sources: Sequence[EnvSource] = env_sources_of(container)
+        if sources:
+            found[container["name"]] = {(source.field, source.key) for source in sources}
+    return found
+
+
+def _map_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
+    """Entries that are added or changed, and None for those that are gone; keys the same in both stay out."""
+    changes: dict[str, str | None] = {
+        key: _text(value, f"the value of {key}") for key, value in new.items() if old.get(key) != value
+    }
+    changes.update((key, None) for key in old if key not in new)
+    return changes
+
+
+def _finalizer_changes(old: Sequence[str], new: Sequence[str]) -> Document:
+    found: Document = {}
+    if added := [name for name in new if name not in old]:
+        found[FINALIZERS] = added
+    if gone := [name for name in old if name not in new]:
+        found[DELETE_FINALIZERS] = gone
+    return found

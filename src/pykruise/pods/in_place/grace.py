@@ -1,0 +1,109 @@
+"""The time between taking a pod out of service and changing it: `apps.kruise.io/inplace-update-grace`.
+
+UpdateSpec ──▶ grace_text() ──▶ annotation, until the time is over ──▶ parse_grace() ──▶ UpdateSpec
+
+Pure. While the annotation is there the pod's spec is still the old one; its revision label is the new one.
+"""
+
+import math
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.pods import keys
+from pykruise.pods.in_place.annotations import (
+    AnnotationError,
+    WireMetadata,
+    read_refs,
+    text,
+    write_refs,
+    write_resources,
+)
+from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, UpdatablePod, annotation
+from pykruise.pods.in_place.update_spec import UpdateSpec
+
+__all__ = ["grace_of", "grace_text", "grace_until", "parse_grace"]
+
+
+class _Wire(msgspec.Struct, rename="camel"):
+    revision: str = ""
+    container_images: dict[str, str] | None = None
+    container_ref_metadata: dict[str, WireMetadata] | None = None
+    container_resources: dict[str, dict[str, dict[str, str] | None]] | None = None
+    meta_data_patch: bytes | None = None
+    """Base64 in JSON."""
+    update_env_from_metadata: bool = False
+    grace_seconds: int = 0
+
+
+_decode = msgspec.json.Decoder(_Wire).decode
+
+
+def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
+    """What the pod waits to be given; None when it is in no grace period (an empty annotation is none).
+
+    Raises AnnotationError.
+    """
+    found = annotation(pod, GRACE_ANNOTATIONS)
+    return parse_grace(found) if found else None
+
+
+def parse_grace(value: str) -> UpdateSpec:
+    """The spec in an annotation's value. Raises AnnotationError when it is not one."""
+    try:
+        wire = _decode(value)
+        return UpdateSpec(
+            revision=wire.revision,
+            images=wire.container_images or {},
+            ref_metadata=read_refs(wire.container_ref_metadata),
+            resources={
+                name: {bound: amounts for bound, amounts in change.items() if amounts}
+                for name, change in (wire.container_resources or {}).items()
+            },
+            metadata_patch=_patch(wire.meta_data_patch),
+            update_env_from_metadata=wire.update_env_from_metadata,
+            grace_seconds=wire.grace_seconds,
+        )
+    except ValueError as error:
+        raise AnnotationError(keys.IN_PLACE_GRACE_ANNOTATION, error) from error
+
+
+def _patch(data: bytes | None) -> Document | None:
+    if not data:
+        return None
+    patch: Any = orjson.loads(data)
+    if not isinstance(patch, dict) or not isinstance(patch.get("metadata") or {}, dict):
+        raise ValueError("metaDataPatch is not a patch of metadata")
+    return patch
+
+
+def grace_text(spec: UpdateSpec) -> str:
+    """The annotation's value."""
+    found: Document = {"revision": spec.revision}
+    if spec.images:
+        found["containerImages"] = dict(sorted(spec.images.items()))
+    if spec.ref_metadata:
+        found["containerRefMetadata"] = write_refs(spec.ref_metadata)
+    if spec.resources:
+        found["containerResources"] = write_resources(spec.resources)
+    if spec.metadata_patch is not None:
+        data = orjson.dumps(spec.metadata_patch)
+        found["metaDataPatch"] = msgspec.to_builtins(data)
+    if spec.update_env_from_metadata:
+        found["updateEnvFromMetadata"] = True
+    if spec.grace_seconds > 0:
+        found["graceSeconds"] = spec.grace_seconds
+    return text(found)
+
+
+def grace_until(started_at: Instant | None, *, seconds: int, now: Instant) -> Instant | None:
+    """When to look again; None: the time is over.
+
+    The start was written down in whole seconds, rounded down; what is left is rounded up, so that the pod
+    never gets less than its time.
+    """
+    left = (started_at or 0.0) + seconds - now
+    return now + math.ceil(left) if left > 0 else None

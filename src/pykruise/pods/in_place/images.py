@@ -1,0 +1,70 @@
+"""Names of images: when two of them mean the same, and whether a container runs the one that is wanted.
+
+Pure. A pod says `nginx`, the kubelet says `docker.io/library/nginx:latest`; an image named by digest shows
+up under whatever name the runtime knows it by.
+"""
+
+import msgspec
+
+from pykruise.pods.containers import ContainerStatusFacts
+
+__all__ = ["ImageName", "image_name", "is_running", "mean_the_same"]
+
+DEFAULT_REGISTRY = "docker.io"
+DEFAULT_TAG = "latest"
+
+
+class ImageName(msgspec.Struct, frozen=True):
+    """An image reference in full: `docker.io/library/nginx`, `latest`, no digest."""
+
+    repository: str
+    tag: str = ""
+    digest: str = ""
+
+
+def image_name(text: str) -> ImageName:
+    """The reference that a pod's image field stands for, with registry and tag filled in.
+
+    A reference by digest gets no tag; a colon before the last `/` belongs to a port.
+    """
+    name, _, digest = text.partition("@")
+    path, slash, last = name.rpartition("/")
+    last, _, tag = last.partition(":")
+    repository = _with_registry(f"{path}{slash}{last}")
+    return ImageName(repository, tag or ("" if digest else DEFAULT_TAG), digest)
+
+
+def _with_registry(repository: str) -> str:
+    first, slash, rest = repository.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        if first == f"index.{DEFAULT_REGISTRY}":
+            return _with_registry(rest)
+        if first == DEFAULT_REGISTRY and "/" not in rest:
+            return f"{DEFAULT_REGISTRY}/library/{rest}"
+        return repository
+    return f"{DEFAULT_REGISTRY}/{repository}" if slash else f"{DEFAULT_REGISTRY}/library/{repository}"
+
+
+def mean_the_same(left: str, right: str) -> bool:
+    """Whether both texts name the same image by name: same repository, and same digest or else same tag."""
+    if left == right:
+        return True
+    one, other = image_name(left), image_name(right)
+    if one.repository != other.repository:
+        return False
+    if one.digest and other.digest:
+        return one.digest == other.digest
+    if one.digest or other.digest:
+        return False
+    return one.tag == other.tag
+
+
+def is_running(status: ContainerStatusFacts, image: str) -> bool:
+    """Whether the kubelet names the container's image as `image`, or reports its digest.
+
+    Only a yes says something: one image can have several names, and the kubelet reports just one of them.
+    """
+    if mean_the_same(status.image, image):
+        return True
+    digest = image_name(image).digest
+    return bool(digest) and (status.image_id.endswith(digest) or status.image.endswith(digest))

@@ -1,0 +1,90 @@
+"""What the engine needs to know of a pod, and the writes it answers with.
+
+A kind passes its view of a pod as it is: anything with these attributes will do.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.pods import keys
+from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.views import ConditionView
+
+__all__ = [
+    "GRACE_ANNOTATIONS",
+    "RUNTIME_META_ANNOTATION",
+    "STATE_ANNOTATIONS",
+    "PodPatch",
+    "Settings",
+    "UpdatablePod",
+    "annotation",
+]
+
+STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
+GRACE_ANNOTATIONS = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
+"""The present spelling, and the one that is still read."""
+
+RUNTIME_META_ANNOTATION = "apps.kruise.io/runtime-containers-meta"
+"""Written by the agent on the pod's node."""
+
+
+class UpdatablePod(Protocol):
+    """A pod, as an update in place sees it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """All labels."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """At least those of this engine (state, grace, runtime meta) and those that an env is fed from."""
+
+    @property
+    def readiness_gates(self) -> Sequence[str]:
+        """Types of conditions that must be True."""
+
+    @property
+    def conditions(self) -> Sequence[ConditionView]:
+        """All conditions."""
+
+    @property
+    def containers(self) -> Sequence[ContainerFacts]:
+        """Regular containers, in the order of the spec."""
+
+    @property
+    def container_statuses(self) -> Sequence[ContainerStatusFacts]:
+        """Statuses of regular containers, in any order."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates and abilities of the cluster; defaults are the original's gates on a current cluster."""
+
+    env_from_metadata: bool = True
+    """Gate InPlaceUpdateEnvFromMetadata, and an agent on the nodes that restarts containers for it."""
+    vertical_scaling: bool = False
+    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
+    compare_claims: bool = False
+    """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volume claim templates want another pod."""
+    uses_resize: bool = True
+    """Whether resources go through `pods/resize` (see `has_resize`)."""
+
+
+class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """One strategic merge patch of a pod.
+
+    `checked`: the decision read the pod, so the patch must carry the resourceVersion that was read; the others
+    say the same whatever the pod became in between. All carry the uid.
+    """
+
+    body: Document
+    because: str
+    subresource: Literal["", "status", "resize"] = ""
+    checked: bool = False
+
+
+def annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
+    """The value under the first spelling that the pod carries; None when it carries none."""
+    return next((pod.annotations[key] for key in spellings if key in pod.annotations), None)

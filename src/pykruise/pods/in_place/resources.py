@@ -1,0 +1,154 @@
+"""Cpu and memory of running containers: quality of service, what a resize must say, and when it has been done.
+
+Pure. Changed through `pods/resize` where the API server has it (since 1.32 it refuses the change anywhere
+else), in the spec itself before that. Only amounts that differ from the live pod are sent, so that a vertical
+autoscaler's work is not undone.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.quantities import Quantity
+from pykruise.pods.containers import NO_RESOURCES, ContainerFacts, Resources
+from pykruise.pods.in_place.pod import UpdatablePod
+from pykruise.pods.in_place.update_spec import ResourceChange
+
+__all__ = [
+    "BOUNDS",
+    "RESIZABLE",
+    "effective_resources",
+    "has_resize",
+    "has_resize_by_version",
+    "qos_class",
+    "resize_body",
+    "restarts",
+    "unmet_resources",
+    "why_resize_waits",
+    "with_differences_only",
+]
+
+RESIZABLE: Final = ("cpu", "memory")
+BOUNDS: Final = ("limits", "requests")
+_FIRST_WITH_RESIZE: Final = (1, 32)
+_LEADING_DIGITS: Final = re.compile(r"[0-9]*")
+
+
+def has_resize(discovery: Mapping[str, Any]) -> bool:
+    """Whether the API resource list of `v1` names `pods/resize`."""
+    return any(one.get("name") == "pods/resize" for one in discovery.get("resources") or ())
+
+
+def has_resize_by_version(git_version: str) -> bool:
+    """The same by the server's version, where discovery is not at hand.
+
+    Vendors append to any part (`v1.32+gke.1`); what is no version of three parts has no resize.
+    """
+    parts = git_version.removeprefix("v").split(".", 2)
+    numbers = [_LEADING_DIGITS.match(part) for part in parts]
+    digits = [match[0] for match in numbers if match]
+    if len(digits) != 3 or not all(digits):
+        return False
+    return (int(digits[0]), int(digits[1])) >= _FIRST_WITH_RESIZE
+
+
+def effective_resources(container: Mapping[str, Any]) -> Document:
+    """`resources` of a template's container as a pod of it has them: a limit is a request too.
+
+    Other fields of the resources are kept.
+    """
+    resources: Mapping[str, Any] = container.get("resources") or {}
+    limits = resources.get("limits") or {}
+    implied = {name: limits[name] for name in RESIZABLE if name in limits}
+    requests = {**implied, **(resources.get("requests") or {})}
+    return {**resources, "requests": requests} if requests else dict(resources)
+
+
+def qos_class(containers: Iterable[Mapping[str, Any]]) -> str:
+    """`Guaranteed`, `Burstable` or `BestEffort`, by the cpu and memory of a template's containers.
+
+    `containers`: regular and init ones. Raises ValueError for an amount that is no quantity.
+    """
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    is_guaranteed = True
+    for container in containers:
+        resources = effective_resources(container)
+        named = _add(resources.get("limits"), limits)
+        _add(resources.get("requests"), requests)
+        is_guaranteed = is_guaranteed and named == len(RESIZABLE)
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if is_guaranteed and requests == limits else "Burstable"
+
+
+def _add(amounts: Mapping[str, Any] | None, total: dict[str, int]) -> int:
+    """Adds cpu and memory to `total`; how many of the two there are (zero amounts do not count)."""
+    named = 0
+    for name in RESIZABLE:
+        nano = Quantity.parse((amounts or {}).get(name, 0)).nano
+        if nano > 0:
+            named += 1
+            total[name] = total.get(name, 0) + nano
+    return named
+
+
+def restarts(container: ContainerFacts, change: ResourceChange) -> bool:
+    """Whether the change of its resources restarts the container, by its resize policies."""
+    return any(name in amounts for name in container.restarts_for for amounts in change.values())
+
+
+def with_differences_only(container: ContainerFacts, change: ResourceChange) -> ResourceChange:
+    """The amounts of `change` that the live container does not have already; empty when it has them all."""
+    found: dict[str, dict[str, str]] = {}
+    for bound in BOUNDS:
+        for name, amount in (change.get(bound) or {}).items():
+            if name in RESIZABLE and not _same(container.resources.get(bound, name), amount):
+                found.setdefault(bound, {})[name] = amount
+    return found
+
+
+def resize_body(changes: Mapping[str, ResourceChange]) -> list[Document]:
+    """`spec.containers` of the patch; the order is that of `changes`."""
+    return [
+        {"name": name, "resources": {bound: dict(amounts) for bound, amounts in change.items()}}
+        for name, change in changes.items()
+        if change
+    ]
+
+
+def unmet_resources(pod: UpdatablePod) -> str:
+    """The first container whose resources in force are not those of the spec, or empty text.
+
+    A kubelet that says nothing of a container without resources agrees with it.
+    """
+    in_force = {status.name: status.resources or NO_RESOURCES for status in pod.container_statuses}
+    for container in pod.containers:
+        found = in_force.get(container.name)
+        if found is None or not _same_resources(found, container.resources):
+            return container.name
+    return ""
+
+
+def why_resize_waits(pod: UpdatablePod) -> str:
+    """What the kubelet says of a resize that does not get on, `Infeasible: Node didn't have enough cpu`."""
+    for condition in pod.conditions:
+        if condition.type in ("PodResizePending", "PodResizeInProgress") and condition.status == "True":
+            said = [part for part in (condition.reason, condition.message) if part]
+            if said:
+                return ": ".join(said)
+    return ""
+
+
+def _same_resources(left: Resources, right: Resources) -> bool:
+    return all(_same(left.get(bound, name), right.get(bound, name)) for bound in BOUNDS for name in RESIZABLE)
+
+
+def _same(left: str | None, right: str | None) -> bool:
+    if left is None or right is None or left == right:
+        return left == right
+    try:
+        return Quantity.parse(left).nano == Quantity.parse(right).nano
+    except ValueError:
+        return False

@@ -1,0 +1,116 @@
+"""What the agent on a node says of a pod's containers: `apps.kruise.io/runtime-containers-meta`.
+
+annotation ──▶ runtime_meta_of() ──▶ meta by container ──▶ runs_as_specified(), lacking_environment()
+
+Pure. The hashes are the kubelet's (name and image; since Kubernetes 1.31) and the agent's (environment fed
+from labels and annotations). A hash that fits proves that the container was made for the present pod; one
+that does not may also come from an older kubelet.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.in_place.annotations import AnnotationError
+from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION, UpdatablePod
+from pykruise.pods.typed_json import bytes_hash, go_json
+
+__all__ = [
+    "ContainerMeta",
+    "container_hash",
+    "environment_hash",
+    "lacking_environment",
+    "runs_as_specified",
+    "runtime_meta_of",
+]
+
+
+class ContainerMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """One container, as its runtime knows it."""
+
+    container_id: str = ""
+    plain_hash: int = 0
+    environment_hash: int = 0
+
+
+class _Hashes(msgspec.Struct, rename="camel"):
+    plain_hash: int = 0
+    extracted_env_from_metadata_hash: int = 0
+
+
+class _Container(msgspec.Struct):
+    name: str = ""
+    container_id: str = msgspec.field(name="containerID", default="")
+    hashes: _Hashes | None = None
+
+
+class _Wire(msgspec.Struct):
+    containers: list[_Container] | None = None
+
+
+_decode = msgspec.json.Decoder(_Wire).decode
+
+
+def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
+    """Meta by container name; None when the agent has not said anything. Raises AnnotationError."""
+    value = pod.annotations.get(RUNTIME_META_ANNOTATION)
+    if value is None:
+        return None
+    try:
+        wire = _decode(value)
+    except ValueError as error:
+        raise AnnotationError(RUNTIME_META_ANNOTATION, error) from error
+    return {
+        one.name: ContainerMeta(
+            container_id=one.container_id,
+            plain_hash=one.hashes.plain_hash if one.hashes else 0,
+            environment_hash=one.hashes.extracted_env_from_metadata_hash if one.hashes else 0,
+        )
+        for one in wire.containers or ()
+    }
+
+
+def container_hash(name: str, image: str) -> int:
+    """The kubelet's hash of a container: changes exactly when it is made anew."""
+    return bytes_hash(go_json({"image": image, "name": name}))
+
+
+def environment_hash(
+    container: ContainerFacts, *, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> int:
+    """The agent's hash of the variables that are fed from these labels and annotations."""
+    entries: list[dict[str, str]] = []
+    for source in container.env_sources:
+        values = labels if source.field == "labels" else annotations
+        value = values.get(source.key, "")
+        entries.append({"name": source.variable, "value": value} if value else {"name": source.variable})
+    return bytes_hash(go_json(entries or None))
+
+
+def runs_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> bool:
+    """Whether every regular container is known to have been made for the present spec."""
+    return all(
+        entry is not None and entry.plain_hash == container_hash(container.name, container.image)
+        for container, entry in _with_present_meta(pod, meta)
+    )
+
+
+def lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> str:
+    """The first container whose environment is not yet that of the present labels and annotations, or empty text."""
+    for container, entry in _with_present_meta(pod, meta):
+        expected = environment_hash(container, labels=pod.labels, annotations=pod.annotations)
+        if entry is None or entry.environment_hash != expected:
+            return container.name
+    return ""
+
+
+def _with_present_meta(
+    pod: UpdatablePod, meta: Mapping[str, ContainerMeta]
+) -> Iterable[tuple[ContainerFacts, ContainerMeta | None]]:
+    """Containers, each with its meta if that is of the container that runs now. Matched by name."""
+    statuses: Mapping[str, ContainerStatusFacts] = {one.name: one for one in pod.container_statuses}
+    for container in pod.containers:
+        status, entry = statuses.get(container.name), meta.get(container.name)
+        is_present = status is not None and entry is not None and status.container_id == entry.container_id
+        yield container, entry if is_present else None

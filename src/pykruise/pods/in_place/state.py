@@ -1,0 +1,194 @@
+"""How far a pod's update in place is: the annotation `apps.kruise.io/inplace-update-state`.
+
+annotation ──▶ parse_state() ──▶ UpdateState ──▶ state_text() ──▶ annotation
+
+Pure. The form is shared with every other manager that may take a pod over. One thing is added where others
+ignore it: the id of the container that is to be replaced, because a second tag of the same image has the
+same image id.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.pods import keys
+from pykruise.pods.in_place.annotations import (
+    AnnotationError,
+    WireMetadata,
+    read_refs,
+    read_time,
+    text,
+    write_refs,
+    write_resources,
+    write_time,
+)
+from pykruise.pods.in_place.pod import STATE_ANNOTATIONS, UpdatablePod, annotation
+from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
+
+__all__ = ["BatchRecord", "ImageRecord", "UpdateState", "parse_state", "state_of", "state_text"]
+
+
+class ImageRecord(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"image_id": "imageID", "container_id": "containerID"}
+):
+    """What a container ran when its image was changed."""
+
+    image_id: str = ""
+    container_id: str = ""
+    """Set when the container is sure to be replaced; empty: the image alone tells (others never set it)."""
+
+
+class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Containers that were changed at once."""
+
+    at: Instant | None
+    containers: tuple[str, ...] = ()
+
+
+class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
+    """An update in place, from its start until the next one takes its place."""
+
+    revision: str = ""
+    started_at: Instant | None = None
+    image_records: Mapping[str, ImageRecord] = {}
+    update_env_from_metadata: bool = False
+    update_resources: bool = False
+    update_images: bool = False
+    next_images: Mapping[str, str] = {}
+    next_ref_metadata: Mapping[str, RefMetadata] = {}
+    next_resources: Mapping[str, ResourceChange] = {}
+    required_ready: tuple[str, ...] = ()
+    """Containers that must be ready before the next batch."""
+    batches: tuple[BatchRecord, ...] = ()
+
+    @property
+    def has_next(self) -> bool:
+        """Whether containers wait for a later batch."""
+        return bool(self.next_images or self.next_ref_metadata or self.next_resources)
+
+    @property
+    def next_spec(self) -> UpdateSpec:
+        """What the later batches change."""
+        return UpdateSpec(
+            images=self.next_images,
+            ref_metadata=self.next_ref_metadata,
+            resources=self.next_resources,
+            update_env_from_metadata=self.update_env_from_metadata and bool(self.next_ref_metadata),
+        )
+
+    def changed_at(self, container: str) -> Instant | None:
+        """When the container was last changed in this update."""
+        times = [batch.at for batch in self.batches if container in batch.containers]
+        return times[-1] if times else self.started_at
+
+
+def state_of(pod: UpdatablePod) -> UpdateState | None:
+    """The state of a pod, in either spelling; None: it was never updated in place.
+
+    Raises AnnotationError.
+    """
+    found = annotation(pod, STATE_ANNOTATIONS)
+    return None if found is None else parse_state(found)
+
+
+class _WirePreCheck(msgspec.Struct, rename="camel"):
+    containers_required_ready: list[str] | None = None
+
+
+class _WireBatch(msgspec.Struct):
+    timestamp: str | None = None
+    containers: list[str] | None = None
+
+
+class _Wire(msgspec.Struct, rename="camel"):
+    revision: str = ""
+    update_timestamp: str | None = None
+    last_container_statuses: dict[str, ImageRecord] | None = None
+    update_env_from_metadata: bool = False
+    update_resources: bool = False
+    update_images: bool = False
+    next_container_images: dict[str, str] | None = None
+    next_container_ref_metadata: dict[str, WireMetadata] | None = None
+    next_container_resources: dict[str, dict[str, dict[str, str] | None]] | None = None
+    pre_check_before_next: _WirePreCheck | None = None
+    container_batches_record: list[_WireBatch] | None = None
+
+
+_decode = msgspec.json.Decoder(_Wire).decode
+
+
+def parse_state(value: str) -> UpdateState:
+    """The state in an annotation's value. Raises AnnotationError when it is not one."""
+    try:
+        wire = _decode(value)
+        return UpdateState(
+            revision=wire.revision,
+            started_at=read_time(wire.update_timestamp),
+            image_records=wire.last_container_statuses or {},
+            update_env_from_metadata=wire.update_env_from_metadata,
+            update_resources=wire.update_resources,
+            update_images=wire.update_images,
+            next_images=wire.next_container_images or {},
+            next_ref_metadata=read_refs(wire.next_container_ref_metadata),
+            next_resources=_resources(wire.next_container_resources),
+            required_ready=tuple(
+                (wire.pre_check_before_next and wire.pre_check_before_next.containers_required_ready) or ()
+            ),
+            batches=tuple(
+                BatchRecord(at=read_time(batch.timestamp), containers=tuple(batch.containers or ()))
+                for batch in wire.container_batches_record or ()
+            ),
+        )
+    except ValueError as error:
+        raise AnnotationError(keys.IN_PLACE_STATE_ANNOTATION, error) from error
+
+
+def _resources(
+    found: Mapping[str, Mapping[str, Mapping[str, str] | None]] | None,
+) -> dict[str, ResourceChange]:
+    return {
+        name: {bound: amounts for bound, amounts in change.items() if amounts}
+        for name, change in (found or {}).items()
+    }
+
+
+def state_text(state: UpdateState) -> str:
+    """The annotation's value."""
+    found: Document = {
+        "revision": state.revision,
+        "updateTimestamp": write_time(state.started_at),
+        "lastContainerStatuses": {
+            name: _record(record) for name, record in sorted(state.image_records.items())
+        }
+        or None,
+    }
+    for key, flag in (
+        ("updateEnvFromMetadata", state.update_env_from_metadata),
+        ("updateResources", state.update_resources),
+        ("updateImages", state.update_images),
+    ):
+        if flag:
+            found[key] = True
+    if state.next_images:
+        found["nextContainerImages"] = dict(sorted(state.next_images.items()))
+    if state.next_ref_metadata:
+        found["nextContainerRefMetadata"] = write_refs(state.next_ref_metadata)
+    if state.next_resources:
+        found["nextContainerResources"] = write_resources(state.next_resources)
+    if state.has_next:
+        found["preCheckBeforeNext"] = {"containersRequiredReady": sorted(state.required_ready)}
+    if state.batches:
+        found["containerBatchesRecord"] = [
+            {"timestamp": write_time(batch.at), "containers": sorted(batch.containers)}
+            for batch in state.batches
+        ]
+    return text(found)
+
+
+def _record(record: ImageRecord) -> Document:
+    found: Document = {"imageID": record.image_id} if record.image_id else {}
+    if record.container_id:
+        found["containerID"] = record.container_id
+    return found

@@ -1,0 +1,335 @@
+"""What is to be written to a pod for its update in place now, or what it waits for.
+
+pod + UpdateSpec ──▶ start()     ──▶ the writes that begin it
+pod              ──▶ next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
+
+Pure. A whole update is three writes: a condition that takes the pod out of service, one patch with images,
+labels and annotations, and the condition that brings the pod back. The first is left out when no container
+restarts. Everything that must be remembered is on the pod, so anybody can go on from any point, and repeating
+a write changes nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.pods import keys
+from pykruise.pods.in_place.annotations import AnnotationError
+from pykruise.pods.in_place.batches import Batch, effective_spec, next_batch
+from pykruise.pods.in_place.completion import containers_verdict
+from pykruise.pods.in_place.grace import grace_of, grace_text, grace_until
+from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, PodPatch, Settings, UpdatablePod
+from pykruise.pods.in_place.resources import resize_body, restarts
+from pykruise.pods.in_place.state import UpdateState, state_of, state_text
+from pykruise.pods.in_place.update_spec import UpdateSpec, merged_metadata, with_pending
+from pykruise.pods.names import short_hash
+from pykruise.pods.ready_condition import ready_after
+
+__all__ = [
+    "Broken",
+    "Complete",
+    "Continue",
+    "NextStep",
+    "Waiting",
+    "next_step",
+    "ready_conditions",
+    "start",
+    "takes_out_of_service",
+]
+
+START_REASON = "StartInPlaceUpdate"
+
+
+class Continue(msgspec.Struct, frozen=True, kw_only=True):
+    """The update goes on with these writes, one after another."""
+
+    writes: tuple[PodPatch, ...]
+    because: str
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """The update goes on when something happens to the pod, or at `look_at`."""
+
+    because: str
+    since: Instant | None = None
+    look_at: Instant | None = None
+
+
+class Complete(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is open. `conditions` bring the pod back into service, if it is not.
+
+    They are entries for a patch of `pods/status` that must carry the resourceVersion of this very pod: a new
+    update may just have begun. Labels (the next lifecycle state) can go into the same patch.
+    """
+
+    conditions: tuple[Document, ...] = ()
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
+    """The update cannot go on by itself; a new target revision starts over."""
+
+    problem: str
+
+
+NextStep = Continue | Waiting | Complete | Broken
+
+
+def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: Settings) -> bool:
+    """Whether the pod has to be taken out of service for `spec`: it has the readiness gate for that, and a
+    container restarts. Changes that the pod has already do not count.
+    """
+    return keys.IN_PLACE_READY in pod.readiness_gates and _restarts_any(
+        pod, effective_spec(pod, with_pending(spec, _pending(pod)), settings)
+    )
+
+
+def start(
+    pod: UpdatablePod,
+    spec: UpdateSpec,
+    *,
+    labels: Mapping[str, str],
+    now: Instant,
+    settings: Settings,
+    metadata: Mapping[str, Any] | None = None,
+) -> tuple[PodPatch, ...]:
+    """The writes that begin an update of the pod, in their order; at most not-ready, resize and pod.
+
+    `labels` name the target revision, as the kind writes them. `metadata`: further labels and annotations of
+    the same write (the lifecycle state). What an earlier update still owes the pod is made good.
+    """
+    whole = with_pending(spec, _pending(pod))
+    wanted = effective_spec(pod, whole, settings)
+    state = _new_state(pod, wanted, now=now, settings=settings)
+    is_disruptive = _restarts_any(pod, wanted)
+    writes: list[PodPatch] = []
+    if is_disruptive and keys.IN_PLACE_READY in pod.readiness_gates:
+        writes.append(_not_ready(pod, now=now))
+    extra = {**(metadata or {}), "labels": {**labels, **((metadata or {}).get("labels") or {})}}
+    if spec.grace_seconds > 0 and is_disruptive:
+        annotations = {
+            keys.IN_PLACE_STATE_ANNOTATION: state_text(state),
+            keys.IN_PLACE_GRACE_ANNOTATION: grace_text(wanted),
+        }
+        because = f"leaves service {spec.grace_seconds} s before it is updated to {spec.revision}"
+        body = {"metadata": _joined(extra, {"annotations": _without_others(pod, annotations)})}
+        return (*writes, PodPatch(body=body, because=because))
+    because = f"updated in place to {spec.revision}"
+    writes += _batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
+    return tuple(writes)
+
+
+def next_step(pod: UpdatablePod, *, now: Instant, settings: Settings) -> NextStep:
+    """How the pod's update goes on. Asked for every pod in every plan; complete for most."""
+    try:
+        if any(pod.annotations.get(key) for key in GRACE_ANNOTATIONS):
+            return _end_of_grace(pod, now=now, settings=settings)
+        if any(key in pod.annotations for key in GRACE_ANNOTATIONS):
+            return _drop_grace(pod, "the grace annotation is empty")
+        state = state_of(pod)
+        if state is None:
+            return Complete(conditions=ready_conditions(pod, now=now))
+        verdict = containers_verdict(pod, state, now=now, settings=settings)
+    except AnnotationError as error:
+        return Broken(problem=str(error))
+    if verdict.is_broken:
+        return Broken(problem=verdict.because)
+    if not verdict.is_complete:
+        since = state.batches[-1].at if state.batches else state.started_at
+        return Waiting(because=verdict.because, since=since, look_at=verdict.look_at)
+    if state.has_next:
+        return _next_batch(pod, state, now=now, settings=settings)
+    return Complete(conditions=ready_conditions(pod, now=now))
+
+
+def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]:
+    """`InPlaceUpdateReady=True` without reason or message, if the pod has the gate and not this already."""
+    if keys.IN_PLACE_READY not in pod.readiness_gates:
+        return ()
+    old = next((one for one in pod.conditions if one.type == keys.IN_PLACE_READY), None)
+    entry: Document = {"type": keys.IN_PLACE_READY, "status": "True"}
+    if old is None or old.status != "True":
+        entry["lastTransitionTime"] = format_time(now)
+    elif not (old.reason or old.message):
+        return ()
+    # The entry is merged into the stored one: what must not stay is nulled.
+    if old is not None and old.reason:
+        entry["reason"] = None
+    if old is not None and old.message:
+        entry["message"] = None
+    return (entry,)
+
+
+# Beginning
+
+
+def _pending(pod: UpdatablePod) -> UpdateSpec | None:
+    """What an unfinished update still owes the pod. Annotations that cannot be read owe nothing."""
+    found: UpdateSpec | None = None
+    try:
+        state = state_of(pod)
+        found = state.next_spec if state is not None and state.has_next else None
+    except AnnotationError:
+        found = None
+    try:
+        grace = grace_of(pod)
+    except AnnotationError:
+        grace = None
+    return with_pending(grace, found) if grace is not None else found
+
+
+def _new_state(pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings: Settings) -> UpdateState:
+    """A fresh state that goes on waiting for what the last update has not seen through."""
+    state = UpdateState(
+        revision=wanted.revision,
+        started_at=now,
+        update_env_from_metadata=wanted.update_env_from_metadata,
+        update_images=bool(wanted.images),
+        update_resources=bool(wanted.resources),
+    )
+    try:
+        old = state_of(pod)
+    except AnnotationError:
+        return state
+    if old is None or containers_verdict(pod, old, now=now, settings=settings).is_complete:
+        return state
+    return msgspec.structs.replace(
+        state,
+        image_records=old.image_records,
+        update_env_from_metadata=state.update_env_from_metadata or old.update_env_from_metadata,
+        update_images=state.update_images or bool(old.image_records),
+        update_resources=state.update_resources or old.update_resources,
+    )
+
+
+def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
+    """Whether a container restarts; `wanted` holds no more than what changes."""
+    if wanted.images or wanted.ref_metadata:
+        return True
+    live = {container.name: container for container in pod.containers}
+    return any(restarts(live[name], change) for name, change in wanted.resources.items())
+
+
+def _not_ready(pod: UpdatablePod, *, now: Instant) -> PodPatch:
+    """Written even if the view shows the condition already: it may have been undone since."""
+    old = next((one for one in pod.conditions if one.type == keys.IN_PLACE_READY), None)
+    entry: Document = {"type": keys.IN_PLACE_READY, "status": "False", "reason": START_REASON}
+    if old is None or old.status != "False":
+        entry["lastTransitionTime"] = format_time(now)
+    if old is not None and old.message:
+        entry["message"] = None
+    conditions = [entry, *ready_after(pod, entry, now=now)]
+    return PodPatch(
+        subresource="status",
+        body={"status": {"conditions": conditions}},
+        because="leaves service to be updated in place",
+    )
+
+
+# Going on
+
+
+def _end_of_grace(pod: UpdatablePod, *, now: Instant, settings: Settings) -> NextStep:
+    spec, state = grace_of(pod), state_of(pod)
+    if spec is None:
+        return _drop_grace(pod, "the grace annotation is empty")
+    if state is None:
+        return Broken(problem="the pod is in a grace period, but has no state of an update in place")
+    if short_hash(pod.labels.get(keys.REVISION_LABEL, "")) != short_hash(spec.revision):
+        return _drop_grace(pod, f"its grace period was for {spec.revision}, which it is not of any more")
+    look_at = grace_until(state.started_at, seconds=spec.grace_seconds, now=now)
+    if look_at is not None:
+        because = f"out of service for {spec.grace_seconds} s before it is updated to {spec.revision}"
+        return Waiting(because=because, since=state.started_at, look_at=look_at)
+    because = f"its grace period is over; updated in place to {spec.revision}"
+    wanted = effective_spec(pod, spec, settings)
+    writes = _batch_writes(pod, wanted, state, extra={}, because=because, now=now, settings=settings)
+    return Continue(writes=_checked(writes), because=because)
+
+
+def _drop_grace(pod: UpdatablePod, because: str) -> Continue:
+    body: Document = {"metadata": {"annotations": _gone(pod, GRACE_ANNOTATIONS)}}
+    return Continue(writes=(PodPatch(body=body, because=because, checked=True),), because=because)
+
+
+def _next_batch(pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: Settings) -> NextStep:
+    ready = {status.name for status in pod.container_statuses if status.ready}
+    unready = [name for name in state.required_ready if name not in ready]
+    if unready:
+        since = state.batches[-1].at if state.batches else state.started_at
+        return Waiting(because=f"waits until {', '.join(unready)} is ready to update the next", since=since)
+    because = f"updates the next containers to {state.revision}"
+    writes = _batch_writes(pod, state.next_spec, state, extra={}, because=because, now=now, settings=settings)
+    return Continue(writes=_checked(writes), because=because)
+
+
+def _checked(writes: tuple[PodPatch, ...]) -> tuple[PodPatch, ...]:
+    """The first write insists on the pod that was looked at; the ones after it follow its answer."""
+    return (msgspec.structs.replace(writes[0], checked=True), *writes[1:])
+
+
+# Writing
+
+
+def _batch_writes(
+    pod: UpdatablePod,
+    wanted: UpdateSpec,
+    state: UpdateState,
+    *,
+    extra: Mapping[str, Any],
+    because: str,
+    now: Instant,
+    settings: Settings,
+) -> tuple[PodPatch, ...]:
+    """Resize first: were it refused after the pod says it is of the new revision, nobody would ask again."""
+    batch = next_batch(pod, wanted, state, now=now, settings=settings)
+    patch = (wanted.metadata_patch or {}).get("metadata") or {}
+    own = {
+        "labels": dict(batch.labels),
+        "annotations": {
+            **batch.annotations,
+            **_without_others(pod, {keys.IN_PLACE_STATE_ANNOTATION: state_text(batch.state)}),
+        },
+    }
+    body: Document = {"metadata": _joined(_joined(patch, extra), own)}
+    containers = _containers(pod, batch, with_resources=not settings.uses_resize)
+    if containers:
+        body["spec"] = {"containers": containers}
+    write = PodPatch(body=body, because=because)
+    resized = resize_body(batch.resources) if settings.uses_resize else []
+    if not resized:
+        return (write,)
+    resize = PodPatch(
+        subresource="resize", body={"spec": {"containers": resized}}, because=f"{because}: resources"
+    )
+    return (resize, write)
+
+
+def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> list[Document]:
+    """In the order of the pod, so that merging leaves the order as it is."""
+    found: list[Document] = []
+    for container in pod.containers:
+        entry: Document = {"name": container.name}
+        if container.name in batch.images:
+            entry["image"] = batch.images[container.name]
+        if with_resources and (change := batch.resources.get(container.name)):
+            entry["resources"] = {bound: dict(amounts) for bound, amounts in change.items()}
+        if len(entry) > 1:
+            found.append(entry)
+    return found
+
+
+def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> Document:
+    return merged_metadata(first, second)
+
+
+def _without_others(pod: UpdatablePod, annotations: Mapping[str, str]) -> Document:
+    """The annotations, with nulls for those of the engine that the pod must not keep beside them."""
+    old = (keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *GRACE_ANNOTATIONS)
+    return {**_gone(pod, [key for key in old if key not in annotations]), **annotations}
+
+
+def _gone(pod: UpdatablePod, names: Any) -> Document:
+    return {key: None for key in names if key in pod.annotations}

@@ -1,0 +1,271 @@
+"""Pods: binding, resize, ephemeral containers and graceful deletion (the rest is in the recorded answers)."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.resources import PODS
+from pykruise.sandbox.apiserver.builtin import strategy_for
+from pykruise.sandbox.apiserver.builtin.pod_spec import qos_class
+from pykruise.sandbox.apiserver.builtin.pods import (
+    BindError,
+    add_ephemeral_containers,
+    bind,
+    check_binding,
+    check_ephemeral_containers,
+    check_resize,
+    resize,
+)
+
+STRATEGY = strategy_for(PODS)
+BINDING = {
+    "metadata": {"name": "p", "annotations": {"from": "binding"}},
+    "target": {"kind": "Node", "name": "n1"},
+}
+
+
+def pod(**spec: Any) -> Document:
+    """A pod as stored."""
+    doc, _ = STRATEGY.decode(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+            "spec": {"containers": [{"name": "main", "image": "i:1"}], **spec},
+        }
+    )
+    return STRATEGY.prepare_create(STRATEGY.default(doc))
+
+
+def with_resources(**resources: Any) -> Document:
+    return pod(containers=[{"name": "main", "image": "i:1", "resources": resources}])
+
+
+def test_binding_puts_the_pod_on_the_node_and_says_that_it_is_scheduled() -> None:
+    # given
+    unbound = pod()
+    before = deep_copy(unbound)
+    # when
+    bound = bind(unbound, BINDING, now=parse_time("2026-01-01T00:00:00Z"))
+    # then
+    assert bound["spec"]["nodeName"] == "n1"
+    assert bound["metadata"]["annotations"] == {"from": "binding"}
+    assert bound["status"]["conditions"] == [
+        {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+    assert unbound == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"spec": {"nodeName": "n2"}}, 'pod p is already assigned to node "n2"'),
+        ({"spec": {"schedulingGates": [{"name": "g"}]}}, "pod p has non-empty .spec.schedulingGates"),
+        (
+            {"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            "pod p is being deleted, cannot be assigned to a host",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_be_bound_is_a_conflict_with_the_reason(change: Document, message: str) -> None:
+    with pytest.raises(BindError) as refused:
+        bind({**pod(), **change}, BINDING)
+    assert str(refused.value) == message
+
+
+def test_a_binding_without_a_node_is_told_field_by_field() -> None:
+    # when
+    found = check_binding({"target": {"kind": "Pod"}})
+    # then
+    assert [cause.field for cause in found] == ["target.kind", "target.name"]
+    assert check_binding(BINDING) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "options", "seconds"),
+    [
+        ({"nodeName": "n"}, {}, {}, 30),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 5}, {}, {}, 5),
+        ({"nodeName": "n"}, {}, {"gracePeriodSeconds": 7}, 7),
+        ({"nodeName": "n"}, {}, {"gracePeriodSeconds": 0}, 0),
+        ({"nodeName": "n"}, {}, {"gracePeriodSeconds": -4}, 1),
+        ({}, {}, {}, 0),
+        ({}, {}, {"gracePeriodSeconds": 7}, 0),
+        ({"nodeName": "n"}, {"phase": "Succeeded"}, {}, 0),
+        ({"nodeName": "n"}, {"phase": "Failed"}, {"gracePeriodSeconds": 7}, 0),
+        ({"nodeName": "n"}, {"phase": "Running"}, {"gracePeriodSeconds": None}, 30),
+    ],
+)
+def test_a_pod_gets_time_to_end_only_where_it_may_be_running(
+    spec: Document, status: Document, options: Document, seconds: int
+) -> None:
+    # given
+    doc = pod(**spec)
+    doc["status"] |= status
+    # then
+    assert STRATEGY.graceful_deletion(doc, options) == seconds
+
+
+def test_a_resize_changes_resources_and_nothing_else() -> None:
+    # given
+    old = with_resources(requests={"cpu": "1", "memory": "1Gi"})
+    new = deep_copy(old)
+    new["spec"]["containers"][0] |= {
+        "resources": {"requests": {"cpu": "2", "memory": "1Gi"}},
+        "image": "other",
+    }
+    new["spec"]["nodeName"] = "elsewhere"
+    new["metadata"]["labels"] = {"x": "y"}
+    # when
+    resized = resize(new, old)
+    # then
+    container = resized["spec"]["containers"][0]
+    assert container["resources"]["requests"] == {"cpu": "2", "memory": "1Gi"}
+    assert container["image"] == "i:1"
+    assert "nodeName" not in resized["spec"]
+    assert "labels" not in resized["metadata"]
+    assert resized["status"]["resize"] == "Proposed"
+    assert check_resize(resized, old) == []
+    assert old["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "1"
+
+
+def test_a_resize_that_changes_nothing_is_not_proposed() -> None:
+    # given
+    old = with_resources(requests={"cpu": "1"})
+    # then
+    assert "resize" not in resize(deep_copy(old), old)["status"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            {"requests": {"cpu": "1"}},
+            {"requests": {"cpu": "2", "memory": "1"}, "limits": {"cpu": "2", "memory": "1"}},
+            "Pod QOS Class may not change as a result of resizing",
+        ),
+        (
+            {"requests": {"cpu": "1", "memory": "1"}},
+            {"requests": {"cpu": "1"}},
+            "resource requests cannot be removed",
+        ),
+        (
+            {"requests": {"cpu": "1", "ephemeral-storage": "1"}},
+            {"requests": {"cpu": "1", "ephemeral-storage": "2"}},
+            "only cpu and memory resources are mutable",
+        ),
+    ],
+)
+def test_a_resize_that_is_not_possible_is_refused(before: Document, after: Document, message: str) -> None:
+    # given
+    old = with_resources(**before)
+    new = deep_copy(old)
+    new["spec"]["containers"][0]["resources"] = after
+    # when
+    found = check_resize(resize(new, old), old)
+    # then
+    assert any(message in cause.message for cause in found), found
+
+
+def test_a_node_that_reports_no_resources_cannot_resize() -> None:
+    # given
+    old = with_resources(requests={"cpu": "1"})
+    old["status"]["containerStatuses"] = [{"name": "main", "state": {"running": {}}}]
+    # then
+    found = check_resize(resize(deep_copy(old), old), old)
+    assert "Pod running on node without support for resize" in found[0].message
+
+
+def test_ephemeral_containers_are_added_but_never_changed() -> None:
+    # given
+    old = pod()
+    debugger = {"name": "debug", "image": "busybox"}
+    first = add_ephemeral_containers({"spec": {"ephemeralContainers": [debugger]}}, old)
+    # then
+    assert first["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Always"
+    assert check_ephemeral_containers(first, old) == []
+    # when it is changed, or taken away
+    changed = add_ephemeral_containers({"spec": {"ephemeralContainers": [{**debugger, "image": "x"}]}}, first)
+    removed = add_ephemeral_containers({"spec": {}}, first)
+    # then
+    assert "may not be changed" in check_ephemeral_containers(changed, first)[0].message
+    assert "may not be removed" in check_ephemeral_containers(removed, first)[0].message
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([{}], "BestEffort"),
+        ([{"requests": {"cpu": "0"}}], "BestEffort"),
+        ([{"requests": {"cpu": "1"}}], "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "1", "memory": "1"}}], "Guaranteed"),
+        ([{"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "500m", "memory": "1"}}], "Burstable"),
+        ([{"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}], "Burstable"),
+        (
+            [{"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "1", "memory": "1"}}, {}],
+            "Burstable",
+        ),
+        (
+            [{"limits": {"cpu": "1000m", "memory": "1Ki"}, "requests": {"cpu": "1", "memory": "1024"}}],
+            "Guaranteed",
+        ),
+    ],
+)
+def test_the_class_of_service_follows_requests_and_limits(resources: list[Document], expected: str) -> None:
+    # given
+    containers = [{"name": str(n), "resources": each} for n, each in enumerate(resources)]
+    # then
+    assert qos_class({"containers": containers}) == expected
+
+
+def test_a_gated_pod_says_so_in_its_first_condition() -> None:
+    # when
+    made = pod(schedulingGates=[{"name": "example.com/wait"}])
+    # then
+    condition = made["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "PodScheduled",
+        "False",
+        "SchedulingGated",
+    )
+
+
+def test_a_gated_pod_may_be_narrowed_to_fewer_nodes() -> None:
+    # given
+    gate = [{"name": "example.com/wait"}]
+    must = "requiredDuringSchedulingIgnoredDuringExecution"
+
+    def on_zones(*zones: str) -> Document:
+        terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": list(zones)}]}]
+        return {"nodeAffinity": {must: {"nodeSelectorTerms": terms}}}
+
+    old = pod(schedulingGates=gate)
+    for change in ({"nodeSelector": {"a": "b"}}, {"affinity": on_zones("z")}):
+        new = deep_copy(old)
+        new["spec"] |= change
+        # then
+        assert STRATEGY.validate_update(new, old) == [], change
+    # but an existing requirement may not be exchanged
+    old = pod(schedulingGates=gate, affinity=on_zones("z"))
+    new = deep_copy(old)
+    new["spec"]["affinity"] = on_zones("y")
+    assert STRATEGY.validate_update(new, old)
+
+
+def test_a_forbidden_change_is_shown_with_its_place() -> None:
+    # given
+    old = pod()
+    new = deep_copy(old)
+    new["spec"]["containers"][0]["args"] = ["x"]
+    # when
+    (found,) = STRATEGY.validate_update(new, old)
+    # then
+    assert found.field == "spec"
+    assert found.message.splitlines()[1] == "+ spec.containers[0].args: ['x']"

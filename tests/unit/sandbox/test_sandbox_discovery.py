@@ -1,0 +1,267 @@
+"""Discovery and OpenAPI: what is told about what is served."""
+
+import json
+import random
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from pykruise.kube.resources import Resource
+from pykruise.sandbox.apiserver.builtin import Strategy, strategy_for
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Column, Subresource, builtin_entries
+from pykruise.sandbox.apiserver.discovery import discovery_answer
+from pykruise.sandbox.apiserver.openapi import openapi_answer
+
+AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
+    (files("pykruise.sandbox") / "data" / "discovery.json").read_bytes()
+)
+
+
+def catalog(*extra: CatalogEntry) -> Catalog:
+    found = Catalog(builtin_entries(strategy_for))
+    found.install(extra)
+    return found
+
+
+def widgets(version: str = "v1", **schema: Any) -> CatalogEntry:
+    scale = Subresource(
+        name="scale", group="autoscaling", version="v1", kind="Scale", verbs=("get", "patch", "update")
+    )
+    return CatalogEntry(
+        resource=Resource("example.com", version, "widgets", "Widget"),
+        strategy=Strategy(),
+        shelf="widgets.example.com",
+        storage_version="v1",
+        singular="widget",
+        list_kind="WidgetList",
+        short_names=("wd",),
+        categories=("all",),
+        verbs=("get", "list", "create", "patch", "update", "delete"),
+        subresources={"scale": scale},
+        columns=(Column(name="x"),),
+        crd="widgets.example.com",
+        schema={"type": "object", "properties": {"spec": {"type": "object", **schema}}},
+    )
+
+
+def answer(path: str, accept: str = "application/json", *extra: CatalogEntry) -> Any:
+    return discovery_answer(path, accept, catalog(*extra))
+
+
+@pytest.mark.parametrize("group_version", RECORDED)
+def test_the_resources_of_a_group_version_are_those_of_kubernetes(group_version: str) -> None:
+    # given
+    path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+    # when
+    found = answer(path)
+    # then
+    recorded = [
+        {key: value for key, value in resource.items() if key != "definition"}
+        for resource in RECORDED[group_version]
+    ]
+    assert (found["kind"], found["groupVersion"]) == ("APIResourceList", group_version)
+    assert sorted(found["resources"], key=lambda each: each["name"]) == sorted(
+        recorded, key=lambda each: each["name"]
+    )
+
+
+def test_the_core_group_is_at_api_and_the_others_at_apis() -> None:
+    assert answer("/api")["versions"] == ["v1"]
+    groups = answer("/apis")["groups"]
+    assert {group["name"] for group in groups} == {name.partition("/")[0] for name in RECORDED if "/" in name}
+    assert answer("/apis/apps")["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
+
+
+def test_newer_clients_get_everything_at_once() -> None:
+    # when
+    found = answer("/apis", AGGREGATED, widgets())
+    core = answer("/api", AGGREGATED)
+    # then
+    assert (found["kind"], found["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
+    group = next(item for item in found["items"] if item["metadata"]["name"] == "example.com")
+    assert group["versions"] == [
+        {
+            "version": "v1",
+            "freshness": "Current",
+            "resources": [
+                {
+                    "resource": "widgets",
+                    "responseKind": {"group": "example.com", "version": "v1", "kind": "Widget"},
+                    "scope": "Namespaced",
+                    "singularResource": "widget",
+                    "verbs": ["get", "list", "create", "patch", "update", "delete"],
+                    "shortNames": ["wd"],
+                    "categories": ["all"],
+                    "subresources": [
+                        {
+                            "subresource": "scale",
+                            "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+                            "verbs": ["get", "patch", "update"],
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+    pods = next(each for each in core["items"][0]["versions"][0]["resources"] if each["resource"] == "pods")
+    assert pods["responseKind"] == {"group": "", "version": "", "kind": "Pod"}
+    assert {each["subresource"] for each in pods["subresources"]} >= {"status", "binding", "eviction"}
+
+
+@pytest.mark.parametrize(
+    ("accept", "version"),
+    [
+        ("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", "v2beta1"),
+        ("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io", "v2"),
+        ("application/json", ""),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", ""),
+        ("*/*", ""),
+        ("", ""),
+        ("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json", ""),
+    ],
+)
+def test_the_form_is_the_one_the_client_asks_for(accept: str, version: str) -> None:
+    # when
+    found = answer("/apis", accept)
+    # then
+    expected = f"apidiscovery.k8s.io/{version}" if version else "v1"
+    assert found["apiVersion"] == expected
+
+
+def test_the_preferred_version_comes_first() -> None:
+    # when
+    found = answer("/apis/example.com", "", widgets("v1alpha1"), widgets("v1beta1"), widgets("v1"))
+    # then
+    assert [version["version"] for version in found["versions"]] == ["v1", "v1beta1", "v1alpha1"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/apis/none", "/apis/none/v1", "/apis/apps/v9", "/api/v2", "/apis/", "/x", "/apis//v1"]
+)
+def test_what_is_not_served_has_no_discovery(path: str) -> None:
+    assert answer(path) is None or path == "/apis/"
+
+
+def test_the_version_can_be_read_by_clients() -> None:
+    # when
+    version = answer("/version")
+    # then
+    assert version["gitVersion"].startswith("v1.32.0")
+    assert (version["major"], version["minor"]) == ("1", "32")
+
+
+# --- OpenAPI ---
+
+
+def openapi(path: str, *extra: CatalogEntry) -> Any:
+    found = openapi_answer(path, catalog(*extra))
+    assert found is not None
+    return json.loads(found)
+
+
+def test_the_index_of_openapi_names_every_group_version() -> None:
+    # when
+    paths = openapi("/openapi/v3", widgets())["paths"]
+    # then
+    assert {"api/v1", "apis/apps/v1", "apis/example.com/v1"} <= paths.keys()
+    assert paths["apis/apps/v1"]["serverRelativeURL"].startswith("/openapi/v3/apis/apps/v1?hash=")
+
+
+def test_the_hash_of_a_document_changes_with_its_schemas_only() -> None:
+    # given
+    def hashes(*extra: CatalogEntry) -> dict[str, str]:
+        paths = openapi("/openapi/v3", *extra)["paths"]
+        return {name: entry["serverRelativeURL"] for name, entry in paths.items()}
+
+    before, after = hashes(widgets()), hashes(widgets(description="changed"))
+    # then
+    assert before == hashes(widgets())
+    assert {name for name in before if before[name] != after[name]} == {"apis/example.com/v1"}
+
+
+def test_built_in_kinds_tell_types_and_merge_keys() -> None:
+    # when
+    schemas = openapi("/openapi/v3/api/v1")["components"]["schemas"]
+    # then
+    pod = schemas["io.k8s.api.core.v1.Pod"]
+    assert pod["x-kubernetes-group-version-kind"] == [{"group": "", "kind": "Pod", "version": "v1"}]
+    spec = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]
+    assert spec["containers"]["x-kubernetes-patch-merge-key"] == "name"
+    assert spec["containers"]["x-kubernetes-patch-strategy"] == "merge"
+    assert spec["containers"]["items"]["allOf"] == [
+        {"$ref": "#/components/schemas/io.k8s.api.core.v1.Container"}
+    ]
+    assert spec["hostNetwork"] == {"type": "boolean"}
+    assert spec["terminationGracePeriodSeconds"] == {"type": "integer", "format": "int64"}
+    ports = schemas["io.k8s.api.core.v1.Container"]["properties"]["ports"]
+    assert ports["x-kubernetes-patch-merge-key"] == "containerPort"
+    assert ports["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
+
+
+@pytest.mark.parametrize("group_version", [*RECORDED, "example.com/v1"])
+def test_every_reference_in_a_document_leads_somewhere(group_version: str) -> None:
+    # given
+    path = f"apis/{group_version}" if "/" in group_version else f"api/{group_version}"
+    document = openapi(f"/openapi/v3/{path}", widgets())
+    schemas = document["components"]["schemas"]
+    # when
+    found = set(references(document))
+    # then
+    assert found
+    assert {name.removeprefix("#/components/schemas/") for name in found} <= schemas.keys()
+
+
+def references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [name for value in node.values() for name in references(value)]
+    return [name for item in node for name in references(item)] if isinstance(node, list) else []
+
+
+def test_patches_advertise_field_validation_so_that_kubectl_leaves_it_to_the_server() -> None:
+    # when
+    paths = openapi("/openapi/v3/apis/apps/v1")["paths"]
+    # then
+    patch = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
+    assert patch["x-kubernetes-group-version-kind"] == {
+        "group": "apps",
+        "kind": "Deployment",
+        "version": "v1",
+    }
+    scale = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]["get"]
+    assert scale["x-kubernetes-group-version-kind"]["kind"] == "Scale"
+
+
+def test_a_custom_resource_has_the_schema_of_its_definition_and_the_common_fields() -> None:
+    # given
+    spec = {"properties": {"size": {"type": "integer", "description": "how large"}}}
+    # when
+    schemas = openapi("/openapi/v3/apis/example.com/v1", widgets(**spec))["components"]["schemas"]
+    # then
+    widget = schemas["com.example.v1.Widget"]
+    assert widget["properties"]["spec"]["properties"] == spec["properties"]
+    assert set(widget["properties"]) == {"apiVersion", "kind", "metadata", "spec"}
+    assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in schemas
+    kinds = schemas["com.example.v1.WidgetList"]["x-kubernetes-group-version-kind"]
+    assert kinds == [{"group": "example.com", "kind": "WidgetList", "version": "v1"}]
+
+
+@pytest.mark.parametrize(
+    "path", ["/openapi/v2", "/openapi", "/openapi/v3/apis/none/v1", "/openapi/v3/api", "/openapi/v3/x"]
+)
+def test_other_openapi_paths_lead_nowhere(path: str) -> None:
+    assert openapi_answer(path, catalog()) is None
+
+
+def test_discovery_is_the_same_whatever_was_installed_first() -> None:
+    # given
+    extra = [widgets("v1"), widgets("v1beta1")]
+    random.Random(3).shuffle(extra)
+    # then
+    assert answer("/apis/example.com", "", *extra) == answer("/apis/example.com", "", *reversed(extra))

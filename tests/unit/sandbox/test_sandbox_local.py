@@ -1,0 +1,173 @@
+"""The in-process transport keeps the promises of the Transport seam."""
+
+import asyncio
+import random
+
+import orjson
+import pytest
+
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.errors import (
+    BadRequestError,
+    ConnectionLostError,
+    NotFoundError,
+    RequestTimeoutError,
+    UnreachableError,
+)
+from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.local import LocalTransport
+from support.api import CONFIG_MAPS, START, config_map
+
+JSON = {"Content-Type": "application/json"}
+
+
+def fresh() -> ApiServer:
+    return ApiServer(clock=loop_clock(start=START), rng=random.Random(1))
+
+
+async def post(transport: LocalTransport, name: str) -> int:
+    answer = await transport.request("POST", CONFIG_MAPS, headers=JSON, body=orjson.dumps(config_map(name)))
+    return answer.status
+
+
+async def test_an_error_status_is_an_answer_not_an_exception() -> None:
+    # given
+    transport = LocalTransport(fresh())
+    # when
+    answer = await transport.request("GET", f"{CONFIG_MAPS}/nope")
+    # then
+    assert answer.status == 404
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_requests_come_from_the_user_of_the_transport() -> None:
+    # given
+    transport = LocalTransport(fresh(), username="jane")
+    # when
+    answer = await transport.request(
+        "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", headers=JSON, body=b"{}"
+    )
+    # then
+    assert orjson.loads(answer.body)["status"]["userInfo"]["username"] == "jane"
+
+
+async def test_a_client_in_a_loop_lets_others_run() -> None:
+    # given
+    transport = LocalTransport(fresh())
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    # when
+    for index in range(10):
+        await post(transport, f"x{index}")
+    task.cancel()
+    # then
+    assert turns >= 10
+
+
+async def test_latency_is_time_that_passes() -> None:
+    # given
+    transport = LocalTransport(fresh(), latency_s=lambda: 2.0)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    # when
+    await transport.request("GET", CONFIG_MAPS)
+    # then
+    assert loop.time() - begin == pytest.approx(2.0)
+
+
+async def test_an_answer_that_takes_too_long_is_a_timeout() -> None:
+    # given
+    transport = LocalTransport(fresh(), latency_s=lambda: 2.0)
+    # when
+    with pytest.raises(RequestTimeoutError, match="within 1 s") as caught:
+        await transport.request("GET", CONFIG_MAPS, timeout_s=1.0)
+    # then
+    assert caught.value.sent
+
+
+async def test_a_stream_is_lines_without_ends() -> None:
+    # given
+    server = fresh()
+    transport = LocalTransport(server)
+    # when
+    async with transport.stream(CONFIG_MAPS, query={"watch": "true", "resourceVersion": "5"}) as lines:
+        await post(transport, "x")
+        line = await anext(lines)
+    # then
+    assert orjson.loads(line)["type"] == "ADDED"
+    assert b"\n" not in line
+    assert server.stats().watchers == 0
+
+
+async def test_entering_a_refused_stream_raises_its_error() -> None:
+    # given
+    transport = LocalTransport(fresh())
+    # when
+    for path, query, error in (
+        ("/api/v1/nope", {"watch": "true"}, NotFoundError),
+        (CONFIG_MAPS, {"watch": "true", "fieldSelector": "a=b"}, BadRequestError),
+    ):
+        # then
+        with pytest.raises(error):
+            async with transport.stream(path, query=query):
+                raise AssertionError("never entered")
+
+
+async def test_a_stream_ends_when_the_server_ends_it() -> None:
+    # given
+    transport = LocalTransport(fresh())
+    # when
+    query = {"watch": "true", "resourceVersion": "5", "timeoutSeconds": "30"}
+    async with transport.stream(CONFIG_MAPS, query=query) as lines:
+        found = [line async for line in lines]
+    # then
+    assert found == []
+
+
+async def test_a_stream_with_nothing_in_it_for_too_long_is_lost() -> None:
+    # given
+    transport = LocalTransport(fresh())
+    # when
+    query = {"watch": "true", "resourceVersion": "5"}
+    async with transport.stream(CONFIG_MAPS, query=query, idle_timeout_s=10) as lines:
+        # then
+        with pytest.raises(ConnectionLostError, match="nothing arrived for 10 s"):
+            await anext(lines)
+
+
+async def test_bookmarks_keep_a_stream_alive() -> None:
+    # given
+    transport = LocalTransport(fresh())
+    query = {"watch": "true", "resourceVersion": "5", "allowWatchBookmarks": "true", "timeoutSeconds": "200"}
+    # when
+    async with transport.stream(CONFIG_MAPS, query=query, idle_timeout_s=90) as lines:
+        kinds = [orjson.loads(line)["type"] async for line in lines]
+    # then
+    assert kinds == ["BOOKMARK"] * 4
+
+
+async def test_closing_breaks_streams_and_refuses_requests() -> None:
+    # given
+    server = fresh()
+    transport = LocalTransport(server)
+    async with transport.stream(CONFIG_MAPS, query={"watch": "true", "resourceVersion": "5"}) as lines:
+        waiting = asyncio.ensure_future(anext(lines))
+        await asyncio.sleep(0)
+        # when
+        await transport.close()
+        # then
+        with pytest.raises(ConnectionLostError):
+            await waiting
+    with pytest.raises(UnreachableError):
+        await transport.request("GET", CONFIG_MAPS)
+    with pytest.raises(UnreachableError):
+        async with transport.stream(CONFIG_MAPS):
+            raise AssertionError("never entered")
+    assert server.stats().watchers == 0
