@@ -8,7 +8,8 @@
   version of a list or bookmark, which others' writes move as well, the newest of those it includes:
   `<after version 3>`;
 - continue tokens become `<token>`; the history that a text about versions mentions loses its numbers;
-- managedFields are left out, unless the step asks for them.
+- managedFields are left out, unless the step asks for them;
+- texts that show Go structs are cut there, and what a table tells about its columns is left out.
 
 Pure.
 """
@@ -31,10 +32,12 @@ _TEXTS: Final = (
         re.compile(r"Too large resource version: \d+, current: \d+"),
         "Too large resource version: <asked>, current: <current>",
     ),
+    (re.compile(r"in record \(\d+\)"), "in record (<version>)"),
     # The whole object, in the order of the members of a Go struct and with managedFields.
     (re.compile(r'patch: Invalid value: "\{.*\}": ', re.DOTALL), "patch: Invalid value: <object>: "),
     (re.compile(r'^Invalid value: "\{\\"(?:apiV|kind|meta).*\}": ', re.DOTALL), "Invalid value: <object>: "),
-    (re.compile(r"current: \d+|resourceVersion: \d+"), "<version>"),
+    # What follows is how Go's own structs differ, line by line.
+    (re.compile(r"\n(?:@@ |[-+] |\w+: ).*", re.DOTALL), "\n<what differs>"),
 )
 _ADDRESSES: Final = {"clusterIP", "clusterIPs"}
 
@@ -119,6 +122,8 @@ class _Names:
                 continue
             if name == "metadata" and isinstance(value, Mapping):
                 found[name] = self._metadata(value, is_list=is_list, keep=keep_managed_fields)
+            elif name == "columnDefinitions" and isinstance(value, list):
+                found[name] = [{**each, "description": "<text>"} for each in value]
             elif name == "nodePort" and isinstance(value, int) and value:
                 found[name] = "<port>"
             else:

@@ -68,19 +68,20 @@ class _Conversation:
                 return await self._define(step)
 
     async def _request(self, step: Request) -> Answer:
+        body = self._body(step.body)
         response = await self._transport.request(
             step.method,
             self._path(step.path),
             query=self._filled(step.query) or None,
             headers=self._headers(step),
-            body=self._body(step.body),
+            body=body,
         )
         content_type = response.headers.get("content-type", "")
         headers = {name: value for name, value in response.headers.items() if name in _HEADERS}
         if content_type != "application/json":
             headers["content-type"] = content_type
-        body = _read(response.body)
-        return Answer(response.status, _parts(body, step.only) if step.only else body, headers)
+        found = _read(response.body)
+        return Answer(response.status, _parts(found, step.only) if step.only else found, headers)
 
     async def _watch(self, step: Watch) -> Answer:
         query = {"watch": "true", "timeoutSeconds": str(_WATCH_S), **self._filled(step.query)}

@@ -72,21 +72,13 @@ _QUERY = [
 _scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False), st.text(max_size=8)
 )
-_members = st.sampled_from(
-    ["metadata", "name", "spec", "status", "kind", "apiVersion", "labels", "finalizers", "ownerReferences"]
-    + [
-        "replicas",
-        "containers",
-        "data",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "conditions",
-        "target",
-        "versions",
-    ]
-    + ["$patch", "$setElementOrder/containers", "op", "path", "value", "preconditions", "deletionTimestamp"]
+_MEMBERS = (
+    ["apiVersion", "kind", "metadata", "name", "labels", "finalizers", "ownerReferences", "uid"],
+    ["resourceVersion", "generation", "deletionTimestamp", "spec", "status", "data", "replicas"],
+    ["containers", "conditions", "target", "versions", "preconditions", "op", "path", "value"],
+    ["$patch", "$setElementOrder/containers"],
 )
+_members = st.sampled_from([name for names in _MEMBERS for name in names])
 _json: st.SearchStrategy[Any] = st.recursive(
     _scalars,
     lambda inner: (

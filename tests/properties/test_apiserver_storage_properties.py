@@ -1,4 +1,4 @@
-"""Whatever is written: every revision that is not compacted can be seen again, and changes lead from one to the next."""
+"""Whatever is written: every revision kept can be seen again, and changes lead from one to the next."""
 
 from hypothesis import given
 from hypothesis import strategies as st

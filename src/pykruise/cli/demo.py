@@ -239,13 +239,25 @@ def _revision(pod: Object) -> str:
 
 
 def _why(view: View) -> str:
-    """The most telling thing that is known: a failed condition, or the pods' states."""
+    """The most telling thing that is known: a failed condition, what holds a pod, or the counts."""
     for condition in view.status.get("conditions", ()):
         if condition["type"].startswith("Failed") and condition["status"] == "True":
             return f"{condition['type']}: {condition.get('message', '')}"
     states = [_state(pod) for pod in view.pods]
-    status = {field: value for field, value in view.status.items() if isinstance(value, int)}
-    return (
-        f"{states.count(0)} pods ready, {states.count(1)} starting, {states.count(2)} leaving; "
-        f"the CloneSet's status says {status}"
-    )
+    counts = f"{states.count(0)} pods ready, {states.count(1)} starting, {states.count(2)} leaving"
+    held = next((reason for pod in view.pods if (reason := _what_holds(pod))), "")
+    return f"{counts}; {held}" if held else counts
+
+
+def _what_holds(pod: Object) -> str:
+    """Why a pod is not running: the scheduler's word, or a container's."""
+    status = pod.get("status", {})
+    name = pod["metadata"]["name"]
+    for condition in status.get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"{name} is not scheduled: {condition.get('message', '')}"
+    for container in status.get("containerStatuses", ()):
+        waiting = container.get("state", {}).get("waiting")
+        if waiting:
+            return f"{name}, container {container['name']}: {waiting.get('reason', '')} {waiting.get('message', '')}"
+    return ""

@@ -115,4 +115,6 @@ def _run(command: Coroutine[Any, Any, None]) -> None:
 
 
 def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__

@@ -29,6 +29,8 @@ class Playground(msgspec.Struct, frozen=True):
     manager: Manager
     client: Client
     """The user's own, with all rights."""
+    running: asyncio.Task[None]
+    """The manager at work."""
     metered: MeteredTransport
     """What the manager's requests go through."""
 
@@ -36,6 +38,19 @@ class Playground(msgspec.Struct, frozen=True):
     def writes(self) -> int:
         """Writes by the manager so far."""
         return self.metered.writes
+
+    async def cluster_failed_or(self, stop: asyncio.Event) -> None:
+        """Return when `stop` is set; raises what a part of the cluster or the manager died of."""
+        stopping = asyncio.create_task(stop.wait())
+        failing = asyncio.create_task(self.cluster.wait_failed())
+        try:
+            await asyncio.wait({stopping, failing, self.running}, return_when=asyncio.FIRST_COMPLETED)
+            self.cluster.raise_failure()
+            if self.running.done():
+                await self.running
+        finally:
+            stopping.cancel()
+            failing.cancel()
 
 
 @asynccontextmanager
@@ -52,7 +67,7 @@ async def playground(
         running = asyncio.create_task(manager.run(), name="manager")
         try:
             await _synced_or_failed(manager, running)
-            yield Playground(cluster, manager, cluster.client, metered)
+            yield Playground(cluster, manager, cluster.client, running, metered)
         finally:
             manager.stop()
             await running

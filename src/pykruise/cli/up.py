@@ -7,51 +7,64 @@ import asyncio
 import secrets
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.playground import playground
-from pykruise.sandbox.certificates import make_certificate
+from pykruise.kube.clock import system_clock
+from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
-from pykruise.sandbox.kubeconfig import write_kubeconfig
+
+CONTEXT = "pykruise"
 
 
 async def run_up(*, nodes: int, port: int, kubeconfig: Path | None) -> None:
-    """Serve until SIGINT or SIGTERM. Raises CommandError for a port or a path that cannot be used."""
+    """Serve until SIGINT or SIGTERM.
+
+    Raises CommandError for a path that cannot be written, OSError for a port that cannot be used.
+    """
+    stop = _stop_on_signals()
+    certificate = issue(now=system_clock())
+    token = secrets.token_urlsafe(32)
+    with _kubeconfig_path(kubeconfig) as path:
+        async with playground(ClusterSettings(nodes=nodes)) as place:
+            front = HttpFront(place.cluster.server, token=token, port=port, certificate=certificate)
+            await front.start()
+            try:
+                _write(path, front.url, certificate, token)
+                _greet(path, url=front.url, nodes=nodes)
+                await place.cluster_failed_or(stop)
+            finally:
+                await front.stop()
+    Console(stderr=True).print("stopped; everything in it is gone")
+
+
+def _stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    path = kubeconfig or Path(tempfile.mkdtemp(prefix="pykruise-")) / "kubeconfig"
-    certificate = make_certificate()
-    token = secrets.token_urlsafe(32)
-    async with playground(ClusterSettings(nodes=nodes)) as place:
-        front = HttpFront(place.cluster.server, token=token, port=port, certificate=certificate)
-        try:
-            await front.start()
-        except OSError as error:
-            raise CommandError(
-                f"port {port} on 127.0.0.1 cannot be used: {error.strerror or error}; "
-                "choose another, or 0 for a free one"
-            ) from error
-        try:
-            _write(path, front.url, certificate.ca_pem, token)
-            _greet(path, url=front.url, nodes=nodes)
-            await stop.wait()
-        finally:
-            await front.stop()
-            if kubeconfig is None:
-                path.unlink(missing_ok=True)
-                path.parent.rmdir()
-    Console(stderr=True).print("stopped; everything in it is gone")
+    return stop
 
 
-def _write(path: Path, url: str, ca_pem: bytes, token: str) -> None:
+@contextmanager
+def _kubeconfig_path(wanted: Path | None) -> Iterator[Path]:
+    """The path asked for, which is left behind, or one in a temporary folder, which is not."""
+    if wanted is not None:
+        yield wanted
+        return
+    with tempfile.TemporaryDirectory(prefix="pykruise-") as folder:
+        yield Path(folder) / "kubeconfig"
+
+
+def _write(path: Path, url: str, certificate: Certificate, token: str) -> None:
     try:
-        write_kubeconfig(path, url=url, ca_pem=ca_pem, token=token, context="pykruise")
+        write_kubeconfig(path, kubeconfig_document(url, certificate.authority, token, CONTEXT))
     except OSError as error:
         raise CommandError(f"{path}: the kubeconfig cannot be written: {error.strerror or error}") from error
 

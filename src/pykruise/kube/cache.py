@@ -485,6 +485,7 @@ class Cache(Generic[T]):
             self._ignored += 1
 
     def _bury(self, key: Key, uid: str, *, known: int) -> None:
+        self._answered = max(self._answered, known)
         old = self._objects.get(key)
         if old is not None and old.uid == uid:
             known = max(known, old.resource_version)
@@ -874,7 +875,7 @@ class Cache(Generic[T]):
                 if is_newer_list:
                     del self._tombstones[uid]
             elif is_newer_list or 0 < stone.known <= version:
-                # Known to have been there at or before the list's version, and not in it: DELETED lies behind.
+                # Known to have been there at or before the list's version, and not in it: DELETED is past.
                 del self._tombstones[uid]
                 self._depart(uid)
 

@@ -130,7 +130,7 @@ class HttpTransport:
                 data = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as err:
             raise _transport_error(method, url, err) from err
-        return Response(answer.status, {name.lower(): value for name, value in answer.headers.items()}, data)
+        return Response(answer.status, _lower(answer), data)
 
     @asynccontextmanager
     async def _stream(
@@ -274,4 +274,9 @@ def _words(err: Exception) -> str:
 
 
 def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in answer.headers.items()}
+    """Header names in lower case; a header that comes several times (Warning does) is joined."""
+    found: dict[str, str] = {}
+    for name, value in answer.headers.items():
+        name = name.lower()
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found

@@ -8,7 +8,7 @@ Pure and exact: a quantity is a whole number of nano-units, never a float.
 import re
 from enum import Enum
 from fractions import Fraction
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 
 import msgspec
 
@@ -131,6 +131,7 @@ def _as_text(value: str | int | float) -> str:
     return value.strip() if isinstance(value, str) else repr(value)
 
 
+@lru_cache(maxsize=4_096)  # the same few amounts stand in every pod, and are read several times a write
 def _parse(text: str) -> Quantity:
     match = _SHAPE.fullmatch(text)
     if match is None or not text:

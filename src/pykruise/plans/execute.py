@@ -25,6 +25,7 @@ from pykruise.kube.errors import (
     AlreadyExistsError,
     ConflictError,
     InternalError,
+    InvalidError,
     KubeError,
     NotFoundError,
     ServerTimeoutError,
@@ -57,7 +58,8 @@ class Failure(msgspec.Struct, frozen=True):
     @property
     def is_stale(self) -> bool:
         """True when the world had moved on since the snapshot: nothing is wrong, plan again."""
-        return isinstance(self.error, ConflictError | NotFoundError | AlreadyExistsError)
+        stale = ConflictError | NotFoundError | AlreadyExistsError
+        return isinstance(self.error, stale) or _is_other_object(self.error)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +200,7 @@ class Executor:
                 uid=action.uid,
                 priority=priority,
             )
-        except (ConflictError, InternalError, ServerUnavailableError):
+        except (ConflictError, InternalError, InvalidError, ServerUnavailableError):
             # Behind, or perhaps done before the server failed: either way the next plan must know.
             await self._look(action.resource, action.key, uid=action.uid)
             raise
@@ -227,6 +229,11 @@ class Executor:
             return decode(await self._writer.read(resource, key, uid=uid, priority=1))
         except NotFoundError:
             return None
+
+
+def _is_other_object(error: KubeError) -> bool:
+    """A patch met another object of the same name: API servers answer that with 422, not with 409."""
+    return isinstance(error, InvalidError) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
 def _is_our_work(found: dict[str, Any], body: dict[str, Any]) -> bool:

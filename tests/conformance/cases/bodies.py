@@ -133,7 +133,6 @@ CASES = [
         get("pods/a/binding"),
         raw("OPTIONS", "configmaps"),
         get("bindings"),
-        get("/api/v1/namespaces//configmaps"),
     ),
     case(
         "options of a request must make sense",

@@ -215,7 +215,11 @@ CASES = [
         _make("b", one={}),
         _make("b", one={"a": 1, "b": 2}),
         _make("b", **{"not": 5}),
-        _make("b", count=0, name="x", mode="c"),
+        create(
+            "widgets@v1",
+            _widget("b", spec={"count": 0, "name": "x", "mode": "c"}),
+            only=("reason", "details.name", "details.causes.2.reason", "details.causes.3"),
+        ),
         create("widgets@v1", _widget("b", spec="text")),
         create("widgets@v1", _widget("b", spec=None)),
         patch("widgets@v1/ok", {"spec": {"count": 50}}, MERGE),

@@ -70,7 +70,7 @@ CASES = [
                 ),
                 (
                     "v1",
-                    "pods/eviction pods/status pods/resize pods/ephemeralcontainers secrets serviceaccounts services",
+                    "pods/eviction pods/status pods/resize pods/ephemeralcontainers secrets services",
                 ),
                 (
                     "apps/v1",

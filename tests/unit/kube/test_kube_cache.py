@@ -715,9 +715,11 @@ async def test_writes_before_a_list_are_confirmed_by_it() -> None:
         server.hold()
         mirror.observe(server.remove("a"), "a")
         mirror.observe(server.create("b", 2), "b")
+        mirror.cache.observe_deleted(key("never seen"), "uid-0", b"")
         # when
         async with Relist(mirror):
             pass
+        mirror.cache.observe_deleted(key("a"), "uid-1", b"")  # and again, from another attempt
         # then
         stats = mirror.cache.stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
@@ -736,6 +738,9 @@ async def test_a_list_made_after_a_deletion_was_misunderstood_sets_it_right() ->
             pass
         # then
         assert mirror.shown() == {"a": ("uid-1", 1)}
+        server.change("a", 2)
+        await delivered()
+        assert mirror.shown() == {"a": ("uid-1", 2)}
 
 
 async def test_a_tombstone_made_during_a_list_that_lacks_the_object_goes_with_the_list() -> None:
@@ -1124,15 +1129,20 @@ async def test_an_answer_much_later_than_its_deletion_leaves_no_tombstone() -> N
 async def test_an_answer_later_than_the_list_that_hid_the_deletion_leaves_no_tombstone() -> None:
     server = ModelServer()
     server.create("a", 1)
+    server.create("b", 1)
     async with mirrored(server) as mirror:
         server.hold()
         deleted = server.remove("a")
+        replaced = server.remove("b")
+        server.create("b", 2)
         async with Relist(mirror):
             pass
         # when
         mirror.observe(deleted, "a")
+        mirror.observe(replaced, "b")
         # then
         assert mirror.cache.stats().tombstones == 0
+        assert mirror.shown() == {"b": ("uid-3", 2)}
 
 
 async def test_an_event_out_of_its_turn_makes_it_list_again() -> None:

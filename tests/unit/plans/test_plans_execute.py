@@ -10,14 +10,17 @@ import pytest
 from pykruise.kube.documents import encode
 from pykruise.kube.errors import (
     AlreadyExistsError,
+    Cause,
     ConflictError,
     ConnectionLostError,
     ForbiddenError,
     InternalError,
+    InvalidError,
     KubeError,
     NotFoundError,
     ServerTimeoutError,
     Status,
+    StatusDetails,
     UnreachableError,
 )
 from pykruise.kube.ids import Key
@@ -343,6 +346,20 @@ async def test_a_conflict_is_stale_and_its_object_is_read_for_the_next_plan(stor
     # given
     store.objects[Key("ns", "a")] = pod("a")
     store.faults = [(ConflictError(Status(code=409, message="modified")), False)]
+    # when
+    chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
+    outcome = await executor(store).execute(plan_of(Stage(name="label", chains=(chain,))))
+    # then
+    assert outcome.failure is not None
+    assert outcome.failure.is_stale
+    assert store.log == ["patch a", "read a"]
+
+
+async def test_a_patch_that_meets_a_successor_of_the_same_name_is_stale(store: Store) -> None:
+    # given what an API server says when metadata.uid of a patch is another one
+    store.objects[Key("ns", "a")] = pod("a", uid="u-2")
+    cause = Cause(reason="FieldValueInvalid", message="field is immutable", field="metadata.uid")
+    store.faults = [(InvalidError(Status(code=422, details=StatusDetails(causes=(cause,)))), False)]
     # when
     chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
     outcome = await executor(store).execute(plan_of(Stage(name="label", chains=(chain,))))

@@ -45,9 +45,10 @@ async def test_a_crd_is_served_as_soon_as_it_is_answered() -> None:
 def _without(path: str) -> Any:
     def change(spec: Document) -> None:
         *parents, last = path.split(".")
+        found: Any = spec
         for step in parents:
-            spec = spec[int(step)] if step.isdigit() else spec[step]
-        spec.pop(last)
+            found = found[int(step)] if step.isdigit() else found[step]
+        found.pop(last)
 
     return change
 

@@ -42,7 +42,7 @@ async def test_the_same_seed_gives_the_same_ids_and_names() -> None:
 async def test_what_only_the_server_may_say_is_not_taken_from_a_creator() -> None:
     # given
     api = Api.fresh()
-    claims = {
+    claims: dict[str, Any] = {
         "uid": "mine",
         "creationTimestamp": "2001-01-01T00:00:00Z",
         "deletionTimestamp": "2001-01-01T00:00:00Z",

@@ -335,3 +335,29 @@ async def test_namespaces_are_not_deleted_by_the_collection() -> None:
     reply = await api.delete("/api/v1/namespaces")
     # then
     assert reply.status == 405
+
+
+# --- events
+
+
+async def test_events_are_forgotten_an_hour_after_their_last_change() -> None:
+    # given
+    api = Api.fresh()
+    path = "/api/v1/namespaces/default/events"
+
+    async def happen(name: str) -> None:
+        await api.post(path, {"metadata": {"name": name}, "involvedObject": {"namespace": "default"}})
+
+    await happen("old")
+    await happen("renewed")
+    await asyncio.sleep(1_800)
+    await api.patch(f"{path}/renewed", {"count": 2})
+    # when
+    await asyncio.sleep(1_801)
+    await happen("new")
+    then = (await api.get(path)).names
+    await asyncio.sleep(1_800)
+    await happen("newer")
+    # then
+    assert then == ["new", "renewed"]
+    assert (await api.get(path)).names == ["new", "newer"]

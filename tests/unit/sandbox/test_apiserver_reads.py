@@ -287,19 +287,15 @@ async def test_events_are_the_same_objects_in_both_of_their_groups() -> None:
     "path",
     [
         "/api/v1/foos",
-        "/api/v1/namespaces/default/foos",
-        "/apis/foo.bar/v1/foos",
         "/apis/apps/v9/deployments",
+        "/api/v1/namespaces/default/foos",
         "/api/v1/configmaps/x",
         "/api/v1/namespaces/default/configmaps/x/status",
         "/api/v1/namespaces/default/configmaps//status",
         "/api/v1/namespaces/default/pods/a/b/c/d",
-        "/nothing",
-        "/",
-        "",
     ],
 )
-async def test_a_path_that_leads_nowhere_is_a_404_status(path: str) -> None:
+async def test_a_path_that_leads_nowhere_in_a_served_group_is_a_404_status(path: str) -> None:
     # given
     api = Api.fresh()
     # when
@@ -307,6 +303,16 @@ async def test_a_path_that_leads_nowhere_is_a_404_status(path: str) -> None:
     # then
     assert (reply.status, reply.reason) == (404, "NotFound")
     assert reply.message == "the server could not find the requested resource"
+
+
+@pytest.mark.parametrize("path", ["/apis/foo.bar/v1/foos", "/nothing", "/", ""])
+async def test_a_path_below_nothing_that_is_served_is_a_404_in_plain_text(path: str) -> None:
+    # given
+    api = Api.fresh()
+    # when
+    reply = await api.get(path)
+    # then
+    assert (reply.status, reply.raw) == (404, b"404 page not found\n")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping"])

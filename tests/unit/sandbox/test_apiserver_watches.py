@@ -352,7 +352,7 @@ async def test_a_thousand_watches_of_single_objects_cost_a_write_nothing() -> No
         await api.watch(CONFIG_MAPS, fieldSelector=f"metadata.name=x{index}", resourceVersion=api.now())
         for index in range(1_000)
     ]
-    offered = []
+    offered: list[object] = []
     for stream in streams:
         stream.offer = offered.append  # type: ignore[method-assign, assignment]  # counts who is asked
     # when

@@ -282,7 +282,7 @@ async def test_a_port_in_use_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "::", "example.com", ""])
-async def test_it_refuses_to_listen_to_other_machines(host: str) -> None:
+def test_it_refuses_to_listen_to_other_machines(host: str) -> None:
     with pytest.raises(ValueError, match="listens on this machine only"):
         HttpFront(
             ApiServer(clock=system_clock, rng=random.Random(1)),
@@ -292,7 +292,7 @@ async def test_it_refuses_to_listen_to_other_machines(host: str) -> None:
         )
 
 
-async def test_an_empty_token_is_refused() -> None:
+def test_an_empty_token_is_refused() -> None:
     with pytest.raises(ValueError, match="token"):
         HttpFront(ApiServer(clock=system_clock, rng=random.Random(1)), token="", certificate=CERTIFICATE)
 

@@ -163,7 +163,11 @@ def _shown(path: Path) -> str:
 def _comparable(old: Document, new: Document) -> tuple[Any, Any]:
     """Both templates in one form, defaults spelled out, so that only what means something else differs."""
     before, after = _with_same_pull_policies(old, new)
-    return tuple(orjson.loads(meaning(_with_requests(with_defaults(one)))) for one in (before, after))  # type: ignore[return-value] # two in, two out
+    return _meaning(before), _meaning(after)
+
+
+def _meaning(template: Document) -> Any:
+    return orjson.loads(meaning(_with_requests(with_defaults(template))))
 
 
 def _with_same_pull_policies(old: Document, new: Document) -> tuple[Document, Document]:
@@ -230,7 +234,8 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Set
             if value is None or not containers:
                 # A variable keeps the value of a key that goes: the container is not restarted for it.
                 entries[key] = value
-            for name in containers if value is not None else ():
+                continue
+            for name in containers:
                 refs.setdefault(name, {}).setdefault(field, {})[key] = value
         if entries:
             patch[field] = entries

@@ -75,8 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
-    `checked`: the decision read the pod, so the patch must carry the resourceVersion that was read; the others
-    say the same whatever the pod became in between. All carry the uid.
+    `checked`: the decision hangs on the pod as it was read, so the patch must carry that resourceVersion; the
+    others say the same whatever the pod became in between. All carry the uid.
     """
 
     body: Document

@@ -1,4 +1,4 @@
-"""Cpu and memory of running containers: quality of service, what a resize must say, and when it has been done.
+"""Cpu and memory of running containers: quality of service, what a resize must say, and when it is done.
 
 Pure. Changed through `pods/resize` where the API server has it (since 1.32 it refuses the change anywhere
 else), in the spec itself before that. Only amounts that differ from the live pod are sent, so that a vertical

@@ -97,7 +97,7 @@ def runs_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> b
 
 
 def lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> str:
-    """The first container whose environment is not yet that of the present labels and annotations, or empty text."""
+    """The first container whose environment is not that of the present labels and annotations; or empty."""
     for container, entry in _with_present_meta(pod, meta):
         expected = environment_hash(container, labels=pod.labels, annotations=pod.annotations)
         if entry is None or entry.environment_hash != expected:

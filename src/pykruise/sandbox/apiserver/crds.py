@@ -158,7 +158,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
     )
     warning = version.get("deprecationWarning") or ""
     if version.get("deprecated") and not warning:
-        warning = f"{resource.api_version} {resource.kind} is deprecated"
+        warning = f"{resource.api_version} {resource.kind} is deprecated{_better(spec, version)}"
     return CatalogEntry(
         resource=resource,
         strategy=CustomStrategy(
@@ -186,6 +186,15 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         deprecated=bool(version.get("deprecated")),
         deprecation_warning=warning,
     )
+
+
+def _better(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    """What a deprecated version's warning tells to use: the best version that is served and newer."""
+    others = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
+    best = max(others, key=version_priority, default="")
+    if not best or version_priority(best) < version_priority(version["name"]):
+        return ""
+    return f"; use {spec['group']}/{best} {spec['names']['kind']}"
 
 
 def _subresources(resource: Resource, subresources: Mapping[str, Any]) -> dict[str, Subresource]:
@@ -444,7 +453,11 @@ def _crd_errors(doc: Document) -> Iterator[Cause]:
     yield from _name_errors(names or {}, "spec.names")
     yield from _conversion_errors(spec)
     if spec.get("preserveUnknownFields"):
-        yield causes.invalid("spec.preserveUnknownFields", True, "must be false")
+        text = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true "
+            "in spec.versions[*].schema instead"
+        )
+        yield causes.invalid("spec.preserveUnknownFields", True, text)
     yield from _stored_version_errors(doc)
 
 
@@ -470,10 +483,13 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
                 "spec.versions", [each.get("name") for each in versions], "must contain unique version names"
             )
         seen.add(name)
-        yield from _schema_errors(version, path)
-        yield from _subresource_errors(version, path)
+        # What is said once for all versions is read as said of the CRD as a whole.
+        alone = len(versions) == 1
+        yield from _schema_errors(version, "spec.validation" if alone else f"{path}.schema")
+        place = "spec" if alone else path
+        yield from _subresource_errors(version, place)
         for position, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            yield from _column_errors(column, f"{path}.additionalPrinterColumns[{position}]")
+            yield from _column_errors(column, f"{place}.additionalPrinterColumns[{position}]")
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
             yield causes.invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text)
@@ -487,14 +503,14 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 def _schema_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
-        yield causes.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        yield causes.required(f"{path}.openAPIV3Schema", "schemas are required")
         return
     try:
-        StructuralSchema.from_crd_schema(schema, path=f"{path}.schema.openAPIV3Schema")
+        StructuralSchema.from_crd_schema(schema, path=f"{path}.openAPIV3Schema")
     except NotStructuralError as err:
         yield from err.causes
     except RecursionError:
-        yield causes.invalid(f"{path}.schema.openAPIV3Schema", "", "is nested too deep")
+        yield causes.invalid(f"{path}.openAPIV3Schema", "", "is nested too deep")
 
 
 def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -506,6 +522,8 @@ def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause
         field = f"{path}.subresources.scale.{member}"
         if not value:
             yield causes.required(field)
+        elif not value.startswith("."):
+            yield causes.invalid(field, value, "must be a simple json path starting with .")
         elif not value.startswith(root) or "[" in value:
             yield causes.invalid(field, value, f"should be a json path under {root.rstrip('.')}")
     selector = scale.get("labelSelectorPath")
@@ -525,6 +543,9 @@ def _column_errors(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield causes.invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
     if not column.get("jsonPath"):
         yield causes.required(f"{path}.JSONPath")
+    elif not column["jsonPath"].startswith("."):
+        text = "must be a simple json path starting with ."
+        yield causes.invalid(f"{path}.JSONPath", column["jsonPath"], text)
 
 
 def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:

@@ -163,6 +163,8 @@ def _any_of(steps: Sequence[_Step]) -> _Step:
 def _filter(condition: str, text: str) -> _Step:
     match = _FILTER.fullmatch(condition)
     if match is None:
+        if re.search("[=<>]", _QUOTED.sub("", condition)):
+            raise JSONPathError(f"{text!r}: cannot read the filter {condition!r}")
         exists = _operand(condition, text)
         return _where(lambda item: exists(item) is not _MISSING)
     left, right = _operand(match["left"].strip(), text), _operand(match["right"].strip(), text)

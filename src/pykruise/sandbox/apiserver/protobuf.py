@@ -17,7 +17,7 @@ import orjson
 
 from pykruise.kube.clock import format_micro_time, format_time
 from pykruise.kube.documents import Document
-from pykruise.sandbox.apiserver.builtin.typed import fields_of
+from pykruise.sandbox.apiserver.builtin.typed import Field, fields_of
 
 __all__ = ["MEDIA_TYPE", "ProtobufError", "to_document"]
 
@@ -122,19 +122,19 @@ def _signed(value: int | bytes) -> int:
 
 def _message(definition: str, data: bytes) -> Document:
     document: Document = {}
-    _read_into(document, definition, data)
+    _read_into(document, definition, data, fields_of(definition) or {})
     return document
 
 
-def _read_into(document: Document, definition: str, data: bytes) -> None:
-    numbers, kinds = _numbers().get(definition, {}), fields_of(definition) or {}
+def _read_into(document: Document, definition: str, data: bytes, kinds: Mapping[str, Field]) -> None:
+    numbers = _numbers().get(definition, {})
     for number, value in _members(data):
         name = numbers.get(number)
         if name is None:
             continue  # a newer client's field
         if name.startswith("<"):
             # Fields that JSON shows inline are a message of their own here (a volume's source).
-            _read_into(document, name[1:], _bytes_of(value))
+            _read_into(document, name[1:], _bytes_of(value), kinds)
         elif name in kinds:
             _put(document, name, kinds[name].kind.lstrip("*"), value)
 

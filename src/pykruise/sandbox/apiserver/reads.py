@@ -56,6 +56,7 @@ async def get(core: Core, call: Call) -> Answer:
 async def list_page(core: Core, call: Call) -> Answer:
     """A list, or a page of it. Raises Refusal."""
     _check_list_options(call)
+    whole_number(call.query, "timeoutSeconds")  # nothing here takes that long, but it must be a number
     selection = selection_of(call.entry, call.query)
     limit = whole_number(call.query, "limit") or 0
     page, start = _first_page(core, call, limit)
@@ -245,10 +246,19 @@ def watch(core: Core, call: Call) -> WatchStream:
         bookmark=(lambda revision: _bookmark(call, revision)) if bookmarks else None,
         timeout_s=_timeout(core, call),
         revision=lambda: core.storage.revision,
+        later=_without_columns if call.form.shows == "table" else None,
     )
     if failed:
         stream.end()
     return stream
+
+
+def _without_columns(line: bytes) -> bytes:
+    """Only the first table of a watch tells its columns: kubectl prints a header for each that does."""
+    event = orjson.loads(line)
+    if event["object"].get("kind") == "Table":
+        event["object"]["columnDefinitions"] = None
+    return orjson.dumps(event)
 
 
 def _timeout(core: Core, call: Call) -> float:

@@ -8,8 +8,6 @@ Rules: the scale endpoints of apps workloads and of custom resources.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import structs
-
 from pykruise.kube.documents import Document, canonical
 from pykruise.kube.selectors import Selector, SelectorError, parse_label_selector, selector_from
 from pykruise.sandbox.apiserver import causes
@@ -20,7 +18,6 @@ from pykruise.sandbox.apiserver.negotiation import read_body
 from pykruise.sandbox.apiserver.patching import read_patch
 from pykruise.sandbox.apiserver.statuses import (
     MODIFIED_MEANWHILE,
-    Refusal,
     bad_request,
     conflict,
     internal_error,
@@ -38,7 +35,7 @@ async def get_scale(core: Core, call: Call) -> Answer:
     """The Scale of the object. Raises Refusal."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
-        raise _missing(call)
+        raise not_found(call.entry.resource, call.name)
     return Answer(200, canonical(scale_of(call.entry, await core.load(call.entry, stored))))
 
 
@@ -69,23 +66,15 @@ async def patch_scale(core: Core, call: Call) -> Answer:
     return await _set(core, call, patched)
 
 
-def _missing(call: Call) -> Refusal:
-    """A built-in workload's Scale says which endpoint did not find it."""
-    resource = call.entry.resource
-    if not call.entry.is_custom:
-        resource = structs.replace(resource, plural=f"{resource.plural}/scale")
-    return not_found(resource, call.name)
-
-
 async def _set(core: Core, call: Call, change: Change) -> Answer:
     entry = call.entry
     paths = entry.scale
     assert paths is not None
     if core.get(entry, call.namespace, call.name) is None:
-        raise _missing(call)
+        raise not_found(entry.resource, call.name)
 
     def with_replicas(doc: Document) -> Document:
-        scale = change(scale_of(entry, doc))
+        scale = change(_scale_of(entry, doc))
         _check(call, scale, doc)
         _put(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
         return doc
@@ -94,13 +83,20 @@ async def _set(core: Core, call: Call, change: Change) -> Answer:
 
 
 def scale_of(entry: CatalogEntry, doc: Document) -> Document:
-    """The Scale of an object. Raises Refusal (500) when a custom resource has no replicas to scale."""
+    """The Scale of an object. Raises Refusal (500) when a custom resource has no replicas to show."""
+    paths = entry.scale
+    assert paths is not None
+    if entry.is_custom and _get(doc, paths.spec_replicas) is None:
+        raise internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
+    return _scale_of(entry, doc)
+
+
+def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
+    """The Scale of an object, which may have no replicas yet."""
     paths = entry.scale
     assert paths is not None
     meta = doc["metadata"]
     replicas = _get(doc, paths.spec_replicas)
-    if replicas is None and entry.is_custom:
-        raise internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
     status: Document = {"replicas": _number(_get(doc, paths.status_replicas))}
     if selector := _selector(doc, paths):
         status["selector"] = selector

@@ -27,6 +27,7 @@ from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_en
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.crds import CRD_SHELF, CrdStrategy
 from pykruise.sandbox.apiserver.definitions import Definitions
+from pykruise.sandbox.apiserver.expiry import EventExpiry
 from pykruise.sandbox.apiserver.forms import object_in_form
 from pykruise.sandbox.apiserver.lifecycle import FIRST_NAMESPACES
 from pykruise.sandbox.apiserver.metadata import new_uid
@@ -104,6 +105,7 @@ class ApiServer:
             rng=rng,
         )
         self._definitions = Definitions(self._core)
+        self._expiry = EventExpiry(self._core)
         self._make_first_namespaces()
 
     @property
@@ -270,7 +272,22 @@ class ApiServer:
             found = self._openapi(path)
             if found is not None:
                 return Response(200, _HEADERS, found)
+        if not self._serves_below(path):
+            return Response(404, _TEXT, b"404 page not found\n")
         raise page_not_found()
+
+    def _serves_below(self, path: str) -> bool:
+        """Whether somebody answers for the path: a built-in group, whatever the version, or a version that
+        a CRD serves. Who does not find a resource there tells so by a Status.
+        """
+        parts = path.strip("/").split("/")
+        if parts[0] == "api":
+            return len(parts) > 1
+        if parts[0] != "apis" or len(parts) < 3:
+            return False
+        group, version = parts[1:3]
+        entries = [entry for entry in self._core.catalog.entries() if entry.resource.group == group]
+        return any(not entry.is_custom or entry.resource.version == version for entry in entries)
 
     def _discovery(self, path: str, accept: str) -> Document | None:
         from pykruise.sandbox.apiserver.discovery import discovery_answer

@@ -21,6 +21,9 @@ from pykruise.kube.ids import Key
 
 __all__ = ["Change", "Compacted", "FutureRevision", "MemoryStorage", "Page", "Storage", "Stored", "path_of"]
 
+_FEW: Final = 1_000
+"""Up to so many differences it is quicker to mend an order than to sort anew."""
+
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -171,16 +174,14 @@ class MemoryStorage:
             raise FutureRevision
         found = self._shelf(shelf)
         past = self._undone(found, revision) if 0 < revision < self._revision else {}
-        order, objects = found.order, found.objects
-        if past:
-            objects = {path: stored for path, stored in {**objects, **past}.items() if stored is not None}
-            order = sorted(objects)
+        order, objects = _order_at(found, past), found.objects
         first = max(start, f"{namespace}/") if namespace else start
         begin = bisect_left(order, first) if first else 0
         # "0" is the character after "/": everything of this namespace, and nothing of "namespace-2".
         end = bisect_left(order, f"{namespace}0") if namespace else len(order)
         stop = min(end, begin + limit) if limit else end
-        items = tuple(objects[path] for path in islice(order, begin, stop))
+        paths = islice(order, begin, stop)
+        items = tuple(past.get(path) or objects[path] for path in paths)
         return Page(items, revision or self._revision, max(0, end - stop))
 
     def commit(self, change: Change) -> None:
@@ -231,6 +232,22 @@ class MemoryStorage:
         for change in _newer(shelf, revision):
             past[change.path] = change.old
         return past
+
+
+def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
+    """The paths there were before the changes that `past` undoes."""
+    created = [path for path, stored in past.items() if stored is None and path in shelf.objects]
+    removed = [path for path, stored in past.items() if stored is not None and path not in shelf.objects]
+    if not created and not removed:
+        return shelf.order
+    if len(created) + len(removed) > _FEW:
+        return sorted({*shelf.objects, *removed} - set(created))
+    order = shelf.order.copy()
+    for path in created:
+        del order[bisect_left(order, path)]
+    for path in removed:
+        insort(order, path)
+    return order
 
 
 def _newer(shelf: _Shelf, revision: int) -> Iterator[Change]:

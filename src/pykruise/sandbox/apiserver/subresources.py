@@ -74,7 +74,11 @@ async def bind(core: Core, call: Call) -> Answer:
     if stored is None:
         raise not_found(call.entry.resource, name)
     if (uid := meta.get("uid")) and uid != stored.uid:
-        text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored.uid}"
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: /registry/pods/{call.namespace}/{name}, "
+            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+            f"UID in object meta: {stored.uid}"
+        )
         raise conflict(call.entry.resource, name, text)
     if (version := meta.get("resourceVersion")) and version != str(stored.revision):
         raise conflict(call.entry.resource, name, MODIFIED_MEANWHILE)
@@ -94,6 +98,7 @@ async def evict(core: Core, call: Call) -> Answer:
     """Delete the pod if its disruption budget allows; 429 if not now. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     eviction = read_body(call.headers, call.body, what="Eviction")
+    _check_eviction(eviction)
     meta = _object(eviction, "metadata")
     if meta.get("name", call.name) != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
@@ -116,6 +121,17 @@ async def evict(core: Core, call: Call) -> Answer:
             options = options._replace(resource_version=str(marked.revision))
     await delete_stored(core, call, options, ask_reviewers=False)
     return Answer(201, _CREATED, is_object=False)
+
+
+def _check_eviction(eviction: Document) -> None:
+    """What is posted must be an Eviction, when it says what it is."""
+    kind, version = eviction.get("kind") or "Eviction", eviction.get("apiVersion") or "policy/v1"
+    if kind != "Eviction":
+        shown = str(version).rpartition("/")[2]
+        raise bad_request(
+            f'{kind} in version "{shown}" cannot be handled as a Eviction: '
+            f"converting ({shown}.{kind}) to (policy.Eviction): unknown conversion"
+        )
 
 
 def _marked_evicted(pod: Document, now: str) -> Document:
@@ -180,9 +196,31 @@ def _spend_budget(core: Core, call: Call, pod: Document, *, dry_run: bool) -> No
         return
     status["disruptionsAllowed"] = allowed - 1
     status.setdefault("disruptedPods", {})[call.name] = format_time(core.clock())
+    _tell_whether_allowed(budget, format_time(core.clock()))
     entry = core.catalog.of_shelf(_BUDGETS)
     assert entry is not None
     core.put(entry, stored, budget)
+
+
+def _tell_whether_allowed(budget: Document, now: str) -> None:
+    """Set the budget's condition DisruptionAllowed to what its numbers say."""
+    status = budget["status"]
+    allowed = (status.get("disruptionsAllowed") or 0) > 0
+    wanted = {
+        "type": "DisruptionAllowed",
+        "status": "True" if allowed else "False",
+        "observedGeneration": status.get("observedGeneration") or 0,
+        "reason": "SufficientPods" if allowed else "InsufficientPods",
+        "message": "",
+    }
+    conditions: list[Document] = status.setdefault("conditions", [])
+    for condition in conditions:
+        if condition.get("type") == wanted["type"]:
+            if condition.get("status") != wanted["status"]:
+                condition["lastTransitionTime"] = now
+            condition.update(wanted)
+            return
+    conditions.append({**wanted, "lastTransitionTime": now})
 
 
 def _costs_nothing(budget: Document, pod: Document) -> bool:

@@ -114,6 +114,7 @@ class WatchStream:
     """The lines of one watch, without line ends: an async iterator. Close it when done.
 
     `initial` are lines to send first. `form` names what `encode` makes, so that equal forms share lines.
+    `later` changes every line but the first.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class WatchStream:
         timeout_s: float,
         revision: Callable[[], int],
         content_type: str = "application/json",
+        later: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self._hub = hub
         self._shelf = shelf
@@ -145,6 +147,8 @@ class WatchStream:
         self._bookmark = bookmark
         self._revision = revision
         self.content_type = content_type
+        self._later = later
+        self._has_begun = False
         self._buffer: deque[tuple[str, Publication]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
@@ -223,6 +227,13 @@ class WatchStream:
 
     async def _ready(self) -> bytes | None:
         """The next line if there is one without waiting."""
+        line = await self._next_line()
+        if line is None or self._later is None:
+            return line
+        begun, self._has_begun = self._has_begun, True
+        return self._later(line) if begun else line
+
+    async def _next_line(self) -> bytes | None:
         if self._closed:
             return None
         if self._initial is not None:

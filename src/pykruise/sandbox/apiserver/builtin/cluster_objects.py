@@ -123,7 +123,7 @@ class NodeStrategy(Strategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         found = list(_check_node(new))
         before, after = old.get("spec") or {}, new.get("spec") or {}
-        if before.get("podCIDRs") and before["podCIDRs"] != after.get("podCIDRs"):
+        if any(before.get(field) and before[field] != after.get(field) for field in ("podCIDR", "podCIDRs")):
             detail = 'node updates may not change podCIDR except from "" to valid'
             found.append(forbidden("spec.podCIDRs", detail))
         if before.get("providerID") and before["providerID"] != after.get("providerID"):

@@ -7,6 +7,7 @@ Pure.
 
 from collections.abc import Mapping
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
@@ -243,6 +244,8 @@ def _check_cron_job(spec: Doc, name: str) -> Causes:
         words = schedule.split()
         detail = f"expected exactly 5 fields, found {len(words)}: [{' '.join(words)}]"
         yield invalid("spec.schedule", schedule, detail)
+    if (zone := spec.get("timeZone")) is not None and not _is_time_zone(zone):
+        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
     yield from check_not_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
     if spec.get("concurrencyPolicy") not in ("Allow", "Forbid", "Replace"):
         allowed = ("Allow", "Forbid", "Replace")
@@ -256,6 +259,14 @@ def _check_cron_job(spec: Doc, name: str) -> Causes:
     yield from _check_job_spec(job, "spec.jobTemplate.spec")
     if len(name) > 52:
         yield invalid("metadata.name", name, "must be no more than 52 characters")
+
+
+def _is_time_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
 
 
 def _is_schedule(schedule: str) -> bool:

@@ -78,6 +78,9 @@ class PodStrategy(Strategy):
         qos = (old.get("status") or {}).get("qosClass")
         if not status.get("qosClass") and qos:
             status["qosClass"] = qos
+        if status.get("podIP") and not status.get("podIPs"):
+            # The list is the newer field; what writes only the old one means both.
+            status["podIPs"] = [{"ip": status["podIP"]}]
         return new
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:

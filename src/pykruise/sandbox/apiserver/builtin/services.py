@@ -7,6 +7,7 @@ matters is that they look right and stay the same. Two services may get the same
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
@@ -83,6 +84,7 @@ class ServiceStrategy(Strategy):
                 if not after.get(field) and before.get(field):
                     after[field] = before[field]
         _keep_node_ports(after, before)
+        _drop_what_the_type_held(after, before)
         _allocate(new)
         return new
 
@@ -143,11 +145,29 @@ def _keep_node_ports(after: Document, before: Doc) -> None:
             port["nodePort"] = node_port
 
 
+def _drop_what_the_type_held(after: Document, before: Doc) -> None:
+    """A service that is no longer reached from outside loses what only such services have, unless the
+    update says it anew.
+    """
+    if before.get("type") not in _EXTERNAL or after.get("type") in _EXTERNAL:
+        return
+    known = {port.get("nodePort") for port in before.get("ports") or ()}
+    for port in after.get("ports") or ():
+        if port.get("nodePort") in known:
+            port.pop("nodePort", None)
+    for field in ("externalTrafficPolicy", "healthCheckNodePort", "allocateLoadBalancerNodePorts"):
+        if field in after and after[field] == before.get(field):
+            del after[field]
+
+
 def _check_service(spec: Doc) -> Causes:
     ports, kind = spec.get("ports") or (), spec.get("type") or ""
     headless = spec.get("clusterIP") == "None"
     if not ports and not headless and kind != "ExternalName":
         yield required("spec.ports")
+    if spec.get("clusterIP") and not headless and not _is_address(spec["clusterIP"]):
+        detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        yield invalid("spec.clusterIPs[0]", spec["clusterIP"], detail)
     if kind in _EXTERNAL and headless:
         yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     if kind == "ExternalName":
@@ -181,6 +201,14 @@ def _check_service(spec: Doc) -> Causes:
         yield from check_one_of(
             spec["internalTrafficPolicy"], "spec.internalTrafficPolicy", ("Cluster", "Local")
         )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_ports(ports: Any) -> Causes:

@@ -1,0 +1,385 @@
+"""Volume claims that belong to pods: made from templates, kept under the pod's id, reused or cleaned up.
+
+templates + owner + id ──▶ claim_documents(), with_claim_volumes() ──▶ claims and a pod that mounts them
+stored claims ──▶ ClaimView ──▶ choose_ids() (ids of new pods) and clean_up() (what becomes of the rest)
+templates ──▶ templates_hash() ──▶ recorded with each revision
+
+Pure. A claim outlives its pod when its owner keeps it for the next pod of the same id. The id is the only
+bond: a claim without one belongs to no pod.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.quantities import format_quantity
+from pykruise.kube.resources import PODS
+from pykruise.pods import keys
+from pykruise.pods.names import IdSource, InstanceId
+from pykruise.pods.typed_json import bytes_hash, go_json
+
+__all__ = [
+    "ClaimView",
+    "CleanUp",
+    "Fate",
+    "IdChoice",
+    "choose_ids",
+    "claim_documents",
+    "claim_name",
+    "claims_of",
+    "clean_up",
+    "hand_over_patch",
+    "missing_claims",
+    "project_claim",
+    "templates_hash",
+    "with_claim_volumes",
+]
+
+
+# Claims as they are stored
+
+
+class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One PersistentVolumeClaim. Empty text means absent."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    instance_id: InstanceId = InstanceId("")
+    labels: Mapping[str, str] = {}
+    controller_uid: str = ""
+    is_deleting: bool = False
+    phase: str = ""
+    """`Pending`, `Bound` or `Lost`."""
+
+
+class _Owner(msgspec.Struct, gc=False):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    phase: str | None = None
+
+
+class _Claim(msgspec.Struct, gc=False):
+    metadata: _Meta
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Claim).decode
+
+
+def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
+    """The view of a claim's JSON text. Raises msgspec.DecodeError for anything that is no claim."""
+    claim = _decode(raw)
+    meta = claim.metadata
+    labels = meta.labels or {}
+    return ClaimView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version or 0),
+        instance_id=InstanceId(labels.get(keys.INSTANCE_ID_LABEL, "")),
+        labels=labels,
+        controller_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
+        is_deleting=meta.deletion_timestamp is not None,
+        phase=(claim.status.phase or "") if claim.status else "",
+    )
+
+
+# Making them
+
+
+def claim_name(template: str, *, owner: str, suffix: str) -> str:
+    """`<template>-<owner>-<suffix>`; the suffix is the pod's id, or its ordinal."""
+    return f"{template}-{owner}-{suffix}"
+
+
+def claim_documents(
+    templates: Iterable[Mapping[str, Any]],
+    *,
+    owner: str,
+    namespace: str,
+    suffix: str,
+    labels: Mapping[str, str],
+    owner_references: Sequence[Mapping[str, Any]] = (),
+) -> list[Document]:
+    """The claims of one pod, in the order of the templates.
+
+    `labels` (those of the owner's selector, and the id) go over those of a template. Annotations and spec are
+    the template's.
+    """
+    return [
+        _claim_document(
+            template,
+            name=claim_name(_name(template), owner=owner, suffix=suffix),
+            namespace=namespace,
+            labels=labels,
+            owner_references=owner_references,
+        )
+        for template in templates
+    ]
+
+
+def _claim_document(
+    template: Mapping[str, Any],
+    *,
+    name: str,
+    namespace: str,
+    labels: Mapping[str, str],
+    owner_references: Sequence[Mapping[str, Any]],
+) -> Document:
+    given = template.get("metadata") or {}
+    metadata: Document = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {**(given.get("labels") or {}), **labels},
+    }
+    if given.get("annotations"):
+        metadata["annotations"] = dict(given["annotations"])
+    if given.get("finalizers"):
+        metadata["finalizers"] = list(given["finalizers"])
+    if owner_references:
+        metadata["ownerReferences"] = [dict(one) for one in owner_references]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": deep_copy(template.get("spec") or {}),
+    }
+
+
+def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -> Document:
+    """The pod spec with a volume for each claim (template name → claim name).
+
+    It takes the place of a volume of the same name; other volumes stay. Does not change its arguments.
+    """
+    if not claims:
+        return dict(pod_spec)
+    volumes = [
+        {"name": template, "persistentVolumeClaim": {"claimName": claim}}
+        for template, claim in claims.items()
+    ]
+    others = [one for one in pod_spec.get("volumes") or () if one.get("name") not in claims]
+    return {**pod_spec, "volumes": [*volumes, *others]}
+
+
+def missing_claims(wanted: Iterable[Document], claims: Iterable[ClaimView]) -> list[Document]:
+    """The wanted claims of a pod that are not there yet, in their order; to be made before the pod."""
+    present = {claim.name for claim in claims}
+    return [document for document in wanted if document["metadata"]["name"] not in present]
+
+
+# Which ids new pods get
+
+
+class IdChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Ids for new pods."""
+
+    ids: tuple[InstanceId, ...]
+    """Sorted; may be fewer than wanted."""
+    waiting: tuple[InstanceId, ...] = ()
+    """Ids that are wanted again, but whose last pod still terminates: its end is waited for."""
+
+
+def choose_ids(
+    count: int,
+    *,
+    claims: Iterable[ClaimView],
+    active: Collection[str],
+    terminating: Collection[str],
+    finished: Collection[str],
+    source: IdSource,
+    taken: Collection[str] = (),
+) -> IdChoice:
+    """Ids of `count` new pods: first those whose claims wait for a pod, then fresh ones.
+
+    `claims` are the owner's, if it reuses them, else none. `active`, `terminating` and `finished` (Failed or
+    Succeeded) are the ids of the owner's pods. An id whose pod still terminates keeps its claim and its name
+    busy: the new pod waits for it rather than to leave the claim behind. A finished pod may stay for ever, so
+    another pod takes a fresh id. `taken`: further ids that no fresh one may be (of claims being cleaned up).
+    """
+    by_id: dict[InstanceId, list[ClaimView]] = {}
+    for claim in claims:
+        if claim.instance_id:
+            by_id.setdefault(claim.instance_id, []).append(claim)
+    # One that is being deleted cannot be used again, and its name is not free yet either.
+    whole = {one for one, found in by_id.items() if not any(claim.is_deleting for claim in found)}
+    unused = sorted(whole - set(active) - set(finished))
+    reused = [one for one in unused if one not in set(terminating)][: max(count, 0)]
+    waiting = [one for one in unused if one in set(terminating)][: max(count - len(reused), 0)]
+    fresh = source.fresh_ids(
+        max(count - len(reused) - len(waiting), 0), used={*by_id, *active, *terminating, *finished, *taken}
+    )
+    return IdChoice(ids=tuple(sorted([*reused, *fresh])), waiting=tuple(waiting))
+
+
+# What becomes of them
+
+
+def claims_of(claims: Iterable[ClaimView], instance_id: str) -> list[ClaimView]:
+    """The claims that go with a pod of this id when its owner deletes it; none for a pod without an id."""
+    if not instance_id:
+        return []
+    return [claim for claim in claims if claim.instance_id == instance_id and not claim.is_deleting]
+
+
+class Fate(StrEnum):
+    """What becomes of a claim that its owner does not reuse."""
+
+    KEEP = "keep"
+    """Its pod is active."""
+    HAND_OVER = "hand over"
+    """Its pod is on its way out and takes it along."""
+    DELETE = "delete"
+    """There is no such pod."""
+
+
+class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done with one claim."""
+
+    claim: ClaimView
+    fate: Fate
+    pod: str = ""
+    """Name of the pod that it is handed over to."""
+    pod_uid: str = ""
+
+
+def clean_up(
+    claims: Iterable[ClaimView],
+    *,
+    active: Collection[str],
+    inactive: Mapping[str, tuple[str, str]],
+) -> list[CleanUp]:
+    """The fate of each of the owner's claims when it does not reuse them; those being deleted have none.
+
+    `active`: ids of active pods. `inactive`: id → name and uid of a pod that still exists. A claim without an
+    id was not made by this engine and is kept.
+    """
+    found: list[CleanUp] = []
+    for claim in claims:
+        if claim.is_deleting:
+            continue
+        if not claim.instance_id or claim.instance_id in active:
+            found.append(CleanUp(claim=claim, fate=Fate.KEEP))
+        elif pod := inactive.get(claim.instance_id):
+            found.append(CleanUp(claim=claim, fate=Fate.HAND_OVER, pod=pod[0], pod_uid=pod[1]))
+        else:
+            found.append(CleanUp(claim=claim, fate=Fate.DELETE))
+    return found
+
+
+def hand_over_patch(*, owner_uid: str, pod: str, pod_uid: str, uid: str) -> Document:
+    """Strategic merge patch that makes a pod the managing owner of the claim with this `uid`."""
+    reference = owner_reference(api_version=PODS.api_version, kind=PODS.kind, name=pod, uid=pod_uid)
+    return {
+        "metadata": {
+            "uid": uid,
+            "ownerReferences": [{"$patch": "delete", "uid": owner_uid}, reference],
+        }
+    }
+
+
+# The hash of the templates
+
+
+def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
+    """What a revision records of the claim templates: decimal, or empty when there are none.
+
+    Only names and specs count. The number is the one that a manager written in Go computes.
+    """
+    if not templates:
+        return ""
+    typed = [_typed_claim(template) for template in sorted(templates, key=_name)]
+    return str(bytes_hash(go_json(typed)))
+
+
+def _name(template: Mapping[str, Any]) -> str:
+    return str((template.get("metadata") or {}).get("name") or "")
+
+
+def _typed_claim(template: Mapping[str, Any]) -> Document:
+    """The fields in the order of the typed object, with those that it always writes."""
+    name = _name(template)
+    metadata: Document = {"name": name} if name else {}
+    return {
+        "metadata": {**metadata, "creationTimestamp": None},
+        "spec": _typed_spec(template.get("spec") or {}),
+        "status": {},
+    }
+
+
+def _typed_spec(spec: Mapping[str, Any]) -> Document:
+    found: Document = {}
+    if spec.get("accessModes"):
+        found["accessModes"] = spec["accessModes"]
+    if spec.get("selector") is not None:
+        found["selector"] = _typed_selector(spec["selector"])
+    resources = spec.get("resources") or {}
+    found["resources"] = {
+        bound: {name: _quantity(amount) for name, amount in sorted(resources[bound].items())}
+        for bound in ("limits", "requests")
+        if resources.get(bound)
+    }
+    if spec.get("volumeName"):
+        found["volumeName"] = spec["volumeName"]
+    # An empty class is not the same as none: it asks for a volume without one.
+    for field in ("storageClassName", "volumeMode"):
+        if spec.get(field) is not None:
+            found[field] = spec[field]
+    for field in ("dataSource", "dataSourceRef"):
+        if spec.get(field) is not None:
+            found[field] = _typed_source(spec[field])
+    if spec.get("volumeAttributesClassName") is not None:
+        found["volumeAttributesClassName"] = spec["volumeAttributesClassName"]
+    return found
+
+
+def _typed_selector(selector: Mapping[str, Any]) -> Document:
+    found: Document = {}
+    if selector.get("matchLabels"):
+        found["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    if selector.get("matchExpressions"):
+        found["matchExpressions"] = [
+            {
+                "key": one.get("key", ""),
+                "operator": one.get("operator", ""),
+                **({"values": one["values"]} if one.get("values") else {}),
+            }
+            for one in selector["matchExpressions"]
+        ]
+    return found
+
+
+def _typed_source(source: Mapping[str, Any]) -> Document:
+    found: Document = {
+        "apiGroup": source.get("apiGroup"),
+        "kind": source.get("kind", ""),
+        "name": source.get("name", ""),
+    }
+    if source.get("namespace"):
+        found["namespace"] = source["namespace"]
+    return found
+
+
+def _quantity(amount: Any) -> Any:
+    try:
+        return format_quantity(amount)
+    except ValueError:
+        return amount  # the API server refuses such a claim; its hash just has to stay the same

@@ -1,0 +1,214 @@
+"""A pod on paper for updates in place: a document that takes patches and lets the kubelet have its turn.
+
+pod = PaperPod(pod_document("c1", "c2")); pod.write(*start(pod.view(), ...)); pod.restarts("c1")
+
+Patches go through the real strategic merge, and each subresource takes only what the API server would let
+through.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.patches import apply_strategic_merge, definition_for
+from pykruise.kube.resources import PODS
+from pykruise.pods import keys
+from pykruise.pods.containers import (
+    ContainerFacts,
+    ContainerStatusFacts,
+    RawContainer,
+    RawStatus,
+    container_facts,
+    status_facts,
+)
+from pykruise.pods.in_place import PodPatch
+from pykruise.pods.views import ConditionView
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+POD = definition_for(PODS) or ""
+
+
+class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine wants to see of a pod."""
+
+    resource_version: int
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    readiness_gates: tuple[str, ...]
+    conditions: tuple[ConditionView, ...]
+    containers: tuple[ContainerFacts, ...]
+    container_statuses: tuple[ContainerStatusFacts, ...]
+
+
+def facts_of(document: Document) -> PodFacts:
+    """The facts of a pod's document, by way of its JSON text."""
+    pod = orjson.loads(encode(document))
+    meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    containers = msgspec.convert(spec["containers"], tuple[RawContainer, ...])
+    statuses = msgspec.convert(status.get("containerStatuses") or [], tuple[RawStatus, ...])
+    return PodFacts(
+        resource_version=int(meta["resourceVersion"]),
+        labels=meta.get("labels") or {},
+        annotations=meta.get("annotations") or {},
+        readiness_gates=tuple(gate["conditionType"] for gate in spec.get("readinessGates") or ()),
+        conditions=tuple(
+            ConditionView(one["type"], one["status"], one.get("reason", ""), one.get("message", ""))
+            for one in status.get("conditions") or ()
+        ),
+        containers=tuple(map(container_facts, containers)),
+        container_statuses=tuple(map(status_facts, statuses)),
+    )
+
+
+def container(name: str, *, image: str = "", priority: int | None = None, **fields: Any) -> Document:
+    """A container of a pod; `priority` as admission writes it."""
+    found: Document = {"name": name, "image": image or f"{name}:v1", **fields}
+    if priority is not None:
+        source = {"configMapKeyRef": {"name": "web-a-barrier", "key": f"p_{priority}"}}
+        barrier = {"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": source}
+        found["env"] = [*(found.get("env") or []), barrier]
+    return found
+
+
+def fed_from(field: str, key: str, *, variable: str = "FED") -> Document:
+    """An entry of `env` that is fed from a label or annotation."""
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.{field}['{key}']"}}}
+
+
+def pod_document(*containers: str | Document, gated: bool = True, **metadata: Any) -> Document:
+    """A pod of revision web-old that runs and is ready; containers by name run `<name>:v1`."""
+    specs = [container(one) if isinstance(one, str) else one for one in containers]
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": "2026-01-31T11:00:00Z"}
+        for kind in (*((keys.IN_PLACE_READY,) if gated else ()), "Ready", "ContainersReady")
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-a",
+            "namespace": "shop",
+            "uid": "uid-a",
+            "resourceVersion": "5",
+            **metadata,
+            "labels": {"app": "web", keys.REVISION_LABEL: "web-old", **metadata.get("labels", {})},
+        },
+        "spec": {
+            "containers": specs,
+            "readinessGates": [{"conditionType": keys.IN_PLACE_READY}] if gated else [],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": conditions,
+            "containerStatuses": [_status(one) for one in specs],
+        },
+    }
+
+
+def _status(spec: Document) -> Document:
+    found = {
+        "name": spec["name"],
+        "image": f"docker.io/library/{spec['image']}",
+        "imageID": f"docker.io/library/{spec['name']}@sha256:{spec['image']}",
+        "containerID": f"containerd://{spec['name']}-1",
+        "restartCount": 0,
+        "ready": True,
+    }
+    if spec.get("resources"):
+        found["resources"] = copy.deepcopy(spec["resources"])
+    return found
+
+
+class PaperPod:
+    """One stored pod."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = copy.deepcopy(document)
+        self.subresources: list[str] = []
+        """Where writes went, in order."""
+
+    def view(self) -> PodFacts:
+        return facts_of(self.document)
+
+    def write(self, *patches: PodPatch) -> None:
+        """Take patches as the API server does: a subresource lets only its own part through."""
+        for patch in patches:
+            merged = apply_strategic_merge(self.document, patch.body, definition=POD)
+            match patch.subresource:
+                case "status":
+                    merged["spec"] = self.document["spec"]
+                case "resize":
+                    assert patch.body.keys() == {"spec"}, "a resize says nothing but resources"
+                    merged["metadata"], merged["status"] = self.document["metadata"], self.document["status"]
+                case _:
+                    merged["status"] = self.document["status"]
+            merged["metadata"]["resourceVersion"] = str(int(self.document["metadata"]["resourceVersion"]) + 1)
+            self.document = merged
+            self.subresources.append(patch.subresource)
+
+    # What others do
+
+    def restarts(
+        self, name: str, *, image: str = "", image_id: str = "", ready: bool = True, as_named: bool = False
+    ) -> None:
+        """The kubelet replaces a container; it runs what the spec says unless told otherwise."""
+        wanted = self.spec_of(name)["image"]
+        status = self.status_of(name)
+        number = int(status["containerID"].rpartition("-")[2]) + 1
+        full = wanted if as_named else f"docker.io/library/{wanted}"
+        status |= {
+            "image": image or full,
+            "imageID": image_id or f"docker.io/library/{name}@sha256:{wanted}",
+            "containerID": f"containerd://{name}-{number}",
+            "restartCount": status["restartCount"] + 1,
+            "ready": ready,
+        }
+
+    def becomes_ready(self) -> None:
+        """The kubelet follows the readiness gates."""
+        gate = next((one for one in self.conditions() if one["type"] == keys.IN_PLACE_READY), None)
+        ready = next(one for one in self.conditions() if one["type"] == "Ready")
+        ready["status"] = "True" if gate is None or gate["status"] == "True" else "False"
+
+    def annotate(self, **annotations: str) -> None:
+        self.document["metadata"].setdefault("annotations", {}).update(
+            {key.replace("__", "/").replace("_", "-"): value for key, value in annotations.items()}
+        )
+
+    # Looking
+
+    def spec_of(self, name: str) -> Document:
+        found: Document = next(one for one in self.document["spec"]["containers"] if one["name"] == name)
+        return found
+
+    def status_of(self, name: str) -> Document:
+        statuses = self.document["status"]["containerStatuses"]
+        found: Document = next(one for one in statuses if one["name"] == name)
+        return found
+
+    def images(self) -> dict[str, str]:
+        return {one["name"]: one["image"] for one in self.document["spec"]["containers"]}
+
+    def labels(self) -> dict[str, str]:
+        found: dict[str, str] = self.document["metadata"].get("labels") or {}
+        return found
+
+    def annotations(self) -> dict[str, str]:
+        found: dict[str, str] = self.document["metadata"].get("annotations") or {}
+        return found
+
+    def state(self) -> Document:
+        found: Document = orjson.loads(self.annotations()[keys.IN_PLACE_STATE_ANNOTATION])
+        return found
+
+    def conditions(self) -> list[Document]:
+        found: list[Document] = self.document["status"]["conditions"]
+        return found
+
+    def condition(self, kind: str) -> Document:
+        return next(one for one in self.conditions() if one["type"] == kind)

@@ -1,0 +1,365 @@
+"""WorkQueue: every key waits once, is worked on by one, comes back when it should, and rests by its cost."""
+
+import asyncio
+import random
+
+import pytest
+
+from pykruise.kube.queue import QueueClosedError, WorkQueue
+
+
+def elapsed() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def waiting_keys(queue: WorkQueue[str]) -> list[str]:
+    """Take and finish everything that waits now."""
+    keys = []
+    while queue.stats().depth:
+        key = await queue.get()
+        queue.done(key)
+        keys.append(key)
+    return keys
+
+
+async def test_keys_come_in_the_order_in_which_they_were_added_and_each_once() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in ("a", "b", "a", "c", "b"):
+        queue.add(key)
+    assert await waiting_keys(queue) == ["a", "b", "c"]
+
+
+async def test_a_key_in_flight_is_not_handed_out_again_until_it_is_done_and_then_once() -> None:
+    # given
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    key = await queue.get()
+    # when it is added twice meanwhile
+    queue.add("a")
+    queue.add("a")
+    assert queue.stats().depth == 0
+    queue.done(key)
+    # then
+    assert await waiting_keys(queue) == ["a"]
+    assert await waiting_keys(queue) == []
+
+
+async def test_a_busy_key_goes_behind_those_that_wait() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("busy")
+    key = await queue.get()
+    queue.add("busy")
+    queue.add("other")
+    queue.done(key)
+    assert await waiting_keys(queue) == ["other", "busy"]
+
+
+async def test_a_worker_waits_for_a_key_and_each_key_wakes_one() -> None:
+    # given three workers
+    queue: WorkQueue[str] = WorkQueue()
+    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(1)
+    # when
+    queue.add("a")
+    queue.add("b")
+    done, waiting = await asyncio.wait(workers, timeout=1)
+    # then
+    assert {worker.result() for worker in done} == {"a", "b"}
+    assert len(waiting) == 1
+    queue.add("c")
+    assert await waiting.pop() == "c"
+
+
+async def test_a_key_is_not_lost_with_the_worker_it_woke() -> None:
+    # given two workers, the first of which is cancelled when its key is there
+    queue: WorkQueue[str] = WorkQueue()
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    queue.add("a")
+    first.cancel()
+    # then
+    assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_a_cancelled_worker_that_nothing_woke_leaves_no_trace() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    first = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    first.cancel()
+    await asyncio.wait([first])
+    queue.add("a")
+    assert await queue.get() == "a"
+
+
+async def test_a_delayed_key_comes_at_its_time() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    begin = elapsed()
+    queue.add_after("late", 60)
+    queue.add_after("soon", 5)
+    assert queue.stats().delayed == 2
+    assert (await queue.get(), elapsed() - begin) == ("soon", pytest.approx(5))
+    assert (await queue.get(), elapsed() - begin) == ("late", pytest.approx(60))
+
+
+async def test_of_several_times_the_earliest_counts() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    begin = elapsed()
+    for seconds in (30, 10, 20):
+        queue.add_after("a", seconds)
+    key = await queue.get()
+    assert elapsed() - begin == pytest.approx(10)
+    queue.done(key)
+    # and the later ones are void
+    await asyncio.sleep(60)
+    assert queue.stats().depth == 0
+
+
+async def test_an_add_now_makes_a_later_time_void() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 10)
+    queue.add("a")
+    assert await waiting_keys(queue) == ["a"]
+    await asyncio.sleep(60)
+    assert await waiting_keys(queue) == []
+
+
+async def test_a_time_in_the_past_is_now() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 0)
+    queue.add_after("b", -1)
+    assert await waiting_keys(queue) == ["a", "b"]
+
+
+async def test_a_time_that_comes_while_the_key_is_in_flight_is_not_forgotten() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    key = await queue.get()
+    queue.add_after("a", 5)
+    await asyncio.sleep(6)
+    assert queue.stats().depth == 0
+    queue.done(key)
+    assert await waiting_keys(queue) == ["a"]
+
+
+async def test_failures_wait_twice_as_long_each_time_up_to_the_limit_and_success_forgets_them() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    waits = [queue.add_rate_limited("a") for _ in range(100)]
+    assert waits[:4] == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    assert max(waits) == waits[-1] == 300
+    assert queue.add_rate_limited("b") == pytest.approx(0.005)
+    assert queue.failures("a") == 100
+    # when
+    queue.forget("a")
+    # then
+    assert queue.add_rate_limited("a") == pytest.approx(0.005)
+    assert queue.stats().retries == 102
+
+
+async def test_keys_that_failed_together_come_back_apart() -> None:
+    queue: WorkQueue[int] = WorkQueue(rng=random.Random(1))
+    waits = {queue.add_rate_limited(key) for key in range(100)}
+    assert len(waits) == 100
+    assert all(0.004 <= wait <= 0.005 for wait in waits)
+
+
+async def test_a_failure_waits_as_long_as_the_server_asked() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    begin = elapsed()
+    assert queue.add_rate_limited("a", at_least_s=7) == 7
+    await queue.get()
+    assert elapsed() - begin == pytest.approx(7)
+
+
+async def test_a_dear_key_rests_as_long_as_it_cost() -> None:
+    # given a key whose planning takes 100 ms, and one that is added all the time
+    queue: WorkQueue[str] = WorkQueue()
+    begin = elapsed()
+    queue.add("dear")
+    queue.done(await queue.get(), cost_s=0.1)
+    # when
+    queue.add("dear")
+    queue.add("cheap")
+    # then others go first, and it comes when it has rested
+    assert await queue.get() == "cheap"
+    assert await queue.get() == "dear"
+    assert elapsed() - begin == pytest.approx(0.1)
+
+
+async def test_however_often_it_is_added_a_key_takes_no_more_than_its_share() -> None:
+    queue: WorkQueue[str] = WorkQueue(cost_factor=3.0)
+    begin = elapsed()
+    turns = 0
+    queue.add("a")
+    while elapsed() - begin < 9.9:
+        key = await queue.get()
+        queue.add(key)
+        await asyncio.sleep(0.1)
+        queue.add(key)
+        queue.done(key, cost_s=0.1)
+        turns += 1
+    assert turns == 25
+
+
+async def test_cheap_work_needs_no_rest() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.done(await queue.get(), cost_s=0.0019)
+    queue.add("a")
+    assert queue.stats().depth == 1
+
+
+async def test_an_add_with_force_ends_the_rest() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for force_in_flight in (False, True):
+        queue.add("a")
+        key = await queue.get()
+        if force_in_flight:
+            queue.add("a")
+            queue.add("a", force=True)
+            queue.add("a")
+        queue.done(key, cost_s=100.0)
+        if not force_in_flight:
+            queue.add("a")
+            assert queue.stats().depth == 0
+            queue.add("a", force=True)
+        assert await waiting_keys(queue) == ["a"]
+
+
+async def test_times_and_failures_during_a_rest_wait_for_its_end() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    begin = elapsed()
+    queue.add("a")
+    queue.done(await queue.get(), cost_s=2.0)
+    queue.add_after("a", 1)
+    queue.add_rate_limited("a")
+    await queue.get()
+    assert elapsed() - begin == pytest.approx(2)
+
+
+async def test_a_time_set_in_flight_that_falls_into_the_rest_waits_for_its_end() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    begin = elapsed()
+    queue.add("a")
+    key = await queue.get()
+    queue.add_after("a", 1)
+    queue.done(key, cost_s=2.0)
+    await queue.get()
+    assert elapsed() - begin == pytest.approx(2)
+
+
+async def test_rests_that_are_over_are_not_kept() -> None:
+    queue: WorkQueue[int] = WorkQueue()
+    for key in range(5000):
+        queue.add(key)
+        queue.done(await queue.get(), cost_s=0.01)
+        await asyncio.sleep(0.01)
+    assert len(queue._rest_until) < 200
+
+
+async def test_moving_a_time_forward_again_and_again_keeps_the_schedule_small() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for seconds in range(5000, 0, -1):
+        queue.add_after("a", seconds)
+    assert len(queue._schedule) < 200
+    begin = elapsed()
+    await queue.get()
+    assert elapsed() - begin == pytest.approx(1)
+
+
+async def test_a_closed_queue_hands_out_nothing_and_takes_nothing() -> None:
+    # given a worker that waits, a key in flight, one that waits, and one that is delayed
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("in flight")
+    key = await queue.get()
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    queue.add_after("delayed", 5)
+    # when
+    queue.close()
+    queue.add("late")
+    # then
+    with pytest.raises(QueueClosedError):
+        await worker
+    with pytest.raises(QueueClosedError):
+        await queue.get()
+    queue.add(key)
+    queue.done(key)
+    await asyncio.sleep(10)
+    stats = queue.stats()
+    assert (stats.depth, stats.in_flight, stats.delayed) == (0, 0, 0)
+
+
+async def test_done_is_for_keys_in_flight() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    with pytest.raises(KeyError):
+        queue.done("a")
+
+
+async def test_it_tells_how_it_is() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in "abc":
+        queue.add(key)
+        await asyncio.sleep(1)
+    await queue.get()
+    queue.add_after("d", 10)
+    stats = queue.stats()
+    assert (stats.depth, stats.in_flight, stats.delayed, stats.adds) == (2, 1, 1, 3)
+    assert stats.oldest_s == pytest.approx(2)
+    await queue.get()
+    await queue.get()
+    assert queue.stats().oldest_s == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
+    """After its last add, a key is worked on once more; never by two at a time."""
+    # given
+    rng = random.Random(seed)
+    queue: WorkQueue[int] = WorkQueue(rng=rng)
+    added: dict[int, float] = {}
+    begun: dict[int, float] = {}
+    in_flight: set[int] = set()
+
+    async def work() -> None:
+        while True:
+            key = await queue.get()
+            assert key not in in_flight
+            in_flight.add(key)
+            begun[key] = elapsed()
+            cost_s = rng.choice((0.0, 0.001, 0.3))
+            await asyncio.sleep(cost_s)
+            in_flight.discard(key)
+            if rng.random() < 0.2:
+                queue.add_rate_limited(key)
+            queue.done(key, cost_s=cost_s)
+
+    workers = [asyncio.create_task(work()) for _ in range(3)]
+    # when
+    for _ in range(300):
+        key = rng.randrange(6)
+        await asyncio.sleep(rng.choice((0.0, 0.01, 0.4)))
+        added[key] = elapsed()
+        match rng.randrange(4):
+            case 0:
+                queue.add_after(key, rng.uniform(0, 2))
+            case 1:
+                queue.add(key, force=True)
+            case _:
+                queue.add(key)
+        if rng.random() < 0.05:
+            # a worker dies while it waits for a key, and another one takes its place
+            idle = [worker for worker in workers if not in_flight]
+            if idle:
+                idle[0].cancel()
+                workers.remove(idle[0])
+                workers.append(asyncio.create_task(work()))
+    await asyncio.sleep(600)
+    # then
+    assert all(begun[key] >= added[key] for key in added)
+    stats = queue.stats()
+    assert (stats.depth, stats.in_flight, stats.delayed) == (0, 0, 0)
+    for worker in workers:
+        worker.cancel()
+    results = await asyncio.gather(*workers, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)

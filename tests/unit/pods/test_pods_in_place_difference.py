@@ -1,0 +1,371 @@
+"""What a difference between two revisions allows in place."""
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.pods import keys
+from pykruise.pods.in_place import NotInPlace, RefMetadata, Settings, UpdateSpec, difference
+from support.updatable_pod import fed_from
+
+SCALING = Settings(vertical_scaling=True)
+
+
+class Revision(msgspec.Struct):
+    template: dict[str, Any]
+    annotations: dict[str, str] = {}
+
+
+def template(
+    *containers: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "spec": {"containers": list(containers) or [{"name": "c1", "image": "a:1"}], **spec}
+    }
+    if metadata is not None:
+        found["metadata"] = metadata
+    return found
+
+
+def diff(
+    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+) -> UpdateSpec | NotInPlace:
+    return difference(
+        Revision(old), Revision(new), revision="web-new", settings=settings or Settings(), **options
+    )
+
+
+def spec(
+    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+) -> UpdateSpec:
+    found = diff(old, new, settings, **options)
+    assert isinstance(found, UpdateSpec), found
+    return found
+
+
+def refused(
+    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+) -> str:
+    found = diff(old, new, settings, **options)
+    assert isinstance(found, NotInPlace), found
+    return found.reason
+
+
+def c(name: str = "c1", image: str = "a:1", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": image, **fields}
+
+
+def with_resources(**bounds: dict[str, str]) -> dict[str, Any]:
+    return template(c(resources=bounds))
+
+
+def test_another_image_goes_in_place_and_touches_nothing_else() -> None:
+    """inplace-update case 1"""
+    found = spec(template(c(image="a:1")), template(c(image="a:2")))
+    assert found == UpdateSpec(revision="web-new", images={"c1": "a:2"})
+
+
+def test_equal_revisions_leave_nothing_to_do() -> None:
+    """inplace-update case 2"""
+    assert spec(template(), template()).is_empty
+
+
+def test_a_pod_of_an_unknown_revision_does_not_go_in_place() -> None:
+    """inplace-update case 3"""
+    found = difference(None, Revision(template()), revision="web-new", settings=Settings())
+    assert found == NotInPlace("the revision that the pod was built from is not known any more")
+
+
+def test_a_new_label_that_no_container_reads_is_patched_beside_the_image() -> None:
+    """inplace-update case 4"""
+    found = spec(template(), template(c(image="a:2"), metadata={"labels": {"k1": "v1"}}))
+    assert found.images == {"c1": "a:2"}
+    assert found.metadata_patch == {"metadata": {"labels": {"k1": "v1"}}}
+
+
+FED = c(env=[fed_from("labels", "k")])
+
+
+def test_a_label_that_feeds_an_environment_goes_with_its_container() -> None:
+    """inplace-update case 5"""
+    found = spec(
+        template(FED, metadata={"labels": {"k": "v1"}}),
+        template(FED, metadata={"labels": {"k": "v2", "k1": "v1"}}),
+    )
+    assert found.ref_metadata == {"c1": RefMetadata(labels={"k": "v2"})}
+    assert found.update_env_from_metadata
+    assert found.metadata_patch == {"metadata": {"labels": {"k1": "v1"}}}
+
+
+def test_with_the_gate_off_labels_are_just_labels() -> None:
+    """inplace-update case 6"""
+    found = spec(
+        template(FED, metadata={"labels": {"k": "v1"}}),
+        template(FED, metadata={"labels": {"k": "v2", "k1": "v1"}}),
+        Settings(env_from_metadata=False),
+    )
+    assert not found.ref_metadata
+    assert not found.update_env_from_metadata
+    assert found.metadata_patch == {"metadata": {"labels": {"k": "v2", "k1": "v1"}}}
+
+
+def test_the_metadata_patch_is_empty_when_only_keys_that_feed_containers_change() -> None:
+    found = spec(
+        template(FED, metadata={"labels": {"k": "v1"}}), template(FED, metadata={"labels": {"k": "v2"}})
+    )
+    assert found.metadata_patch == {}
+
+
+def test_labels_and_finalizers_that_go_are_taken_off() -> None:
+    """inplace-update case 7"""
+    found = spec(
+        template(metadata={"labels": {"k2": "v2"}, "finalizers": ["fz1", "fz2"]}),
+        template(metadata={"labels": {"k1": "v1"}, "finalizers": ["fz2", "fz3"]}),
+    )
+    assert found.metadata_patch == {
+        "metadata": {
+            "labels": {"k1": "v1", "k2": None},
+            "finalizers": ["fz3"],
+            "$deleteFromPrimitiveList/finalizers": ["fz1"],
+        }
+    }
+
+
+def test_a_key_that_goes_restarts_nobody() -> None:
+    """inplace-update 6.1 step 7"""
+    found = spec(template(FED, metadata={"labels": {"k": "v1"}}), template(FED))
+    assert not found.ref_metadata
+    assert found.metadata_patch == {"metadata": {"labels": {"k": None}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        (template(c()), template(c(), c("c2")), "spec.containers[1] was added"),
+        (template(c(), c("c2")), template(c()), "spec.containers[1] was removed"),
+        (template(c(), c("c2")), template(c("c2"), c()), "spec.containers[0].name was changed"),
+        (
+            template(initContainers=[c("i")]),
+            template(initContainers=[c("i", "b:1")]),
+            "spec.initContainers[0].image was changed",
+        ),
+        (
+            template(c(env=[{"name": "E", "value": "1"}])),
+            template(c(env=[{"name": "E", "value": "2"}])),
+            "spec.containers[0].env[0].value was changed",
+        ),
+        (template(), template(hostNetwork=True), "spec.hostNetwork was added"),
+        (
+            template(volumes=[{"name": "v", "emptyDir": {"medium": "Memory"}}]),
+            template(volumes=[{"name": "v", "configMap": {"name": "m"}}]),
+            "spec.volumes[0].configMap was added",
+        ),
+        (
+            template(c(resources={"claims": [{"name": "x"}]})),
+            template(c(resources={"claims": [{"name": "y"}]})),
+            "spec.containers[0].resources.claims[0].name was changed",
+        ),
+    ],
+)
+def test_anything_else_is_refused_and_the_reason_names_the_field(
+    old: dict[str, Any], new: dict[str, Any], where: str
+) -> None:
+    """inplace-update cases 8, 9, 10, 11"""
+    assert refused(old, new) == f"{where}; in place only images, labels, annotations can change"
+
+
+def test_a_key_with_a_slash_is_matched_as_it_is() -> None:
+    """inplace-update case 12"""
+    fed = c(env=[fed_from("annotations", "shop.io/a.b~c")])
+    found = spec(
+        template(fed, metadata={"annotations": {"shop.io/a.b~c": "1"}}),
+        template(fed, metadata={"annotations": {"shop.io/a.b~c": "2"}}),
+    )
+    assert found.ref_metadata == {"c1": RefMetadata(annotations={"shop.io/a.b~c": "2"})}
+
+
+@pytest.mark.parametrize("variable", ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"])
+def test_variables_of_sidecar_sets_are_no_reason_to_restart(variable: str) -> None:
+    """inplace-update case 13"""
+    fed = c(env=[fed_from("annotations", "k", variable=variable)])
+    found = spec(
+        template(fed, metadata={"annotations": {"k": "1"}}),
+        template(fed, metadata={"annotations": {"k": "2"}}),
+    )
+    assert not found.ref_metadata
+    assert found.metadata_patch == {"metadata": {"annotations": {"k": "2"}}}
+
+
+CPU_1 = with_resources(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "500m", "memory": "1Gi"})
+CPU_2 = with_resources(limits={"cpu": "2", "memory": "1Gi"}, requests={"cpu": "500m", "memory": "1Gi"})
+
+
+def test_resources_need_their_gate() -> None:
+    """inplace-update case 14"""
+    assert refused(CPU_1, CPU_2).startswith("spec.containers[0].resources.limits.cpu was changed")
+
+
+def test_a_cpu_limit_changes_in_place_behind_the_gate() -> None:
+    """inplace-update case 15"""
+    assert spec(CPU_1, CPU_2, SCALING).resources == {"c1": {"limits": {"cpu": "2"}}}
+
+
+def test_the_quality_of_service_must_stay() -> None:
+    """inplace-update case 16"""
+    new = with_resources(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "1", "memory": "1Gi"})
+    assert "from Burstable to Guaranteed" in refused(CPU_1, new, SCALING)
+
+
+def test_only_cpu_and_memory_change_in_place() -> None:
+    """inplace-update case 17"""
+    old = with_resources(limits={"nvidia.com/gpu": "1"})
+    new = with_resources(limits={"nvidia.com/gpu": "2"})
+    assert "resources.limits.nvidia.com/gpu was changed" in refused(old, new, SCALING)
+
+
+def test_a_limit_cannot_be_added() -> None:
+    """inplace-update case 18"""
+    old = with_resources(limits={"cpu": "1"})
+    new = with_resources(limits={"cpu": "1", "memory": "1Gi"})
+    assert "resources.limits.memory was added" in refused(old, new, SCALING)
+
+
+def test_a_limit_without_a_request_changes_the_request_that_it_implies() -> None:
+    """The API server made the limit a request too; resizing only one of them would change the QoS class."""
+    old = with_resources(limits={"cpu": "1", "memory": "1Gi"})
+    new = with_resources(limits={"cpu": "2", "memory": "1Gi"})
+    assert spec(old, new, SCALING).resources == {"c1": {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}}
+
+
+def test_an_amount_written_another_way_is_no_change() -> None:
+    """inplace-update 6.1.1"""
+    old = with_resources(limits={"cpu": "1", "memory": "1Gi"})
+    new = with_resources(limits={"cpu": "1000m", "memory": "1024Mi"})
+    assert spec(old, new).is_empty
+
+
+CLAIMS = Settings(compare_claims=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "settings", "ignore", "in_place"),
+    [
+        ("a", "b", CLAIMS, False, False),
+        ("a", "b", CLAIMS, True, True),
+        ("a", "b", Settings(), False, True),
+        ("a", "a", CLAIMS, False, True),
+        (None, "b", CLAIMS, False, True),
+        ("a", None, CLAIMS, False, True),
+        ("", "b", CLAIMS, False, False),
+    ],
+)
+def test_other_claim_templates_want_another_pod_when_both_revisions_know_theirs(
+    before: str | None, after: str | None, settings: Settings, ignore: bool, in_place: bool
+) -> None:
+    """inplace-update cases 19, 20; cloneset case 57"""
+    old, new = Revision(template()), Revision(template(c(image="a:2")))
+    for revision, value in ((old, before), (new, after)):
+        revision.annotations = {} if value is None else {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: value}
+    found = difference(old, new, revision="web-new", settings=settings, ignore_claims=ignore)
+    assert isinstance(found, UpdateSpec) is in_place
+
+
+def test_the_kind_names_the_revision() -> None:
+    """inplace-update case 21"""
+    found = difference(
+        Revision(template()), Revision(template(c(image="a:2"))), revision="7c9d", settings=Settings()
+    )
+    assert isinstance(found, UpdateSpec)
+    assert found.revision == "7c9d"
+
+
+def test_the_grace_period_is_part_of_the_spec_and_a_negative_one_is_none() -> None:
+    assert spec(template(), template(c(image="a:2")), grace_seconds=30).grace_seconds == 30
+    assert spec(template(), template(c(image="a:2")), grace_seconds=-1).grace_seconds == 0
+
+
+def test_defaults_that_only_one_template_spells_out_do_not_stand_in_the_way() -> None:
+    """A template stored before defaulting, against one after it: both make the same pod."""
+    old = template(c(image="a:1", ports=[{"containerPort": 80}], resources={}))
+    new = template(
+        c(
+            image="a:2",
+            ports=[{"containerPort": 80, "protocol": "TCP"}],
+            terminationMessagePath="/dev/termination-log",
+            imagePullPolicy="IfNotPresent",
+        ),
+        metadata={"creationTimestamp": None},
+        restartPolicy="Always",
+        dnsPolicy="ClusterFirst",
+        securityContext={},
+        schedulerName="default-scheduler",
+        terminationGracePeriodSeconds=30,
+    )
+    assert spec(old, new) == UpdateSpec(revision="web-new", images={"c1": "a:2"})
+    assert spec(new, old).images == {"c1": "a:1"}
+
+
+def test_a_pull_policy_that_is_not_the_default_is_a_change() -> None:
+    reason = refused(template(c(image="a:1")), template(c(image="a:2", imagePullPolicy="Always")))
+    assert reason.startswith("spec.containers[0].imagePullPolicy was changed")
+
+
+def test_from_a_tag_to_latest_the_unnamed_pull_policy_is_no_change() -> None:
+    assert spec(template(c(image="a:1")), template(c(image="a"))).images == {"c1": "a"}
+
+
+def test_the_first_annotation_of_a_template_can_feed_an_environment_too() -> None:
+    """inplace-update 9.2: a map that was not there before is looked at key by key"""
+    fed = c(env=[fed_from("annotations", "k")])
+    found = spec(template(fed), template(fed, metadata={"annotations": {"k": "1", "other": "2"}}))
+    assert found.ref_metadata == {"c1": RefMetadata(annotations={"k": "1"})}
+    assert found.metadata_patch == {"metadata": {"annotations": {"other": "2"}}}
+
+
+def test_an_annotation_read_by_two_containers_goes_with_both() -> None:
+    first, second = (c(name, env=[fed_from("annotations", "k")]) for name in ("c1", "c2"))
+    found = spec(
+        template(first, second, metadata={"annotations": {"k": "1"}}),
+        template(first, second, metadata={"annotations": {"k": "2"}}),
+    )
+    assert set(found.ref_metadata) == {"c1", "c2"}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {},
+        {"spec": {}},
+        {"spec": []},
+        {"spec": {"containers": [{"name": "c1", "image": 5}]}},
+        {"spec": {"containers": ["c1"]}},
+        {"spec": {"containers": [{"name": 1, "image": "a:2"}]}},
+        {"spec": {"containers": [{"name": "c1", "image": "a:1"}]}, "metadata": {"labels": {"k": 5}}},
+        {"spec": {"containers": [{"name": "c1", "image": "a:1"}]}, "metadata": []},
+    ],
+)
+def test_a_revision_that_is_no_pod_template_is_refused_and_breaks_nothing(damaged: dict[str, Any]) -> None:
+    """inplace-update pitfall 8"""
+    assert refused(template(), damaged)
+
+
+def test_a_template_without_metadata_is_one_without_labels() -> None:
+    """inplace-update pitfall 8"""
+    found = spec(template(metadata={"labels": {"k": "v"}}), template())
+    assert found.metadata_patch == {"metadata": {"labels": {"k": None}}}
+
+
+def test_an_amount_that_is_no_quantity_is_refused() -> None:
+    old = with_resources(limits={"cpu": "1"})
+    new = with_resources(limits={"cpu": "lots"})
+    assert refused(old, new, SCALING)
+
+
+def test_comparing_changes_neither_template() -> None:
+    old = template(FED, metadata={"labels": {"k": "v1"}})
+    new = template(FED, metadata={"labels": {"k": "v2"}})
+    before = copy.deepcopy((old, new))
+    diff(old, new, SCALING)
+    assert (old, new) == before

@@ -1,0 +1,333 @@
+"""Built-in kinds: what no single recorded answer shows (addresses, generations, the decoder's corners)."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
+from pykruise.sandbox.apiserver import causes
+from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
+from pykruise.sandbox.apiserver.builtin.cluster_objects import finalize_namespace
+from pykruise.sandbox.apiserver.builtin.typed import decoder_for, fields_of
+
+
+def made(resource: Resource, *, uid: str = "u-1", **members: Any) -> Document:
+    """A new object as stored."""
+    strategy = strategy_for(resource)
+    metadata = {"name": "x", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    doc, unknown = strategy.decode(
+        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **members}
+    )
+    assert unknown == []
+    return strategy.prepare_create(strategy.default(doc))
+
+
+def updated(resource: Resource, old: Document, new: Document) -> Document:
+    strategy = strategy_for(resource)
+    doc, _ = strategy.decode(new)
+    return strategy.prepare_update(strategy.default(doc), old)
+
+
+def service(uid: str = "u-1", **spec: Any) -> Document:
+    return made(SERVICES, uid=uid, spec={"ports": [{"port": 80}], **spec})
+
+
+def template(image: str = "i:1") -> Document:
+    return {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": image}]}}
+
+
+SELECTOR = {"matchLabels": {"a": "b"}}
+
+
+def test_a_service_gets_an_address_of_its_own_that_stays() -> None:
+    # given
+    first, second = service("u-1"), service("u-2")
+    # then
+    assert first["spec"]["clusterIP"].startswith("10.96.")
+    assert first["spec"]["clusterIPs"] == [first["spec"]["clusterIP"]]
+    assert (first["spec"]["ipFamilies"], first["spec"]["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
+    assert first["spec"]["clusterIP"] != second["spec"]["clusterIP"]
+    assert service("u-1") == first
+
+
+def test_an_update_without_the_address_keeps_it_and_another_is_refused() -> None:
+    # given
+    old = service()
+    bare = {**old, "spec": {"ports": [{"port": 81}]}}
+    # when
+    kept = updated(SERVICES, old, bare)
+    # then
+    assert kept["spec"]["clusterIP"] == old["spec"]["clusterIP"]
+    assert strategy_for(SERVICES).validate_update(kept, old) == []
+    # when it says another
+    other = updated(
+        SERVICES,
+        old,
+        {**old, "spec": {**old["spec"], "clusterIP": "10.96.0.99", "clusterIPs": ["10.96.0.99"]}},
+    )
+    # then
+    (found,) = strategy_for(SERVICES).validate_update(other, old)
+    assert found.field == "spec.clusterIPs[0]"
+
+
+def test_a_headless_service_has_no_address() -> None:
+    assert service(clusterIP="None")["spec"]["clusterIPs"] == ["None"]
+
+
+def test_an_external_name_has_neither_address_nor_family() -> None:
+    # when
+    spec = made(SERVICES, spec={"type": "ExternalName", "externalName": "a.b"})["spec"]
+    # then
+    assert spec.keys().isdisjoint({"clusterIP", "clusterIPs", "ipFamilies", "internalTrafficPolicy"})
+
+
+def test_node_ports_are_given_once_and_kept() -> None:
+    # given
+    old = service(type="NodePort", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}])
+    given = [port["nodePort"] for port in old["spec"]["ports"]]
+    assert all(30000 <= port <= 32767 for port in given)
+    assert len(set(given)) == 2
+    # when
+    new = deep_copy(old)
+    for port in new["spec"]["ports"]:
+        del port["nodePort"]
+    # then
+    assert [port["nodePort"] for port in updated(SERVICES, old, new)["spec"]["ports"]] == given
+
+
+def test_a_namespace_is_finalized_through_its_own_subresource_only() -> None:
+    # given
+    old = made(NAMESPACES)
+    assert old["spec"]["finalizers"] == ["kubernetes"]
+    assert old["metadata"]["labels"] == {"kubernetes.io/metadata.name": "x"}
+    new = deep_copy(old)
+    new["spec"]["finalizers"] = []
+    # then
+    assert updated(NAMESPACES, old, new)["spec"]["finalizers"] == ["kubernetes"]
+    assert finalize_namespace(new, old)["spec"] == {}
+    assert old["spec"]["finalizers"] == ["kubernetes"]
+
+
+def test_a_node_may_come_with_its_status() -> None:
+    # when
+    node = made(NODES, status={"capacity": {"cpu": "4"}})
+    # then
+    assert node["status"]["allocatable"] == {"cpu": "4"}
+
+
+def test_string_data_of_a_secret_becomes_data_and_wins() -> None:
+    # when
+    secret = made(SECRETS, data={"a": "b2xk", "c": "Yw=="}, stringData={"a": "new"})
+    # then
+    assert secret["data"] == {"a": "bmV3", "c": "Yw=="}
+    assert "stringData" not in secret
+    assert secret["type"] == "Opaque"
+
+
+def test_a_job_selects_its_pods_by_its_uid() -> None:
+    # when
+    job = made(
+        JOBS,
+        spec={"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "i"}]}}},
+    )
+    # then
+    assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u-1"}}
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert labels["batch.kubernetes.io/controller-uid"] == labels["controller-uid"] == "u-1"
+    assert labels["job-name"] == "x"
+    assert strategy_for(JOBS).validate_create(job) == []
+
+
+def test_a_job_with_a_selector_of_the_user_is_left_as_it_is() -> None:
+    # given
+    spec = {
+        "manualSelector": True,
+        "selector": SELECTOR,
+        "template": {**template(), "spec": {**template()["spec"], "restartPolicy": "Never"}},
+    }
+    # then
+    assert made(JOBS, spec=spec)["spec"]["selector"] == SELECTOR
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        ({"spec": {"replicas": 9}}, True),
+        ({"metadata": {"annotations": {"a": "b"}}}, True),
+        ({"metadata": {"labels": {"a": "b"}}}, False),
+        ({"status": {"replicas": 3}}, False),
+    ],
+)
+def test_the_generation_of_a_deployment_counts_spec_and_annotations(change: Document, counts: bool) -> None:
+    # given
+    old = made(DEPLOYMENTS, spec={"selector": SELECTOR, "template": template()})
+    new = deep_copy(old)
+    for member, fields in change.items():
+        new[member] |= fields
+    # then
+    assert strategy_for(DEPLOYMENTS).spec_changed(new, old) is counts
+
+
+@pytest.mark.parametrize(
+    ("resource", "kept"), [(NODES, None), (SERVICES, None), (STATEFUL_SETS, False), (DAEMON_SETS, False)]
+)
+def test_kinds_without_a_generation_say_none(resource: Resource, kept: bool | None) -> None:
+    assert strategy_for(resource).spec_changed({"spec": {}}, {"spec": {}}) is kept
+
+
+def test_a_daemon_set_counts_the_changes_of_its_template() -> None:
+    # given
+    key = "deprecated.daemonset.template.generation"
+    old = made(DAEMON_SETS, spec={"selector": SELECTOR, "template": template()})
+    assert old["metadata"]["annotations"][key] == "1"
+    # when
+    same = updated(DAEMON_SETS, old, {**old, "spec": {**old["spec"], "minReadySeconds": 5}})
+    changed = updated(DAEMON_SETS, old, {**old, "spec": {**old["spec"], "template": template("i:2")}})
+    forged = updated(DAEMON_SETS, old, {**old, "metadata": {**old["metadata"], "annotations": {key: "77"}}})
+    # then
+    assert [doc["metadata"]["annotations"][key] for doc in (same, changed, forged)] == ["1", "2", "1"]
+
+
+def test_claims_of_a_stateful_set_are_full_objects() -> None:
+    # given
+    claim = {"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    # when
+    stateful = made(
+        STATEFUL_SETS, spec={"selector": SELECTOR, "template": template(), "volumeClaimTemplates": [claim]}
+    )
+    # then
+    (stored,) = stateful["spec"]["volumeClaimTemplates"]
+    assert (stored["kind"], stored["apiVersion"]) == ("PersistentVolumeClaim", "v1")
+    assert stored["spec"]["volumeMode"] == "Filesystem"
+    assert stored["status"] == {"phase": "Pending"}
+
+
+def test_events_about_cluster_objects_go_to_the_default_namespace() -> None:
+    # given
+    strategy = strategy_for(EVENTS)
+    event = {"metadata": {"namespace": "default"}, "involvedObject": {"kind": "Node", "name": "n"}}
+    # then
+    assert strategy.validate_create(event) == []
+    assert strategy.validate_create({**event, "metadata": {"namespace": "other"}})
+
+
+def test_a_status_update_changes_neither_spec_nor_anything_else_of_the_object() -> None:
+    # given
+    old = {"metadata": {}, "spec": {"a": 1}, "status": {"x": 1}, "data": {"k": "v"}}
+    new = {"metadata": {"labels": {"l": "1"}}, "spec": {"a": 2}, "status": {"x": 2}, "extra": 1}
+    # when
+    kept = strategy_for(NODES).prepare_status_update(deep_copy(new), old)
+    # then
+    assert kept == {**old, "metadata": new["metadata"], "status": {"x": 2}}
+
+
+# --- the decoder ---
+
+
+def test_decoding_leaves_the_body_alone_and_shares_nothing_with_it() -> None:
+    # given
+    decoder = decoder_for("io.k8s.api.apps.v1.ControllerRevision")
+    assert decoder is not None
+    body: Document = {"metadata": {"name": "x"}, "data": {"a": [1]}, "bogus": 1}
+    before = deep_copy(body)
+    # when
+    read, unknown = decoder.decode(body)
+    read["data"]["a"].append(2)
+    # then
+    assert body == before
+    assert unknown == ["bogus"]
+
+
+def test_what_is_empty_is_left_out_and_what_go_always_writes_is_there() -> None:
+    # given
+    decoder = decoder_for("io.k8s.api.core.v1.Pod")
+    assert decoder is not None
+    body = {
+        "metadata": {"name": "x", "labels": {}, "generation": 0, "annotations": None},
+        "spec": {
+            "hostNetwork": False,
+            "nodeName": "",
+            "containers": [{"name": "a", "env": []}],
+            "priority": 0,
+        },
+    }
+    # when
+    read, _ = decoder.decode(body)
+    # then
+    assert read == {
+        "metadata": {"name": "x", "creationTimestamp": None},
+        "spec": {"containers": [{"name": "a", "resources": {}}], "priority": 0},
+        "status": {},
+    }
+
+
+def test_decoding_is_idempotent_on_its_own_results() -> None:
+    # given
+    decoder = decoder_for("io.k8s.api.apps.v1.Deployment")
+    assert decoder is not None
+    body = {"spec": {"template": template(), "selector": SELECTOR, "replicas": 0}}
+    # when
+    once, _ = decoder.decode(body)
+    # then
+    assert decoder.decode(once) == (once, [])
+
+
+def test_kinds_that_refer_to_themselves_are_read() -> None:
+    # given a schema in a schema in a schema
+    decoder = decoder_for("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    assert decoder is not None
+    body = {"properties": {"a": {"properties": {"b": {"type": "string", "nope": 1}}}}}
+    # when
+    _, unknown = decoder.decode(body)
+    # then
+    assert unknown == ["properties.a.properties.b.nope"]
+
+
+@pytest.mark.parametrize("body", [[], "text", 3, None, True])
+def test_a_document_that_is_no_object_is_an_error(body: Any) -> None:
+    decoder = decoder_for("io.k8s.api.core.v1.Pod")
+    assert decoder is not None
+    with pytest.raises(DecodeError, match=r"into Go value of type v1\.Pod"):
+        decoder.decode(body)
+
+
+def test_there_are_no_facts_about_unknown_definitions() -> None:
+    assert decoder_for("io.k8s.api.core.v1.Nonsense") is None
+    assert fields_of("io.k8s.api.core.v1.Nonsense") is None
+
+
+# --- messages ---
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, '"null"'),
+        ('say "hi"\n', '"say \\"hi\\"\\n"'),
+        (True, "true"),
+        (3, "3"),
+        (1.5, "1.5"),
+        (3.0, "3"),
+        (1e21, "1e+21"),
+        (1e-5, "1e-05"),
+        (12345678901234567890.0, "12345678901234567000"),
+        (
+            {"b": [1, None, "x"], "a": {}},
+            'map[string]interface {}{"a":map[string]interface {}{}, "b":[]interface {}{1, interface {}(nil), "x"}}',
+        ),
+    ],
+)
+def test_values_in_messages_look_as_go_prints_them(value: Any, shown: str) -> None:
+    assert causes.shown(value) == shown
