@@ -1,6 +1,6 @@
 """How many watch events a cache takes per second. By hand: PYTHONPATH=src python tests/bench/bench_cache.py
 
-lines of a watch (made beforehand) ──▶ a Transport that has them all ──▶ Client ──▶ Cache: 2 indexes, 1 handler
+lines of a watch (made beforehand) ──▶ a Transport that has them all ──▶ Client ──▶ Cache with 2 indexes
 
 Two sizes: a small object, and a pod of about 6 KB of which a few fields are kept.
 """

@@ -4,13 +4,13 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
-from support.scenario import Audience, Stage, audience
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from support.scenario import Audience, Stage, audience
 
 START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"

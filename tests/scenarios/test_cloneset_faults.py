@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+
 from support.faults import (
     Answer,
     CutAfter,
@@ -73,7 +74,7 @@ async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: Audie
     assert seen.created == 2 * REPLICAS
 
 
-@pytest.mark.parametrize("after", range(0, 24))
+@pytest.mark.parametrize("after", range(24))
 async def test_the_pod_watch_is_cut_after_any_event(stage: Stage, seen: Audience, after: int) -> None:
     await live_through(
         stage, seen, lambda faulty: faulty.on(watches("/pods"), CutAfter(after), CutAfter(after))
@@ -116,7 +117,7 @@ async def test_two_events_change_places(stage: Stage, seen: Audience, after: int
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Swap(after)))
 
 
-@pytest.mark.parametrize("number", range(0, 12))
+@pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize(
     "fault",
     [
@@ -152,7 +153,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: ob
     )
 
 
-@pytest.mark.parametrize("number", range(0, 12))
+@pytest.mark.parametrize("number", range(12))
 async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: Audience, number: int) -> None:
     faults = [None] * number + [conflict()]
     await live_through(stage, seen, lambda faulty: faulty.on(_changes, *faults))
@@ -213,15 +214,15 @@ async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stag
 @pytest.mark.parametrize("seed", range(20))
 async def test_everything_goes_wrong_at_random(stage: Stage, seen: Audience, seed: int) -> None:
     rng = random.Random(seed)
-    faults = [
+    faults: list[Callable[[], object]] = [
         lambda: None,
         lambda: Answer(500),
         lambda: Answer(500, takes_effect=True),
         lambda: Answer(503),
-        lambda: too_many(),
-        lambda: DropAnswer(),
-        lambda: DropRequest(),
-        lambda: Refuse(),
+        too_many,
+        DropAnswer,
+        DropRequest,
+        Refuse,
         lambda: Delay(rng.uniform(0, 2)),
         lambda: Delay(rng.uniform(0, 2), on_the_way_back=True),
     ]
@@ -281,7 +282,7 @@ class _Silence:
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])
-@pytest.mark.parametrize("at", range(0, 40))
+@pytest.mark.parametrize("at", range(40))
 async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
     stage: Stage, seen: Audience, at: int, takes_effect: bool
 ) -> None:

@@ -1,11 +1,11 @@
 """A CloneSet lives: created, scaled, updated, paused, rolled back, deleted."""
 
 import pytest
-from support.scenario import Audience, Stage, cloneset, rolling
 
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.pods import keys
+from support.scenario import Audience, Stage, cloneset, rolling
 
 
 async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:

@@ -25,7 +25,7 @@ from aiohttp import web
 
 from pykruise.kube.errors import Status
 from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import ApiServer, WatchStream, protobuf
+from pykruise.sandbox.apiserver import ApiServer, WatchStream, openapi, protobuf
 from pykruise.sandbox.apiserver.statuses import (
     bad_request,
     request_entity_too_large,
@@ -133,6 +133,9 @@ class HttpFront:
         query = dict(request.rel_url.query)
         if self._server.is_stream(request.method, path, query):
             return await self._watch(request, path, query, headers)
+        if path == "/openapi/v2" and "proto-openapi" in headers.get("accept", ""):
+            document = Response(200, {"content-type": openapi.V2_MEDIA_TYPE}, openapi.openapi_v2_answer())
+            return _answer(document, request.method)
         try:
             body = await _read(request)
         except _TooLargeError:

@@ -218,7 +218,7 @@ CASES = [
         create(
             "widgets@v1",
             _widget("b", spec={"count": 0, "name": "x", "mode": "c"}),
-            only=("reason", "details.name", "details.causes.2.reason", "details.causes.3"),
+            only=("reason", "details.name", "details.causes.3"),
         ),
         create("widgets@v1", _widget("b", spec="text")),
         create("widgets@v1", _widget("b", spec=None)),

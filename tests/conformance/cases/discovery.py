@@ -30,7 +30,6 @@ CASES = [
         ),
         get("/apis/apps"),
         get("/apis/no.such.group"),
-        get("/version", only=("compiler",)),
         get("/healthz"),
         get("/readyz"),
         get("/livez"),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.up import pykruise
 
 from pykruise import __version__
 from pykruise.cli.errors import CommandError
 from pykruise.cli.manifests import load_documents, read_documents
+from support.up import pykruise
 
 
 def one_line(text: str) -> str:

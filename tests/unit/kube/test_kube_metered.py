@@ -1,9 +1,9 @@
 """Requests are counted by verb and resource."""
 
 import pytest
-from support.scripted import ScriptedTransport, answer
 
 from pykruise.kube.metered import MeteredTransport
+from support.scripted import ScriptedTransport, answer
 
 
 @pytest.mark.parametrize(

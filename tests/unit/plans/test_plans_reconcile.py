@@ -36,7 +36,9 @@ class World(msgspec.Struct):
         return None if self.gone else self
 
     def owner(self, snapshot: "World") -> Owner:
-        return Owner(resource=CLONE_SETS, key=KEY, uid="u", resource_version="1", stored_status=dict(self.stored))
+        return Owner(
+            resource=CLONE_SETS, key=KEY, uid="u", resource_version="1", stored_status=dict(self.stored)
+        )
 
     def plan(self, snapshot: "World") -> Plan:
         return self.plan_now

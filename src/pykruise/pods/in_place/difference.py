@@ -147,8 +147,10 @@ def _text(value: Any, what: str) -> str:
 
 
 def _why_not(change: _Change, settings: Settings) -> str:
-    possible = "images, labels, annotations" + (", cpu and memory" if settings.vertical_scaling else "")
-    return f"{_shown(change.path)} was {change.kind}; in place only {possible} can change"
+    metadata = (
+        "labels, annotations, cpu and memory" if settings.vertical_scaling else "labels and annotations"
+    )
+    return f"{_shown(change.path)} was {change.kind}; in place only images, {metadata} can change"
 
 
 def _shown(path: Path) -> str:

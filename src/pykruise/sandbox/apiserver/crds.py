@@ -485,7 +485,8 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         seen.add(name)
         # What is said once for all versions is read as said of the CRD as a whole.
         alone = len(versions) == 1
-        yield from _schema_errors(version, "spec.validation" if alone else f"{path}.schema")
+        own = f"{path}.schema"
+        yield from _schema_errors(version, "spec.validation" if alone else own, missing=own)
         place = "spec" if alone else path
         yield from _subresource_errors(version, place)
         for position, column in enumerate(version.get("additionalPrinterColumns") or ()):
@@ -500,10 +501,10 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         )
 
 
-def _schema_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _schema_errors(version: Mapping[str, Any], path: str, *, missing: str) -> Iterator[Cause]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
-        yield causes.required(f"{path}.openAPIV3Schema", "schemas are required")
+        yield causes.required(f"{missing}.openAPIV3Schema", "schemas are required")
         return
     try:
         StructuralSchema.from_crd_schema(schema, path=f"{path}.openAPIV3Schema")

@@ -21,7 +21,7 @@ from pykruise.sandbox.apiserver.builtin.typed import Field, fields_of
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.apiserver.discovery import VERSION
 
-__all__ = ["openapi_answer"]
+__all__ = ["V2_MEDIA_TYPE", "openapi_answer", "openapi_v2_answer"]
 
 _ROOT: Final = "/openapi/v3"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -39,6 +39,23 @@ def openapi_answer(path: str, catalog: Catalog) -> bytes | None:
         case ["apis", group, version] if group:
             return _document(catalog, group, version)
     return None
+
+
+V2_MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+def openapi_v2_answer() -> bytes:
+    """OpenAPI v2 in protobuf, the only form kubectl reads it in: a document that describes nothing.
+
+    kubectl asks for it when v3 does not know a kind. Told that v2 does not either, it goes on and says that
+    there is no such kind; without a document it would give up and say that validation is not possible.
+    """
+    info = _protobuf(1, b"Kubernetes") + _protobuf(2, VERSION["gitVersion"].encode())
+    return _protobuf(1, b"2.0") + _protobuf(2, info)
+
+
+def _protobuf(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(value)]) + value
 
 
 def _index(catalog: Catalog) -> Document:

@@ -41,20 +41,24 @@ Doc = Mapping[str, Any]
 _MAX_DATA: Final = 1024 * 1024
 
 
+def _label_with_name(doc: Document) -> None:
+    metadata = doc.get("metadata") or {}
+    if name := metadata.get("name"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": name}
+
+
 class NamespaceStrategy(Strategy):
     """Namespaces: Active, with the `kubernetes` finalizer until everything in them is gone."""
 
     has_status = True
 
     def default(self, doc: Document) -> Document:
-        name = (doc.get("metadata") or {}).get("name")
-        if name:
-            metadata = doc["metadata"]
-            metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": name}
+        _label_with_name(doc)
         doc.setdefault("status", {}).setdefault("phase", "Active")
         return doc
 
     def prepare_create(self, doc: Document) -> Document:
+        _label_with_name(doc)  # again: a generated name comes after the defaults
         doc["status"] = {"phase": "Active"}
         spec = doc.setdefault("spec", {})
         finalizers = spec.get("finalizers") or []

@@ -437,13 +437,12 @@ def check_ephemeral_containers(new: Document, old: Document) -> list[Cause]:
     """Field errors of added ephemeral containers; the ones there may neither go nor change."""
     found = list(_check_pod(new))
     after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
-    for index, container in enumerate(old["spec"].get("ephemeralContainers") or ()):
-        path = f"spec.ephemeralContainers[{index}]"
+    for container in old["spec"].get("ephemeralContainers") or ():
         name = container.get("name")
         if name not in after:
             detail = f'existing ephemeral containers "{name}" may not be removed\n'
             found.append(forbidden("spec.ephemeralContainers", detail))
         elif not same(after[name], container):
             detail = f'existing ephemeral containers "{name}" may not be changed\n'
-            found.append(forbidden(path, detail))
+            found.append(forbidden("spec.ephemeralContainers", detail))
     return found

@@ -143,7 +143,7 @@ def _is_plain_metadata(node: Any) -> bool:
 def _list_offences(node: Schema, path: str) -> Iterator[Cause]:
     kind, keys = node.get("x-kubernetes-list-type"), node.get("x-kubernetes-list-map-keys")
     if kind is not None and kind not in ("atomic", "set", "map"):
-        yield causes.not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))
+        yield causes.not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "set", "map"))
     if kind is not None and node.get("type") != "array":
         detail = "must be array if x-kubernetes-list-type is specified"
         yield causes.invalid(f"{path}.type", node.get("type") or "", detail)
