@@ -1,41 +1,373 @@
-"""Where the sandbox answers otherwise than Kubernetes, and why that stays. docs/sandbox.md shows this list.
+"""Where the sandbox answers otherwise than Kubernetes, and why. docs/sandbox.md shows this list.
 
 A difference names a case, a step of it (from 1) and where in the normalised answer it is. It covers what is
-below that place and nothing else, and it must be real: the suite fails for one that is gone.
+below these places and nothing else, and it must be real: the suite fails for one that is gone.
+
+Where the two minors answer otherwise than each other, the sandbox may follow either; `MINORS` says what the
+differences between them are.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["DIFFERENCES", "MINORS_DIFFER", "Difference", "MinorsDiffer", "covered", "documented"]
+__all__ = ["DIFFERENCES", "MINORS", "Difference", "MinorsDiffer", "covered", "documented", "explained"]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """`at`: dotted paths in the answer (`body.message`); one covers what begins with it."""
+    """`at`: dotted paths in the answer, such as `body.message`; without any the whole answer is meant."""
 
     case: str
     step: int
-    at: tuple[str, ...]
     why: str
+    at: tuple[str, ...] = ()
 
     def covers(self, path: str) -> bool:
         """Whether the place is one of these, or below one."""
-        return any(path == each or path.startswith(f"{each}.") for each in self.at)
+        return not self.at or any(path == each or path.startswith(f"{each}.") for each in self.at)
 
 
 @dataclass(frozen=True)
 class MinorsDiffer:
-    """Where Kubernetes 1.32 answers otherwise than 1.37, which the sandbox follows. `what` says how."""
+    """A difference between Kubernetes 1.32 and 1.37: `what` it is, and a pattern for where it shows (a dotted
+    path), in which cases.
+    """
 
-    case: str
-    steps: tuple[int, ...]
     what: str
+    at: str
+    case: str = ""
+
+    def covers(self, case: str, path: str) -> bool:
+        """Whether it explains a difference at this place of a case."""
+        return self.case in case and re.search(self.at, path) is not None
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+_APPLY: Final = "Server-side apply is not there yet: it is refused with 415."
+_MANAGED: Final = "managedFields are not kept yet; nothing depends on them but server-side apply."
+_TEXT: Final = (
+    "What Go's decoders say about a body that cannot be read is not repeated word for word. "
+    "Code, reason and place are the same."
+)
+_VALUE: Final = (
+    "A wrong value is shown in an error message in another form than Go's, or shortened. "
+    "Code, reason and field are the same."
+)
+_NULL: Final = "An empty list stays an empty list: a round trip through Go's structs turns some into null."
+_WARN: Final = "There are no warnings about objects that are valid but unwise."
+_NULLBODY: Final = "A body that is the JSON null is refused as unreadable, not taken for an empty object."
+_TWICE: Final = (
+    "A field that is said twice goes unnoticed, and the last one counts: the JSON reader does not "
+    "tell. kubectl notices it by itself."
+)
+_POINTER: Final = (
+    "A JSON patch whose path does not begin with a slash is refused; Kubernetes carries out "
+    "something else than was meant."
+)
+_BOOKMARK: Final = (
+    "A watch that asks for bookmarks gets one at its end however short it was; Kubernetes sends it "
+    "two seconds before the end."
+)
+_PROTECT: Final = "Volumes and claims get no protection finalizer: no controller removes it yet."
+_PRIORITY: Final = "Priority classes are kept but give pods no priority yet."
+_LOG: Final = "Pods have no log yet."
+_JOB: Final = (
+    "A Job that brings a selector of its own without manualSelector is refused with one cause instead of two."
+)
+_EVENTS: Final = "In events.k8s.io, empty members are shown, and an error names the group."
+_ENDPOINTS: Final = "Addresses of Endpoints are not checked."
+_CASCADE: Final = "Follows from a step before: the versions of the conversation are counted."
+_CEL: Final = "Rules in CEL (x-kubernetes-validations) are kept and not evaluated yet."
+_PLAIN: Final = (
+    "A namespaced path to a cluster-wide custom resource is not found by a Status instead of plain text."
+)
+_SCHEMA: Final = "Of several things wrong at one place of a CRD's schema, not all are told, or one more."
+_DAEMON: Final = "The table of DaemonSets carries an internal annotation in its objects' metadata."
+_QUOTA: Final = "ResourceQuotas, which nobody enforces here, have a table with name and age only."
+_FORM: Final = (
+    "Who asks for metadata of one object and gets a list, or the other way round, gets it instead of a 406."
+)
+_REVIEW: Final = "A SelfSubjectAccessReview that asks for nothing, or for two things, is answered."
+_NOOP: Final = (
+    "An update that changes only what the server takes back anyway is not written; Kubernetes writes "
+    "new managedFields."
+)
+_OFFERS: Final = "Media types: watch streams are not offered in the text of a 406."
 
-MINORS_DIFFER: tuple[MinorsDiffer, ...] = ()
+DIFFERENCES: Final = (
+    Difference("an apply creates and owns what it sets", 1, _APPLY),
+    Difference("an apply creates and owns what it sets", 2, _APPLY),
+    Difference("an apply creates and owns what it sets", 3, _APPLY),
+    Difference("an apply creates and owns what it sets", 4, _APPLY),
+    Difference("another manager's field is a conflict unless it is forced", 1, _APPLY),
+    Difference("another manager's field is a conflict unless it is forced", 2, _APPLY),
+    Difference("another manager's field is a conflict unless it is forced", 3, _APPLY),
+    Difference("another manager's field is a conflict unless it is forced", 4, _APPLY),
+    Difference("another manager's field is a conflict unless it is forced", 5, _APPLY),
+    Difference("another manager's field is a conflict unless it is forced", 6, _APPLY),
+    Difference("another manager's field is a conflict unless it is forced", 7, _APPLY),
+    Difference("an apply merges lists by their keys", 1, _APPLY),
+    Difference("an apply merges lists by their keys", 2, _APPLY),
+    Difference("an apply merges lists by their keys", 3, _APPLY),
+    Difference("an apply must name its manager and its kind", 1, _APPLY),
+    Difference("an apply must name its manager and its kind", 2, _APPLY),
+    Difference("an apply must name its manager and its kind", 3, _APPLY),
+    Difference("an apply must name its manager and its kind", 4, _APPLY),
+    Difference("an apply must name its manager and its kind", 5, _APPLY),
+    Difference("an apply must name its manager and its kind", 7, _APPLY),
+    Difference("an apply of a custom resource", 2, _APPLY),
+    Difference("an apply of a custom resource", 3, _APPLY),
+    Difference("managed fields tell who wrote what", 1, _MANAGED, at=("body.metadata.managedFields",)),
+    Difference("managed fields tell who wrote what", 2, _MANAGED, at=("body.metadata.managedFields",)),
+    Difference("a body that is no JSON is a bad request", 7, _TEXT, at=("body.message",)),
+    Difference("a body that is no JSON is a bad request", 8, _TEXT, at=("body.message",)),
+    Difference("a body that is no JSON is a bad request", 9, _TEXT, at=("body.message",)),
+    Difference("a body of another kind is refused", 3, _TEXT, at=("body.message",)),
+    Difference(
+        "a patch that makes no object is unprocessable",
+        2,
+        _TEXT,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "a patch that makes no object is unprocessable",
+        5,
+        _TEXT,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "a patch that makes no object is unprocessable",
+        6,
+        _TEXT,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "a patch that makes no object is unprocessable",
+        7,
+        _TEXT,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "unknown fields are ignored, warned about or refused",
+        10,
+        _TEXT,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference("YAML is read and written", 2, _TEXT, at=("body.message",)),
+    Difference("options of a request must make sense", 7, _TEXT, at=("body.message",)),
+    Difference(
+        "bad directives of a strategic merge patch are refused",
+        4,
+        _TEXT,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "bad directives of a strategic merge patch are refused",
+        5,
+        _TEXT,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference("a JSON patch that fails changes nothing", 10, _TEXT, at=("body.message",)),
+    Difference("delete options must be delete options", 5, _TEXT, at=("body.message",)),
+    Difference("delete options must be delete options", 6, _TEXT, at=("body.message",)),
+    Difference(
+        "what only the server may say is kept at an update", 4, _VALUE, at=("body.details.causes.0.message",)
+    ),
+    Difference(
+        "owner references must be whole, and one controller is enough",
+        3,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "owner references must be whole, and one controller is enough",
+        4,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "finalizers must be qualified names", 4, _VALUE, at=("body.details.causes.0.message", "body.message")
+    ),
+    Difference(
+        "a field manager has a name of printable characters",
+        2,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "an ephemeral container is added by its own endpoint and stays",
+        3,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "a disruption budget must be valid", 1, _VALUE, at=("body.details.causes.0.message", "body.message")
+    ),
+    Difference(
+        "a job gets its defaults, selector and labels and must be valid",
+        12,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "a controller revision's data never change",
+        3,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "a service gets its defaults and an address",
+        7,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference(
+        "endpoints and slices of them", 5, _VALUE, at=("body.details.causes.0.message", "body.message")
+    ),
+    Difference(
+        "a definition is stored before it is served",
+        6,
+        _VALUE,
+        at=("body.details.causes.0.message", "body.message"),
+    ),
+    Difference("a definition must be valid", 4, _VALUE, at=("body.details.causes.0.message", "body.message")),
+    Difference("a definition must be valid", 5, _VALUE, at=("body.details.causes", "body.message")),
+    Difference("a definition must be valid", 6, _VALUE, at=("body.details.causes.0.message", "body.message")),
+    Difference(
+        "a schema must be structural", 6, _VALUE, at=("body.details.causes.0.message", "body.message")
+    ),
+    Difference("a PUT of a kind that may be created so creates it", 4, _NULL, at=("body.rules",)),
+    Difference("other kinds are shown as tables", 22, _NULL, at=("body.rules",)),
+    Difference("names must be names", 8, _WARN, at=("headers",)),
+    Difference("a body that is no JSON is a bad request", 3, _NULLBODY),
+    Difference("a field said twice is ignored, warned about or refused", 1, _TWICE),
+    Difference("a field said twice is ignored, warned about or refused", 2, _TWICE),
+    Difference("a JSON patch that fails changes nothing", 8, _POINTER),
+    Difference("a streamed list ends with a bookmark", 3, _BOOKMARK),
+    Difference("a streamed list ends with a bookmark", 7, _BOOKMARK),
+    Difference(
+        "deleting answers with the object or with a status, by kind",
+        11,
+        _PROTECT,
+        at=("body.metadata.finalizers",),
+    ),
+    Difference(
+        "deleting answers with the object or with a status, by kind",
+        12,
+        _PROTECT,
+        at=(
+            "body.metadata.deletionGracePeriodSeconds",
+            "body.metadata.deletionTimestamp",
+            "body.metadata.finalizers",
+        ),
+    ),
+    Difference("a claim gets its defaults and keeps its spec", 1, _PROTECT, at=("body.metadata.finalizers",)),
+    Difference("a claim gets its defaults and keeps its spec", 5, _PROTECT, at=("body.metadata.finalizers",)),
+    Difference(
+        "a volume gets its defaults and keeps its source", 1, _PROTECT, at=("body.metadata.finalizers",)
+    ),
+    Difference(
+        "a volume gets its defaults and keeps its source", 3, _PROTECT, at=("body.metadata.finalizers",)
+    ),
+    Difference(
+        "a volume gets its defaults and keeps its source", 4, _PROTECT, at=("body.metadata.finalizers",)
+    ),
+    Difference(
+        "a volume gets its defaults and keeps its source",
+        5,
+        _PROTECT,
+        at=(
+            "body.metadata.deletionGracePeriodSeconds",
+            "body.metadata.deletionTimestamp",
+            "body.metadata.finalizers",
+        ),
+    ),
+    Difference("other kinds are shown as tables", 9, _PROTECT, at=("body.metadata.finalizers",)),
+    Difference(
+        "other kinds are shown as tables", 10, _PROTECT, at=("body.rows.0.object.metadata.finalizers",)
+    ),
+    Difference("a pod must be valid", 35, _PRIORITY),
+    Difference("a pod must be valid", 36, _PRIORITY),
+    Difference(
+        "service accounts, quotas, limits and priorities are kept", 8, _PRIORITY, at=("body.spec.priority",)
+    ),
+    Difference("the log of a pod that runs nowhere is a bad request", 2, _LOG),
+    Difference("the log of a pod that runs nowhere is a bad request", 3, _LOG),
+    Difference("the log of a pod that runs nowhere is a bad request", 4, _LOG),
+    Difference(
+        "a job gets its defaults, selector and labels and must be valid",
+        8,
+        _JOB,
+        at=("body.details.causes", "body.message"),
+    ),
+    Difference(
+        "events are kept in both groups",
+        2,
+        _EVENTS,
+        at=("body.reportingController", "body.reportingInstance"),
+    ),
+    Difference("events are kept in both groups", 8, _EVENTS, at=("body.details.group", "body.message")),
+    Difference("endpoints and slices of them", 2, _ENDPOINTS),
+    Difference(
+        "endpoints and slices of them", 3, _CASCADE, at=("body.metadata.resourceVersion", "body.metadata.uid")
+    ),
+    Difference(
+        "a namespace has a finalizer, a phase and a label of its name",
+        7,
+        _CASCADE,
+        at=("body.metadata.resourceVersion",),
+    ),
+    Difference("rules in CEL are checked", 3, _CEL),
+    Difference("rules in CEL are checked", 4, _CEL),
+    Difference("a cluster-wide custom resource has no namespace", 5, _PLAIN),
+    Difference("a schema must be structural", 8, _SCHEMA, at=("body.details.causes", "body.message")),
+    Difference("a schema must be structural", 12, _SCHEMA, at=("body.details.causes", "body.message")),
+    Difference("workloads are shown as tables", 9, _DAEMON, at=("body.rows.0.object.metadata.annotations",)),
+    Difference(
+        "other kinds are shown as tables", 25, _QUOTA, at=("body.columnDefinitions", "body.rows.0.cells")
+    ),
+    Difference("metadata can be had alone", 6, _FORM),
+    Difference("metadata can be had alone", 7, _FORM),
+    Difference("an admin may do everything", 4, _REVIEW),
+    Difference("an admin may do everything", 5, _REVIEW),
+    Difference(
+        "a namespace has a finalizer, a phase and a label of its name",
+        5,
+        _NOOP,
+        at=("body.metadata.resourceVersion",),
+    ),
+    Difference("media types that are not known are refused", 3, _OFFERS, at=("body.message",)),
+    Difference("media types that are not known are refused", 4, _OFFERS, at=("body.details", "body.message")),
+)
+
+MINORS: Final = (
+    MinorsDiffer("Pods have a generation.", r"metadata\.generation$"),
+    MinorsDiffer("Templates are stored without a creationTimestamp of null.", r"creationTimestamp$"),
+    MinorsDiffer(
+        "Error texts show values as JSON instead of as Go does, some have other words or another place, and what "
+        "is wrong is told once instead of twice.",
+        r"^body\.(message$|details\.causes|details\.kind$)",
+    ),
+    MinorsDiffer("A resize policy is not filled in.", r"resizePolicy$"),
+    MinorsDiffer(
+        "A resize may not change the policy, changes metadata, and is not proposed in the status.",
+        r".",
+        case="resize",
+    ),
+    MinorsDiffer("maxUnavailable of a StatefulSet has a default.", r"rollingUpdate\.maxUnavailable$"),
+    MinorsDiffer("Endpoints are deprecated, which a warning says.", r"^headers(\.warning)?$"),
+    MinorsDiffer("Services may have names that begin with a digit.", r".", case="names must be names"),
+    MinorsDiffer(
+        "Options that cannot be read are a 400 with a reason instead of a 500.",
+        r"^(status|body\.(code|reason))$",
+        case="options",
+    ),
+    MinorsDiffer("Columns of some tables.", r"(columnDefinitions(\.\d+\.name)?|cells(\.\d+)?)$"),
+    MinorsDiffer(
+        "The bookmark after a streamed list holds no empty list.", r"initial-events-list-blueprint$"
+    ),
+)
 
 
 def covered(case: str, step: int) -> tuple[Difference, ...]:
@@ -43,10 +375,15 @@ def covered(case: str, step: int) -> tuple[Difference, ...]:
     return tuple(each for each in DIFFERENCES if (each.case, each.step) == (case, step))
 
 
-def documented(differences: Iterable[Difference] = DIFFERENCES) -> str:
-    """The list as it stands in docs/sandbox.md: a reason, and the cases it is about."""
+def explained(case: str, path: str) -> bool:
+    """Whether a difference between the minors at this place is one that is listed."""
+    return any(each.covers(case, path) for each in MINORS)
+
+
+def documented(differences: Iterable[Difference] | None = None) -> str:
+    """The list as it stands in docs/sandbox.md: a reason, and the cases it shows in."""
     reasons: dict[str, dict[str, None]] = {}
-    for each in differences:
+    for each in DIFFERENCES if differences is None else differences:
         reasons.setdefault(each.why, {})[each.case] = None
     return "".join(
         f"- {why}\n" + "".join(f"  - {case}\n" for case in cases) for why, cases in reasons.items()

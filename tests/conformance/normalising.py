@@ -15,13 +15,13 @@ Pure.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from conformance.dsl import Case, Request
 from conformance.talking import Answer
 
-__all__ = ["differences", "normalised"]
+__all__ = ["differences", "differences_from_all", "normalised"]
 
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME: Final = re.compile(r"20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -39,6 +39,7 @@ _TEXTS: Final = (
     # What follows is how Go's own structs differ, line by line.
     (re.compile(r"\n(?:@@ |[-+] |\w+: ).*", re.DOTALL), "\n<what differs>"),
 )
+_AGE: Final = re.compile(r"\d{1,2}s")
 _ADDRESSES: Final = {"clusterIP", "clusterIPs"}
 
 
@@ -67,6 +68,23 @@ def differences(wanted: Any, found: Any, path: str = "") -> Iterator[tuple[str, 
             yield from differences(one, other, f"{path}.{position}" if path else str(position))
     elif wanted != found or type(wanted) is not type(found):
         yield path, wanted, found
+
+
+def differences_from_all(wanted: Sequence[Any], found: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Where an answer differs from each of several wanted ones; what the first one wanted is told.
+
+    A place where it is like one of them is no difference, also when other places are like another one.
+    """
+    first, *others = wanted
+    elsewhere = [[path for path, *_ in differences(other, found)] for other in others]
+    for difference in differences(first, found):
+        if all(any(_overlap(difference[0], path) for path in paths) for paths in elsewhere):
+            yield difference
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether a path is the other, or leads to it."""
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
 class _Absent:
@@ -124,6 +142,8 @@ class _Names:
                 found[name] = self._metadata(value, is_list=is_list, keep=keep_managed_fields)
             elif name == "columnDefinitions" and isinstance(value, list):
                 found[name] = [{**each, "description": "<text>"} for each in value]
+            elif name == "cells" and isinstance(value, list):
+                found[name] = [_cell(self.value(each)) for each in value]
             elif name == "nodePort" and isinstance(value, int) and value:
                 found[name] = "<port>"
             else:
@@ -159,6 +179,11 @@ class _Names:
 
     def _numbered(self, known: dict[str, str], value: str, what: str) -> str:
         return known.setdefault(value, f"<{what} {len(known) + 1}>")
+
+
+def _cell(value: Any) -> Any:
+    """A cell of a table; ages are those of a conversation that lasts some seconds."""
+    return "<age>" if isinstance(value, str) and _AGE.fullmatch(value) else value
 
 
 def _is_list(doc: Mapping[str, Any]) -> bool:

@@ -94,7 +94,7 @@ def main() -> None:
 
 def _log(enabled: bool, *, level: int = logging.INFO) -> None:
     logging.basicConfig(
-        level=level if enabled else logging.CRITICAL,
+        level=level if enabled else logging.ERROR,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )

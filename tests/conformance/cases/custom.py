@@ -257,7 +257,7 @@ CASES = [
         patch("widgets@v1/a/status", {"status": {"y": 2}, "spec": {"x": 9}}, MERGE),
         patch("widgets@v1/a", {"status": {"y": 3}, "spec": {"x": 2}}, MERGE),
         patch("widgets@v1/a", {"metadata": {"labels": {"a": "b"}}}, MERGE),
-        patch("widgets@v1/a/status", {"metadata": {"labels": {"c": "d"}}}, MERGE),
+        patch("widgets@v1/a/status", {"metadata": {"labels": {"c": "d"}}, "status": {"y": 5}}, MERGE),
         put("widgets@v1/a/status", based_on(6, {"status": {"y": 7}})),
         get("widgets@v1/a/status"),
         get("widgets@v1/a/scale"),

@@ -97,7 +97,9 @@ CASES = [
             MERGE,
         ),
         patch(
-            "deployments/web/status", {"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}}, MERGE
+            "deployments/web/status",
+            {"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}, "status": {"readyReplicas": 1}},
+            MERGE,
         ),
         put("deployments/web/status", based_on(3, {"status": {"replicas": 4}, "spec": {"replicas": 4}})),
         put(

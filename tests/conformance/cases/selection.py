@@ -154,6 +154,7 @@ CASES = [
     case(
         "a list can be of a version",
         *_THREE,
+        get("configmaps", only=_NAMES),  # after this a watch cache knows all three
         get("configmaps", only=_NAMES, resourceVersion="0"),
         get("configmaps", only=_NAMES, resourceVersion="${2.metadata.resourceVersion}"),
         get(

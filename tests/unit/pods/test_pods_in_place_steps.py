@@ -1,6 +1,7 @@
 """An update in place from its first write to its last, on a pod that takes patches as the API server does."""
 
 import copy
+from base64 import b64encode
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from pykruise.pods.in_place import (
     Complete,
     Continue,
     NextStep,
+    PodPatch,
     RefMetadata,
     Settings,
     UpdateSpec,
@@ -141,8 +143,6 @@ def test_the_last_write_leaves_a_clean_condition() -> None:
 
 
 def apply_conditions(pod: PaperPod, found: Complete) -> None:
-    from pykruise.pods.in_place import PodPatch
-
     body: Document = {"status": {"conditions": list(found.conditions)}}
     pod.write(PodPatch(body=body, because="", subresource="status"))
 
@@ -684,11 +684,10 @@ def test_a_pod_as_another_manager_left_it_is_taken_over() -> None:
 
 
 def test_a_grace_period_that_another_manager_began_is_ended() -> None:
-    # given: {"metadata":{"$setElementOrder/finalizers":["f"],"finalizers":["f"],"labels":{"k":"v"}}}
-    patch = (
-        "eyJtZXRhZGF0YSI6eyIkc2V0RWxlbWVudE9yZGVyL2ZpbmFsaXplcnMiOlsiZiJdLCJmaW5hbGl6ZXJzIjpbImYiXSwi"
-        "bGFiZWxzIjp7ImsiOiJ2In19fQ=="
-    )
+    # given
+    patch = b64encode(
+        b'{"metadata":{"$setElementOrder/finalizers":["f"],"finalizers":["f"],"labels":{"k":"v"}}}'
+    ).decode()
     grace = {
         "revision": "web-new",
         "containerImages": {"c1": "c1:v2"},

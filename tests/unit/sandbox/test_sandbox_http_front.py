@@ -177,21 +177,24 @@ async def test_a_protobuf_body_that_is_none_is_a_400_status() -> None:
 
 
 async def test_a_watch_tells_changes_line_by_line_as_they_happen() -> None:
-    async with running() as front, client(front) as session:
+    async with running() as front, client(front) as session, watching(session) as watch:
         # given
-        async with session.get(CONFIG_MAPS, params={"watch": "true"}) as watch:
-            assert watch.status == 200
-            # when
-            for name in ("a", "b"):
-                async with session.post(CONFIG_MAPS, json=config_map(name)) as created:
-                    assert created.status == 201
-            lines = [json.loads(await watch.content.readline()) for _ in range(2)]
-            # then
-            assert [(line["type"], line["object"]["metadata"]["name"]) for line in lines] == [
-                ("ADDED", "a"),
-                ("ADDED", "b"),
-            ]
-            assert front.watches == 1
+        assert watch.status == 200
+        # when
+        for name in ("a", "b"):
+            async with session.post(CONFIG_MAPS, json=config_map(name)) as created:
+                assert created.status == 201
+        lines = [json.loads(await watch.content.readline()) for _ in range(2)]
+        # then
+        assert [(line["type"], line["object"]["metadata"]["name"]) for line in lines] == [
+            ("ADDED", "a"),
+            ("ADDED", "b"),
+        ]
+        assert front.watches == 1
+
+
+def watching(session: aiohttp.ClientSession) -> Any:
+    return session.get(CONFIG_MAPS, params={"watch": "true"})
 
 
 async def test_a_watch_that_is_refused_is_answered_with_the_status() -> None:
@@ -204,14 +207,13 @@ async def test_a_watch_that_is_refused_is_answered_with_the_status() -> None:
 
 
 async def test_stopping_ends_watches_and_frees_the_port() -> None:
-    # given
-    async with running() as front, client(front) as session:
-        async with session.get(CONFIG_MAPS, params={"watch": "true"}) as watch:
-            port = int(front.url.rpartition(":")[2])
-            # when
-            await front.stop()
-            # then
-            assert await asyncio.wait_for(watch.content.readline(), 5) == b""
+    async with running() as front, client(front) as session, watching(session) as watch:
+        # given
+        port = int(front.url.rpartition(":")[2])
+        # when
+        await front.stop()
+        # then
+        assert await asyncio.wait_for(watch.content.readline(), 5) == b""
         again = HttpFront(
             ApiServer(clock=system_clock, rng=random.Random(1)),
             token=TOKEN,

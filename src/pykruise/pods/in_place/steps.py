@@ -310,7 +310,10 @@ def _batch_writes(
     now: Instant,
     settings: Settings,
 ) -> tuple[PodPatch, ...]:
-    """Resize first: were it refused after the pod says it is of the new revision, nobody would ask again."""
+    """Resize first: were it refused after the pod says it is of the new revision, nobody would ask again.
+
+    The price: if all ends between the two writes and the target is then taken back, the resize stays.
+    """
     batch = next_batch(pod, wanted, state, now=now, settings=settings)
     patch = (wanted.metadata_patch or {}).get("metadata") or {}
     own = {

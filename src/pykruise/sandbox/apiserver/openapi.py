@@ -4,8 +4,7 @@
 
 Built-in kinds: their fields and types come from data/types.json, their merge keys and list types from
 kube/data/merge_keys.json (there are no descriptions). Custom resources: the schema their CRD gives, with
-apiVersion, kind and metadata added. OpenAPI v2 is not served: kubectl has no need of it where there is v3.
-Pure.
+apiVersion, kind and metadata added. OpenAPI v2 is an empty document. Pure.
 """
 
 import hashlib

@@ -201,7 +201,7 @@ def _with_allowed_changes_undone(new: Document, old: Document) -> Document:
     for field in ("containers", "initContainers"):
         if new.get(field):
             munged[field] = [
-                {**container, "image": before.get("image")}
+                _with_image_of(container, before)
                 for container, before in zip(new[field], old[field], strict=True)
             ]
     for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
@@ -214,6 +214,12 @@ def _with_allowed_changes_undone(new: Document, old: Document) -> Document:
             keep(munged, old, "nodeSelector")
         if _narrows_nodes(new.get("affinity") or {}, old.get("affinity") or {}):
             keep(munged, old, "affinity")
+    return munged
+
+
+def _with_image_of(container: Document, before: Document) -> Document:
+    munged = dict(container)
+    keep(munged, before, "image")
     return munged
 
 

@@ -1,12 +1,10 @@
 """What a built-in kind adds to the life every object has: its own defaults, checks and immutable fields.
 
-A document as sent first passes `decode`, which reads it as its kind: unknown fields are told and dropped,
-wrong types are a DecodeError (400). A write then passes through the methods of one `Strategy` in this
-order:
-
-    create         default ──▶ prepare_create ──▶ (admission) ──▶ default ──▶ validate_create ──▶ stored
-    update         default ──▶ prepare_update ──▶ (admission) ──▶ default ──▶ validate_update ──▶ stored
-    update status  default ──▶ prepare_status_update ──▶ (admission) ──▶ validate_status_update ──▶ stored
+    a body ──▶ decode (types, unknown fields) ──▶ default ──▶ (mutating admission) ──▶ decode, default
+           ──▶ create:         identity is given ──▶ prepare_create ──▶ validate_create
+           ──▶ update:         prepare_update ──▶ validate_update
+           ──▶ update status:  prepare_status_update ──▶ validate_status_update
+           ──▶ (validating admission) ──▶ stored
 
 Every method is a plain function of plain documents. Methods that return a document may change the one passed
 (the caller hands over a fresh copy) and return it; `old` is never changed. `default` is idempotent.

@@ -1,0 +1,195 @@
+"""Whatever a client sends to the sandbox: it is read, or refused in words, and never breaks the server."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykruise.kube.documents import deep_copy
+from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
+from pykruise.sandbox.apiserver.builtin.typed import fields_of
+from pykruise.sandbox.apiserver.catalog import Catalog, builtin_entries
+from pykruise.sandbox.apiserver.json_path import JSONPathError, compile_path
+from pykruise.sandbox.apiserver.protobuf import ProtobufError, to_document
+from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
+from pykruise.sandbox.apiserver.tables import human_duration, table_for
+
+ENTRIES = {str(entry.resource): entry for entry in Catalog(builtin_entries(strategy_for)).entries()}
+KINDS = ("pods", "deployments.apps", "services", "persistentvolumeclaims", "jobs.batch", "secrets")
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+
+
+@st.composite
+def of_kind(draw: st.DrawFn, kind: str, depth: int = 0) -> Any:
+    """Documents that are mostly right: a few fields of a definition, with values of the right type."""
+    kind = kind.removeprefix("*")
+    if kind.startswith("[]"):
+        return [draw(of_kind(kind[2:], depth + 1)) for _ in range(draw(st.integers(0, 2)))]
+    if kind.startswith("{}"):
+        keys = draw(st.lists(st.sampled_from(["a", "cpu", "b/c", ""]), unique=True, max_size=2))
+        return {key: draw(of_kind(kind[2:], depth + 1)) for key in keys}
+    fields = fields_of(kind)
+    if fields is None:
+        return draw(_SCALARS_OF.get(kind, VALUES))
+    names = draw(st.lists(st.sampled_from(sorted(fields)), unique=True, max_size=4)) if fields else []
+    return {name: draw(of_kind(fields[name].kind, depth + 1)) for name in names if depth < 7}
+
+
+_SCALARS_OF: dict[str, st.SearchStrategy[Any]] = {
+    "bool": st.booleans(),
+    "bytes": st.sampled_from(["", "YQ==", "AAAA"]),
+    "int32": st.integers(-2, 70000),
+    "int64": st.integers(-2, 70000),
+    "intOrString": st.integers(-1, 100) | st.sampled_from(["50%", "x", ""]),
+    "object": st.just({}),
+    "microtime": st.just("2026-01-01T00:00:00.000000Z"),
+    "quantity": st.sampled_from(["1", "500m", "-1", "1Gi", "0"]),
+    "string": st.sampled_from(["", "a", "Always", "A_B", "a/b/c", "RollingUpdate", "x" * 70]),
+    "time": st.just("2026-01-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st.DataObject) -> None:
+    # given
+    entry = ENTRIES[name]
+    strategy = strategy_for(entry.resource)
+    doc = data.draw(of_kind(entry.definition))
+    before = deep_copy(doc)
+    # when
+    read, unknown = strategy.decode(doc)
+    made = strategy.prepare_create(strategy.default(read))
+    found = strategy.validate_create(made)
+    # then
+    assert doc == before
+    assert unknown == []
+    assert strategy.default(deep_copy(made)) == made
+    assert all(cause.message and cause.reason for cause in found)
+    json.dumps(table_for(entry, [made], now=0.0))
+    # and what may be created may be updated to itself
+    again = strategy.prepare_update(deep_copy(made), made)
+    told = strategy.validate_update(again, made)
+    assert found or not told
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(doc=st.dictionaries(st.sampled_from(["metadata", "spec", "status", "data", "x"]), VALUES, max_size=4))
+def test_any_json_is_a_document_or_a_refusal(name: str, doc: dict[str, Any]) -> None:
+    # given
+    strategy = strategy_for(ENTRIES[name].resource)
+    before = deep_copy(doc)
+    # when
+    try:
+        read, _ = strategy.decode(doc)
+    except DecodeError as error:
+        # then
+        assert str(error)
+    else:
+        assert strategy.decode(read) == (read, [])
+    assert doc == before
+
+
+SCHEMAS = st.recursive(
+    st.sampled_from(
+        [
+            {"type": "string"},
+            {"type": "string", "enum": ["a", "b"], "default": "a"},
+            {"type": "integer", "minimum": 0, "default": 1},
+            {"type": "number", "nullable": True},
+            {"type": "boolean"},
+            {"x-kubernetes-int-or-string": True},
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        ]
+    ),
+    lambda inner: st.one_of(
+        st.dictionaries(st.sampled_from("abc"), inner, max_size=3).map(
+            lambda properties: {"type": "object", "properties": properties}
+        ),
+        inner.map(lambda sub: {"type": "object", "additionalProperties": sub}),
+        inner.map(lambda sub: {"type": "array", "items": sub}),
+    ),
+    max_leaves=6,
+)
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+)
+
+
+@given(node=SCHEMAS, value=DOCUMENTS)
+def test_pruning_and_defaulting_settle_at_once_and_checking_never_fails(node: Any, value: Any) -> None:
+    # given
+    schema = StructuralSchema.from_crd_schema({"type": "object", "properties": {"spec": node}})
+    doc = {"spec": value}
+    # when
+    once, _ = schema.prune(deep_copy(doc))
+    once = schema.default(once)
+    twice, dropped = schema.prune(deep_copy(once))
+    # then
+    assert dropped == []
+    assert schema.default(twice) == once
+    before = deep_copy(once)
+    found = schema.validate(once)
+    assert once == before
+    assert schema.validate(once, once) == []
+    assert all(cause.message for cause in found)
+
+
+@given(node=VALUES)
+def test_any_schema_is_compiled_or_refused_with_the_place(node: Any) -> None:
+    # given
+    doc = {"type": "object", "properties": {"a": node}}
+    # when
+    try:
+        schema = StructuralSchema.from_crd_schema(doc, path="schema")
+    except NotStructuralError as error:
+        # then
+        assert all(cause.field.startswith("schema") for cause in error.causes)
+    else:
+        schema.validate({"a": 1})
+
+
+@given(body=st.binary(max_size=60))
+def test_any_bytes_are_protobuf_or_a_refusal(body: bytes) -> None:
+    for prefix in (
+        b"",
+        b"k8s\x00",
+        b"k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12",
+        b"k8s\x00\n\t\n\x02v1\x12\x03Pod\x12",
+    ):
+        try:
+            found = to_document(prefix + body)
+        except ProtobufError as error:
+            assert str(error)
+        else:
+            json.dumps(found)
+
+
+@given(path=st.text(alphabet=".[]()?@*'\"ab=<>:,0-1 \\", max_size=14))
+def test_any_text_is_a_json_path_or_a_refusal(path: str) -> None:
+    try:
+        find = compile_path(path)
+    except JSONPathError as error:
+        assert str(error)
+    else:
+        assert isinstance(find({"a": [{"b": 1}, 2], "b": {"a": "x"}}), list)
+
+
+@given(seconds=st.floats(min_value=-10, max_value=1e11))
+def test_an_age_is_short(seconds: float) -> None:
+    assert 1 < len(human_duration(seconds)) <= 9

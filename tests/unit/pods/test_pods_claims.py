@@ -1,0 +1,342 @@
+"""Volume claims: made from templates, bound to pods by their id, reused, handed over, deleted."""
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kube.documents import Document
+from pykruise.kube.owners import controller_of, owner_reference
+from pykruise.kube.patches import apply_strategic_merge
+from pykruise.pods import keys
+from pykruise.pods.claims import (
+    ClaimView,
+    Fate,
+    choose_ids,
+    claim_documents,
+    claim_name,
+    claims_of,
+    clean_up,
+    hand_over_patch,
+    missing_claims,
+    project_claim,
+    templates_hash,
+    with_claim_volumes,
+)
+from pykruise.pods.names import IdSource, InstanceId
+from pykruise.pods.revisions import candidate, choose_update, project_revision, revision_data
+
+OWNER = owner_reference(api_version="apps.kruise.io/v1beta1", kind="CloneSet", name="web", uid="owner-uid")
+SOURCE = IdSource(1)
+
+
+def template(name: str = "data", **fields: Any) -> Document:
+    return {
+        "metadata": {"name": name, **fields},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+
+
+def claims(*templates: Document, suffix: str = "abcde") -> list[Document]:
+    return claim_documents(
+        templates,
+        owner="web",
+        namespace="shop",
+        suffix=suffix,
+        labels={"app": "web", keys.INSTANCE_ID_LABEL: suffix},
+        owner_references=[OWNER],
+    )
+
+
+def stored(document: Document, *, deleting: bool = False, **metadata: Any) -> ClaimView:
+    found = copy.deepcopy(document)
+    found["metadata"] |= {"uid": f"uid-{found['metadata']['name']}", "resourceVersion": "3", **metadata}
+    if deleting:
+        found["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    return project_claim(orjson.dumps(found | {"status": {"phase": "Bound"}}))
+
+
+def view(instance_id: str, name: str = "data", *, deleting: bool = False) -> ClaimView:
+    return stored(claims(template(name), suffix=instance_id)[0], deleting=deleting)
+
+
+# Making them
+
+
+def test_a_claim_is_named_after_template_owner_and_id() -> None:
+    """cloneset 6.7"""
+    assert claim_name("data", owner="web", suffix="abcde") == "data-web-abcde"
+
+
+def test_a_claim_carries_labels_of_template_selector_and_id_in_this_order() -> None:
+    """cloneset 6.7"""
+    given = template(labels={"app": "other", "tier": "db"}, annotations={"note": "x"})
+    (found,) = claims(given)
+    assert found["metadata"] == {
+        "name": "data-web-abcde",
+        "namespace": "shop",
+        "labels": {"app": "web", "tier": "db", keys.INSTANCE_ID_LABEL: "abcde"},
+        "annotations": {"note": "x"},
+        "ownerReferences": [OWNER],
+    }
+    assert found["spec"] == given["spec"]
+    assert (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
+
+
+def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_with_it() -> None:
+    given = {**template(), "status": {"phase": "Pending"}}
+    (found,) = claims(given)
+    assert "status" not in found
+    found["spec"]["accessModes"].append("ReadWriteMany")
+    assert given["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_a_claim_of_an_ordinal_has_no_owner_unless_told() -> None:
+    (found,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    assert found["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
+
+
+def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
+    """cloneset 6.7"""
+    spec = {"containers": [], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "cfg", "emptyDir": {}}]}
+    before = copy.deepcopy(spec)
+    found = with_claim_volumes(spec, {"data": "data-web-abcde", "log": "log-web-abcde"})
+    assert found["volumes"] == [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-abcde"}},
+        {"name": "log", "persistentVolumeClaim": {"claimName": "log-web-abcde"}},
+        {"name": "cfg", "emptyDir": {}},
+    ]
+    assert spec == before
+    assert with_claim_volumes({"containers": []}, {}) == {"containers": []}
+
+
+# Ids
+
+
+def ids(count: int, *stored_claims: ClaimView, **pods: str) -> tuple[list[str], list[str]]:
+    """Chosen ids and those waited for; `active`, `terminating`, `finished`: ids of pods, with spaces."""
+    found = choose_ids(
+        count,
+        claims=stored_claims,
+        active=pods.get("active", "").split(),
+        terminating=pods.get("terminating", "").split(),
+        finished=pods.get("finished", "").split(),
+        source=SOURCE,
+    )
+    return list(found.ids), list(found.waiting)
+
+
+def test_a_replacement_takes_the_id_and_claim_of_a_pod_that_is_gone() -> None:
+    """cloneset case 45"""
+    assert ids(1, view("aaaaa"), view("bbbbb"), active="bbbbb") == (["aaaaa"], [])
+
+
+def test_a_replacement_waits_while_the_last_pod_of_the_id_terminates() -> None:
+    """cloneset 6.7: the name is taken, and a fresh id would leave the claim without a pod"""
+    assert ids(1, view("aaaaa"), terminating="aaaaa") == ([], ["aaaaa"])
+    chosen, waiting = ids(3, view("aaaaa"), view("bbbbb"), terminating="aaaaa")
+    assert "bbbbb" in chosen
+    assert (len(chosen), waiting) == (2, ["aaaaa"])
+
+
+def test_fewer_pods_than_unused_claims_wait_for_nobody() -> None:
+    assert ids(1, view("aaaaa"), view("bbbbb"), terminating="aaaaa") == (["bbbbb"], [])
+
+
+def test_a_finished_pod_that_stays_gets_a_replacement_with_a_fresh_id() -> None:
+    """cloneset 6.7"""
+    (found,), waiting = ids(1, view("aaaaa"), finished="aaaaa")
+    assert found != "aaaaa"
+    assert waiting == []
+
+
+def test_a_claim_that_is_being_deleted_gives_its_id_to_nobody() -> None:
+    """cloneset case 51"""
+    drawn = SOURCE.fresh_ids(1, used=())[0]
+    (found,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
+    assert found != drawn
+
+
+def test_fresh_ids_avoid_every_id_in_use() -> None:
+    """cloneset 6.7"""
+    drawn = SOURCE.fresh_ids(3, used=())
+    for taken in ("active", "terminating", "finished"):
+        found, _ = ids(2, **{taken: " ".join(drawn)})
+        assert not set(found) & set(drawn)
+    found = choose_ids(2, claims=(), active=(), terminating=(), finished=(), source=SOURCE, taken=drawn)
+    assert not set(found.ids) & set(drawn)
+
+
+def test_the_same_claims_and_source_give_the_same_ids() -> None:
+    given = [view("ccccc"), view("aaaaa"), view("bbbbb")]
+    assert ids(2, *given) == ids(2, *reversed(given)) == (["aaaaa", "bbbbb"], [])
+
+
+def test_a_claim_without_an_id_belongs_to_no_pod() -> None:
+    """cloneset 6.6: never match on an empty id"""
+    bare = stored(claims(template(), suffix="")[0])
+    (found,), _ = ids(1, bare)
+    assert found
+    assert claims_of([bare], "") == []
+
+
+def test_only_what_is_missing_of_a_reused_id_is_made() -> None:
+    """cloneset cases 49, 50"""
+    wanted = claims(template("data"), template("log"))
+    missing = missing_claims(wanted, [stored(wanted[0])])
+    assert [one["metadata"]["name"] for one in missing] == ["log-web-abcde"]
+    assert missing_claims(wanted, map(stored, wanted)) == []
+
+
+# What becomes of them
+
+
+def test_a_pod_that_its_owner_deletes_takes_its_claims_along() -> None:
+    """cloneset case 48"""
+    given = [view("aaaaa"), view("aaaaa", "log"), view("aaaaa", "old", deleting=True), view("bbbbb")]
+    assert [one.name for one in claims_of(given, "aaaaa")] == ["data-web-aaaaa", "log-web-aaaaa"]
+
+
+def fates(*given: ClaimView, active: str = "", inactive: str = "") -> dict[str, Fate]:
+    pods = {one: (f"web-{one}", f"uid-{one}") for one in inactive.split()}
+    return {one.claim.name: one.fate for one in clean_up(given, active=active.split(), inactive=pods)}
+
+
+def test_without_reuse_a_claim_goes_with_the_pod_that_terminates() -> None:
+    """cloneset case 46"""
+    found = clean_up([view("aaaaa")], active=(), inactive={"aaaaa": ("web-aaaaa", "pod-uid")})
+    assert [(one.fate, one.pod, one.pod_uid) for one in found] == [(Fate.HAND_OVER, "web-aaaaa", "pod-uid")]
+
+
+def test_handing_a_claim_over_makes_the_pod_its_only_manager() -> None:
+    """cloneset case 46"""
+    claim = claims(template())[0]
+    claim["metadata"]["uid"] = "claim-uid"
+    patch = hand_over_patch(owner_uid="owner-uid", pod="web-abcde", pod_uid="pod-uid", uid="claim-uid")
+    found = apply_strategic_merge(claim, patch, definition="io.k8s.api.core.v1.PersistentVolumeClaim")
+    assert len(found["metadata"]["ownerReferences"]) == 1
+    controller = controller_of(found)
+    assert controller is not None
+    assert (controller.api_version, controller.kind, controller.name, controller.uid) == (
+        "v1",
+        "Pod",
+        "web-abcde",
+        "pod-uid",
+    )
+
+
+def test_without_reuse_a_claim_whose_pod_is_gone_is_deleted() -> None:
+    """cloneset case 47"""
+    assert fates(view("aaaaa"), view("bbbbb"), active="bbbbb") == {
+        "data-web-aaaaa": Fate.DELETE,
+        "data-web-bbbbb": Fate.KEEP,
+    }
+
+
+def test_claims_that_are_being_deleted_or_have_no_id_are_left_alone() -> None:
+    """cloneset case 51"""
+    bare = stored(claims(template("bare"), suffix="")[0])
+    assert fates(view("aaaaa", deleting=True), bare) == {bare.name: Fate.KEEP}
+
+
+def test_a_stored_claim_is_read() -> None:
+    found = view("aaaaa")
+    assert (found.namespace, found.name, found.instance_id) == ("shop", "data-web-aaaaa", "aaaaa")
+    assert (found.controller_uid, found.phase, found.resource_version) == ("owner-uid", "Bound", 3)
+    assert not found.is_deleting
+
+
+def test_a_claim_of_somebody_else_is_read_too() -> None:
+    found = project_claim(b'{"metadata":{"name":"x","ownerReferences":[{"uid":"u"}]},"status":null}')
+    assert (found.controller_uid, found.instance_id) == ("", InstanceId(""))
+
+
+# The hash of the templates
+
+PVC_1: Document = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "pvc-1", "labels": {"not": "counted"}},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}, "limits": {"storage": "2Gi"}},
+    },
+    "status": {"phase": "Pending"},
+}
+
+
+def test_the_hash_is_the_one_that_go_computes() -> None:
+    """cloneset 6.3, test vectors"""
+    assert templates_hash([PVC_1]) == "1129974074"
+    assert templates_hash([]) == ""
+    assert templates_hash(None) == ""
+
+
+def test_only_name_and_spec_count_and_the_order_of_templates_does_not() -> None:
+    """cloneset 6.3"""
+    other = template("a")
+    assert templates_hash([PVC_1, other]) == templates_hash([other, PVC_1])
+    assert templates_hash([{**PVC_1, "metadata": {"name": "pvc-1"}}]) == "1129974074"
+    amounts = {"requests": {"storage": "1024Mi"}, "limits": {"storage": "2Gi"}}
+    assert templates_hash([{**PVC_1, "spec": {**PVC_1["spec"], "resources": amounts}}]) == "1129974074"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"storageClassName": ""},
+        {"storageClassName": "fast"},
+        {"volumeMode": "Block"},
+        {"selector": {"matchLabels": {"a": "b"}}},
+        {"selector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
+        {"dataSource": {"kind": "PersistentVolumeClaim", "name": "x"}},
+        {"volumeName": "pv"},
+        {"volumeAttributesClassName": "gold"},
+        {"resources": {"requests": {"storage": "2Gi"}}},
+    ],
+)
+def test_every_field_of_the_spec_counts(change: Document) -> None:
+    changed = {**PVC_1, "spec": {**PVC_1["spec"], **change}}
+    assert templates_hash([changed]) not in ("", "1129974074")
+
+
+def revision(name: str, number: int, image: str, **annotations: str) -> Any:
+    given = {"spec": {"containers": [{"name": "c1", "image": image}]}}
+    document = {
+        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "resourceVersion": "1"},
+        "revision": number,
+        "data": orjson.loads(revision_data(given)),
+    }
+    if annotations:
+        document["metadata"]["annotations"] = annotations
+    return project_revision(orjson.dumps(document))
+
+
+def wanted(image: str, *revisions: Any, claim_hash: str) -> Any:
+    return choose_update(
+        candidate({"spec": {"containers": [{"name": "c1", "image": image}]}}),
+        revisions,
+        owner="web",
+        collision_count=0,
+        others={},
+        body=lambda name, name_hash, number: {"metadata": {"name": name}, "revision": number},
+        annotations={keys.CLAIM_TEMPLATES_HASH_ANNOTATION: claim_hash},
+    )
+
+
+def test_other_claim_templates_alone_make_no_revision_and_leave_the_recorded_hash() -> None:
+    """cloneset case 56"""
+    latest = revision("web-a", 1, "a:1", **{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1"})
+    found = wanted("a:1", latest, claim_hash=templates_hash([PVC_1]))
+    assert (found.revision.name, found.create, found.patch) == ("web-a", None, None)
+
+
+def test_a_rollback_records_the_hash_on_a_revision_without_annotations() -> None:
+    """cloneset case 58"""
+    older, latest = revision("web-a", 1, "a:1"), revision("web-b", 2, "a:2")
+    found = wanted("a:1", older, latest, claim_hash=templates_hash([PVC_1]))
+    assert found.patch == {
+        "revision": 3,
+        "metadata": {"annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1129974074"}},
+    }

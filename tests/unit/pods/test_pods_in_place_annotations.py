@@ -1,0 +1,181 @@
+"""The two annotations that carry an update along, in the form that every manager reads and writes."""
+
+import orjson
+import pytest
+
+from pykruise.pods.in_place import AnnotationError, ImageRecord, RefMetadata, UpdateSpec, UpdateState
+from pykruise.pods.in_place.grace import grace_text, grace_until, parse_grace
+from pykruise.pods.in_place.state import BatchRecord, parse_state, state_text
+from pykruise.pods.in_place.update_spec import merged_metadata, with_pending
+from support.updatable_pod import NOW
+
+FULL_STATE = (
+    '{"revision":"web-new","updateTimestamp":"2026-01-31T12:00:00Z",'
+    '"lastContainerStatuses":{"c1":{"imageID":"id-1"}},'
+    '"updateEnvFromMetadata":true,"updateResources":true,"updateImages":true,'
+    '"nextContainerImages":{"c2":"c2:v2"},'
+    '"nextContainerRefMetadata":{"c2":{"creationTimestamp":null,"labels":{"a":"1"},"annotations":{"b":"2"}}},'
+    '"nextContainerResources":{"c2":{"limits":{"cpu":"2"},"requests":{"memory":"1Gi"}}},'
+    '"preCheckBeforeNext":{"containersRequiredReady":["c1"]},'
+    '"containerBatchesRecord":[{"timestamp":"2026-01-31T12:00:00Z","containers":["c1"]}]}'
+)
+
+
+def test_a_state_is_written_in_the_order_and_form_that_others_use() -> None:
+    """inplace-update 2.3"""
+    state = UpdateState(
+        revision="web-new",
+        started_at=NOW,
+        image_records={"c1": ImageRecord(image_id="id-1")},
+        update_env_from_metadata=True,
+        update_resources=True,
+        update_images=True,
+        next_images={"c2": "c2:v2"},
+        next_ref_metadata={"c2": RefMetadata(labels={"a": "1"}, annotations={"b": "2"})},
+        next_resources={"c2": {"limits": {"cpu": "2"}, "requests": {"memory": "1Gi"}}},
+        required_ready=("c1",),
+        batches=(BatchRecord(at=NOW, containers=("c1",)),),
+    )
+    assert state_text(state) == FULL_STATE
+    assert parse_state(FULL_STATE) == state
+
+
+def test_an_empty_state_has_its_two_nulls_and_nothing_optional() -> None:
+    """inplace-update 2.3"""
+    assert state_text(UpdateState(revision="r")) == (
+        '{"revision":"r","updateTimestamp":null,"lastContainerStatuses":null}'
+    )
+
+
+def test_a_batch_of_no_container_is_an_empty_list() -> None:
+    """inplace-update 2.3: metadata-only updates"""
+    state = UpdateState(revision="r", started_at=NOW, batches=(BatchRecord(at=NOW),))
+    assert state_text(state).endswith(
+        '"containerBatchesRecord":[{"timestamp":"2026-01-31T12:00:00Z","containers":[]}]}'
+    )
+
+
+def test_readers_take_nulls_and_unknown_keys() -> None:
+    """inplace-update 2.3"""
+    text = (
+        '{"revision":"r","updateTimestamp":null,"lastContainerStatuses":null,"future":{"x":1},'
+        '"nextContainerResources":{"c":{"limits":null,"requests":{"cpu":"1"}}},'
+        '"nextContainerRefMetadata":{"c":{"creationTimestamp":null}},"preCheckBeforeNext":null,'
+        '"containerBatchesRecord":[{"timestamp":null,"containers":null}]}'
+    )
+    state = parse_state(text)
+    assert state.started_at is None
+    assert state.next_resources == {"c": {"requests": {"cpu": "1"}}}
+    assert state.batches == (BatchRecord(at=None),)
+
+
+def test_the_id_of_a_container_that_is_to_be_replaced_stands_beside_its_image_id() -> None:
+    state = UpdateState(image_records={"c1": ImageRecord(image_id="id", container_id="cid")})
+    assert orjson.loads(state_text(state))["lastContainerStatuses"] == {
+        "c1": {"imageID": "id", "containerID": "cid"}
+    }
+    assert parse_state(state_text(state)) == state
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"revision":5}', '{"updateTimestamp":"noon"}'])
+def test_a_state_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(AnnotationError, match="inplace-update-state cannot be read"):
+        parse_state(text)
+
+
+FULL_GRACE = (
+    '{"revision":"web-new","containerImages":{"c1":"c1:v2"},'
+    '"containerRefMetadata":{"c1":{"creationTimestamp":null,"labels":{"a":"1"}}},'
+    '"containerResources":{"c1":{"limits":{"cpu":"2"}}},'
+    '"metaDataPatch":"eyJtZXRhZGF0YSI6eyJsYWJlbHMiOnsiayI6InYifX19",'
+    '"updateEnvFromMetadata":true,"graceSeconds":30}'
+)
+
+
+def test_a_grace_period_keeps_the_whole_spec() -> None:
+    """inplace-update 2.3"""
+    spec = UpdateSpec(
+        revision="web-new",
+        images={"c1": "c1:v2"},
+        ref_metadata={"c1": RefMetadata(labels={"a": "1"})},
+        resources={"c1": {"limits": {"cpu": "2"}}},
+        metadata_patch={"metadata": {"labels": {"k": "v"}}},
+        update_env_from_metadata=True,
+        grace_seconds=30,
+    )
+    assert grace_text(spec) == FULL_GRACE
+    assert parse_grace(FULL_GRACE) == spec
+
+
+def test_templates_in_a_grace_annotation_of_another_version_are_tolerated() -> None:
+    """inplace-update 2.3"""
+    assert parse_grace('{"revision":"r","oldTemplate":{"spec":{}},"newTemplate":null}').revision == "r"
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"metaDataPatch":"%%"}', '{"metaDataPatch":"W10="}', '{"graceSeconds":"x"}']
+)
+def test_a_grace_annotation_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(AnnotationError, match="inplace-update-grace cannot be read"):
+        parse_grace(text)
+
+
+@pytest.mark.parametrize(
+    ("passed", "left"), [(0.0, 30), (0.9, 30), (10.2, 20), (29.5, 1), (30.0, None), (99.0, None)]
+)
+def test_what_is_left_of_a_grace_period(passed: float, left: int | None) -> None:
+    """inplace-update case 40"""
+    found = grace_until(NOW, seconds=30, now=NOW + passed)
+    assert found == (None if left is None else pytest.approx(NOW + passed + left))
+
+
+def test_a_grace_period_whose_start_is_unknown_is_over() -> None:
+    assert grace_until(None, seconds=30, now=NOW) is None
+
+
+def test_two_metadata_patches_become_one() -> None:
+    first = {
+        "labels": {"a": "1", "b": "1"},
+        "finalizers": ["f"],
+        "$deleteFromPrimitiveList/finalizers": ["g"],
+    }
+    second = {"labels": {"b": None}, "annotations": {"n": "1"}, "finalizers": ["g", "h"]}
+    third = {"$deleteFromPrimitiveList/finalizers": ["f"]}
+    joined = merged_metadata(merged_metadata(first, second), third)
+    assert joined == {
+        "labels": {"a": "1", "b": None},
+        "annotations": {"n": "1"},
+        "finalizers": ["g", "h"],
+        "$deleteFromPrimitiveList/finalizers": ["f"],
+    }
+
+
+def test_pending_changes_fill_only_what_the_new_spec_leaves_open() -> None:
+    """inplace-update pitfall 6"""
+    pending = UpdateSpec(
+        revision="b",
+        images={"c1": "c1:b", "c2": "c2:b"},
+        resources={"c1": {"limits": {"cpu": "1", "memory": "1Gi"}}},
+        ref_metadata={"c1": RefMetadata(labels={"a": "b"}, annotations={"n": "b"})},
+        metadata_patch={"metadata": {"labels": {"x": "b", "y": "b"}}},
+        update_env_from_metadata=True,
+    )
+    new = UpdateSpec(
+        revision="c",
+        images={"c1": "c1:c"},
+        resources={"c1": {"limits": {"cpu": "2"}}, "c2": {"requests": {"cpu": "1"}}},
+        ref_metadata={"c2": RefMetadata(labels={"y": "c"})},
+        metadata_patch={"metadata": {"labels": {"a": None}}},
+    )
+    found = with_pending(new, pending)
+    assert found == UpdateSpec(
+        revision="c",
+        images={"c1": "c1:c", "c2": "c2:b"},
+        resources={"c1": {"limits": {"cpu": "2", "memory": "1Gi"}}, "c2": {"requests": {"cpu": "1"}}},
+        ref_metadata={
+            "c1": RefMetadata(annotations={"n": "b"}),
+            "c2": RefMetadata(labels={"y": "c"}),
+        },
+        metadata_patch={"metadata": {"labels": {"x": "b", "a": None}}},
+        update_env_from_metadata=True,
+    )

@@ -1,0 +1,123 @@
+"""Which containers change now, and which later."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.documents import Document
+from pykruise.pods.in_place import RefMetadata, Settings, UpdateSpec, UpdateState
+from pykruise.pods.in_place.batches import Batch, next_batch
+from support.updatable_pod import NOW, PaperPod, container, pod_document
+
+
+def batch(spec: UpdateSpec, *containers: str | Document, state: UpdateState | None = None) -> Batch:
+    pod = PaperPod(pod_document(*containers)).view()
+    settings = Settings(vertical_scaling=True)
+    return next_batch(
+        pod, spec, state or UpdateState(revision="r", started_at=NOW), now=NOW, settings=settings
+    )
+
+
+def c(name: str, priority: int | None = None, **fields: Any) -> Document:
+    return container(name, priority=priority, **fields)
+
+
+ALL = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2", "c3": "c3:v2"})
+
+
+@pytest.mark.parametrize(
+    ("priorities", "now"),
+    [
+        ((None, None, None), {"c1", "c2", "c3"}),
+        ((10, 0, 0), {"c1"}),
+        ((0, 10, None), {"c2", "c3"}),
+        ((0, -1, -2), {"c1"}),
+        ((5, 5, 1), {"c1", "c2"}),
+    ],
+)
+def test_the_highest_priority_goes_first_and_those_without_one_go_along(
+    priorities: tuple[int | None, ...], now: set[str]
+) -> None:
+    """inplace-update cases 32, 35"""
+    found = batch(ALL, *(c(f"c{number}", priority) for number, priority in enumerate(priorities, 1)))
+    assert set(found.images) == now
+    assert set(found.state.next_images) == {"c1", "c2", "c3"} - now
+    assert found.state.required_ready == (tuple(sorted(now)) if now != {"c1", "c2", "c3"} else ())
+
+
+def test_only_containers_that_change_have_a_say() -> None:
+    found = batch(UpdateSpec(images={"c2": "c2:v2"}), c("c1", 10), c("c2", 0))
+    assert found.images == {"c2": "c2:v2"}
+    assert not found.state.has_next
+
+
+@pytest.mark.parametrize(("key", "priority"), [("p_7", 7), ("p_-3", -3), ("p_x", 0), ("", 0), (None, None)])
+def test_a_barrier_names_a_priority(key: str | None, priority: int | None) -> None:
+    """inplace-update 6.4 step 3, pitfall 8"""
+    source = {} if key is None else {"valueFrom": {"configMapKeyRef": {"name": "web-a-barrier", "key": key}}}
+    pod = PaperPod(pod_document(c("c1", env=[{"name": "KRUISE_CONTAINER_BARRIER", **source}])))
+    assert pod.view().containers[0].launch_priority == priority
+
+
+def fed(*names: str, **labels: str) -> dict[str, RefMetadata]:
+    return dict.fromkeys(names, RefMetadata(labels=labels))
+
+
+def test_containers_fed_from_the_same_annotation_change_together() -> None:
+    """inplace-update case 36"""
+    ref = RefMetadata(annotations={"n": "2"})
+    found = batch(UpdateSpec(ref_metadata={"c1": ref, "c2": ref}), c("c1", 10), c("c2", 0))
+    assert found.annotations == {"n": "2"}
+    assert found.state.batches[-1].containers == ("c1", "c2")
+    assert not found.state.has_next
+
+
+def test_sharing_reaches_through_a_chain() -> None:
+    """inplace-update case 37"""
+    refs = {
+        "c1": RefMetadata(labels={"a": "1"}),
+        "c2": RefMetadata(labels={"a": "1", "b": "1"}),
+        "c3": RefMetadata(labels={"b": "1"}),
+    }
+    found = batch(UpdateSpec(ref_metadata=refs), c("c1", 10), c("c2", 5), c("c3", 0))
+    assert found.labels == {"a": "1", "b": "1"}
+    assert found.state.batches[-1].containers == ("c1", "c2", "c3")
+
+
+def test_a_label_and_an_annotation_of_one_name_are_not_shared() -> None:
+    refs = {"c1": RefMetadata(labels={"a": "1"}), "c2": RefMetadata(annotations={"a": "1"})}
+    found = batch(UpdateSpec(ref_metadata=refs), c("c1", 10), c("c2", 0))
+    assert set(found.state.next_ref_metadata) == {"c2"}
+
+
+def test_image_ids_are_recorded_as_they_are_before_the_change() -> None:
+    """inplace-update 6.4 step 4; cloneset 9.3"""
+    found = batch(UpdateSpec(images={"c1": "c1:v2"}), "c1", "c2")
+    record = found.state.image_records["c1"]
+    assert record.image_id == "docker.io/library/c1@sha256:c1:v1"
+    assert record.container_id == "containerd://c1-1"
+    assert set(found.state.image_records) == {"c1"}
+
+
+def test_what_a_container_has_already_is_no_reason_to_restart_it() -> None:
+    found = batch(UpdateSpec(images={"c1": "c1:v1", "c2": "c2:v2"}), c("c1", 10), c("c2", 0))
+    assert found.images == {"c2": "c2:v2"}
+    assert set(found.state.image_records) == {"c2"}
+
+
+def test_a_batch_leaves_the_spec_as_it_was() -> None:
+    """inplace-update 6.4: it is used again after a conflict"""
+    spec = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2"}, ref_metadata=fed("c1", a="1"))
+    before = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2"}, ref_metadata=fed("c1", a="1"))
+    batch(spec, c("c1", 10), c("c2", 0))
+    assert spec == before
+
+
+def test_earlier_batches_and_records_of_the_same_update_are_kept() -> None:
+    """inplace-update 6.6 step 2: the next batch keeps revision, time, image ids and batch records"""
+    first = batch(ALL, c("c1", 2), c("c2", 1), c("c3", 0)).state
+    second = batch(first.next_spec, c("c1", 2, image="c1:v2"), c("c2", 1), c("c3", 0), state=first).state
+    assert [one.containers for one in second.batches] == [("c1",), ("c2",)]
+    assert set(second.image_records) == {"c1", "c2"}
+    assert set(second.next_images) == {"c3"}
+    assert (second.revision, second.started_at) == ("r", NOW)

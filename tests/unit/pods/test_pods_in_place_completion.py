@@ -1,0 +1,361 @@
+"""Whether containers run what they were given: image ids, container ids, names, hashes, resources."""
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.pods import keys
+from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.in_place import (
+    ImageRecord,
+    Settings,
+    UpdateState,
+    Verdict,
+    containers_verdict,
+    image_verdict,
+    pod_verdict,
+)
+from pykruise.pods.in_place.images import image_name, is_running, mean_the_same
+from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION
+from pykruise.pods.in_place.runtime_meta import container_hash, environment_hash
+from pykruise.pods.in_place.state import state_text
+from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document
+
+DIGEST = "sha256:" + "ab" * 32
+OTHER_DIGEST = "sha256:" + "cd" * 32
+SCALING = Settings(vertical_scaling=True)
+
+
+def judge(
+    image: str,
+    *,
+    shows: str,
+    image_id: str = "id-1",
+    container_id: str = "cid-1",
+    recorded: str = "id-1",
+    recorded_container: str = "",
+    seconds: float = 1.0,
+    ready: bool = True,
+    waiting: str = "",
+) -> Verdict:
+    """A container whose spec says `image` and whose status `shows` one, some seconds after the change."""
+    return image_verdict(
+        ContainerFacts(name="c1", image=image),
+        ContainerStatusFacts(
+            name="c1",
+            image=shows,
+            image_id=image_id,
+            container_id=container_id,
+            ready=ready,
+            waiting=waiting,
+        ),
+        ImageRecord(image_id=recorded, container_id=recorded_container),
+        changed_at=NOW,
+        now=NOW + seconds,
+    )
+
+
+def test_an_unchanged_image_id_is_complete_only_under_the_name_that_is_wanted() -> None:
+    """inplace-update case 45"""
+    assert not judge("app:v2", shows="app:v1").is_complete
+    assert judge("app:v2", shows="app:v2").is_complete
+
+
+def test_an_image_without_a_tag_is_the_latest() -> None:
+    """inplace-update case 46"""
+    assert judge("nginx", shows="nginx:latest").is_complete
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ("nginx:1.25", "docker.io/library/nginx:1.25"),
+        ("acme/app:v2", "docker.io/acme/app:v2"),
+        ("docker.io/nginx:1.25", "docker.io/library/nginx:1.25"),
+        ("index.docker.io/acme/app:v2", "acme/app:v2"),
+        ("registry:5000/app", "registry:5000/app:latest"),
+        ("localhost/app:v2", "localhost/app:v2"),
+        (f"app@{DIGEST}", f"docker.io/library/app@{DIGEST}"),
+        (f"app:v2@{DIGEST}", f"docker.io/library/app@{DIGEST}"),
+    ],
+)
+def test_names_are_compared_by_what_they_mean(spec: str, shown: str) -> None:
+    """inplace-update pitfall 12: registry prefixes, ports, digests"""
+    assert mean_the_same(spec, shown)
+    assert judge(spec, shows=shown).is_complete
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("nginx:1", "nginx:2"),
+        ("nginx", "acme/nginx"),
+        ("registry:5000/app", "registry:6000/app"),
+        ("quay.io/app:1", "app:1"),
+        (f"app@{DIGEST}", f"app@{OTHER_DIGEST}"),
+        (f"app@{DIGEST}", "app:latest"),
+    ],
+)
+def test_other_names_mean_other_images(one: str, other: str) -> None:
+    assert not mean_the_same(one, other)
+
+
+def test_a_port_is_no_tag_and_a_digest_has_no_default_tag() -> None:
+    """inplace-update pitfall 12"""
+    assert image_name("registry:5000/app").tag == "latest"
+    assert image_name("registry:5000/app").repository == "registry:5000/app"
+    assert image_name(f"app@{DIGEST}").tag == ""
+
+
+def test_an_image_named_by_digest_runs_when_the_kubelet_reports_that_digest() -> None:
+    status = ContainerStatusFacts(name="c1", image="registry/app:v1", image_id=f"registry/app@{DIGEST}")
+    assert is_running(status, f"registry/app@{DIGEST}")
+    assert not is_running(status, f"registry/app@{OTHER_DIGEST}")
+
+
+def test_another_image_id_is_complete_whatever_name_the_runtime_knows_it_by() -> None:
+    assert judge("app:v2", shows="app:nightly", image_id="id-2", recorded_container="cid-1").is_complete
+
+
+def test_a_second_tag_of_the_same_image_completes_once_the_container_is_another() -> None:
+    """The same digest under a new tag: the runtime may go on to name the image by its first tag."""
+    given = {"shows": "app:v1", "recorded_container": "cid-1"}
+    before = judge("app:v2", **given, seconds=3600)
+    assert not before.is_complete
+    assert before.look_at is None
+    just_after = judge("app:v2", **given, container_id="cid-2", seconds=2)
+    assert (just_after.is_complete, just_after.look_at) == (False, NOW + 10)
+    assert judge("app:v2", **given, container_id="cid-2", seconds=10).is_complete
+    named = judge("app:v2", shows="app:v2", recorded_container="cid-1", container_id="cid-2", seconds=2)
+    assert named.is_complete
+
+
+def test_the_same_image_spelled_another_way_waits_for_the_restart_that_it_causes() -> None:
+    """`nginx` to `docker.io/library/nginx:latest`: the name fits already, but the kubelet restarts anyway."""
+    given = {"shows": "docker.io/library/nginx:latest", "recorded_container": "cid-1"}
+    assert not judge("nginx:latest", **given).is_complete
+    assert judge("nginx:latest", **given, container_id="cid-2").is_complete
+
+
+def test_an_image_that_cannot_be_pulled_is_not_complete_and_the_reason_is_told() -> None:
+    found = judge("app:bad", shows="app:v1", waiting="ImagePullBackOff", recorded_container="cid-1")
+    assert found.because == "container c1 does not run app:bad yet (ImagePullBackOff)"
+
+
+def test_a_container_that_never_ran_is_not_complete_by_having_no_image_id() -> None:
+    found = judge("app:v2", shows="app:v2", image_id="", container_id="", recorded="id-1", ready=False)
+    assert not found.is_complete
+    assert judge("app:v2", shows="app:v2", image_id="", container_id="", ready=True).is_complete
+
+
+def test_where_an_earlier_change_was_under_way_an_unknown_image_has_to_last() -> None:
+    given = {"shows": "app:b", "image_id": "id-b"}
+    early = judge("app:c", **given, seconds=1)
+    assert (early.is_complete, early.look_at) == (False, NOW + 10)
+    assert judge("app:c", **given, seconds=10).is_complete
+
+
+def pod_with(state: UpdateState | None = None, *containers: Any, **annotations: str) -> PaperPod:
+    pod = PaperPod(pod_document(*(containers or ("c1",))))
+    if state is not None:
+        annotations[keys.IN_PLACE_STATE_ANNOTATION] = state_text(state)
+    pod.document["metadata"]["annotations"] = annotations
+    return pod
+
+
+def verdict(pod: PaperPod, settings: Settings | None = None) -> Verdict:
+    return pod_verdict(pod.view(), now=NOW + 60, settings=settings or Settings())
+
+
+def record(**image_ids: str) -> UpdateState:
+    records = {name: ImageRecord(image_id=image_id) for name, image_id in image_ids.items()}
+    return UpdateState(revision="web-new", started_at=NOW, image_records=records, update_images=True)
+
+
+def test_a_recorded_container_without_a_status_is_not_complete() -> None:
+    """inplace-update case 47"""
+    pod = pod_with(record(c1="id-1"))
+    pod.document["status"]["containerStatuses"] = []
+    assert verdict(pod).because == "container c1 has no status yet"
+
+
+def test_a_pod_that_was_never_updated_is_complete() -> None:
+    """inplace-update 6.8"""
+    assert verdict(pod_with()).is_complete
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {keys.IN_PLACE_GRACE_ANNOTATION: '{"revision":"web-new"}'},
+        {keys.IN_PLACE_GRACE_ANNOTATION: ""},
+        {keys.LEGACY_IN_PLACE_GRACE_ANNOTATION: ""},
+        {keys.IN_PLACE_STATE_ANNOTATION: "not JSON"},
+        {keys.IN_PLACE_STATE_ANNOTATION: '{"nextContainerImages":{"c1":"c1:v2"}}'},
+    ],
+)
+def test_open_business_makes_the_pod_incomplete(annotations: dict[str, str]) -> None:
+    """inplace-update case 52; 6.8"""
+    assert not verdict(pod_with(None, **annotations)).is_complete
+
+
+def meta_of(pod: PaperPod, *, environment: dict[str, int] | None = None, **changes: Any) -> str:
+    """Runtime meta as the agent writes it when the containers run as they are specified; statuses reversed."""
+    entries = []
+    for status in reversed(pod.document["status"]["containerStatuses"]):
+        name = status["name"]
+        hashes = {"plainHash": container_hash(name, pod.images()[name])}
+        if environment and name in environment:
+            hashes["extractedEnvFromMetadataHash"] = environment[name]
+        entry = {"name": name, "containerID": status["containerID"], "restartCount": 0, "hashes": hashes}
+        entries.append(entry | changes)
+    return orjson.dumps({"containers": entries, "newer": 1}).decode()
+
+
+def with_meta(pod: PaperPod, text: str) -> PaperPod:
+    pod.document["metadata"]["annotations"][RUNTIME_META_ANNOTATION] = text
+    return pod
+
+
+def test_matching_hashes_are_proof_even_if_the_image_id_is_the_old_one() -> None:
+    """inplace-update case 48"""
+    # given
+    pod = pod_with(record(c1="docker.io/library/c1@sha256:c1:v1"))
+    pod.spec_of("c1")["image"] = "c1:v2"
+    assert not verdict(pod).is_complete
+    # then
+    assert verdict(with_meta(pod, meta_of(pod))).is_complete
+    assert not verdict(with_meta(pod, meta_of(pod, containerID="containerd://older"))).is_complete
+
+
+def test_hashes_that_do_not_match_prove_nothing() -> None:
+    """inplace-update 6.8 step 4: an older kubelet's hash is another one"""
+    pod = pod_with(record(c1="some-older-id"))
+    assert verdict(with_meta(pod, meta_of(pod, hashes={"plainHash": 1}))).is_complete
+
+
+def test_runtime_meta_that_cannot_be_read_is_not_complete() -> None:
+    """inplace-update 6.8 step 1"""
+    found = verdict(with_meta(pod_with(record(c1="some-older-id")), "["))
+    assert (found.is_complete, found.is_broken) == (False, True)
+
+
+def fed_pod() -> PaperPod:
+    state = UpdateState(revision="web-new", started_at=NOW, update_env_from_metadata=True)
+    fed = container("c2", env=[fed_from("labels", "k"), {"name": "E", "value": "1"}])
+    pod = pod_with(state, "c1", fed)
+    pod.labels()["k"] = "v"
+    return pod
+
+
+def expected_hashes(pod: PaperPod) -> dict[str, int]:
+    view = pod.view()
+    return {
+        one.name: environment_hash(one, labels=view.labels, annotations=view.annotations)
+        for one in view.containers
+    }
+
+
+def test_an_environment_fed_from_labels_needs_the_word_of_the_agent() -> None:
+    """inplace-update case 49"""
+    assert "agent" in verdict(fed_pod()).because
+
+
+def test_an_environment_is_complete_when_all_containers_have_the_present_values() -> None:
+    """inplace-update 6.8 step 2, pitfall 13: matched by name, the agent lists containers in its own order"""
+    pod = fed_pod()
+    hashes = expected_hashes(pod)
+    assert verdict(with_meta(pod, meta_of(pod, environment=hashes))).is_complete
+    stale = verdict(with_meta(pod, meta_of(pod, environment=hashes | {"c2": 7})))
+    assert stale.because == "container c2 has not been restarted with its new environment yet"
+
+
+def test_without_the_gate_nobody_waits_for_environments() -> None:
+    assert verdict(fed_pod(), Settings(env_from_metadata=False)).is_complete
+
+
+@pytest.mark.parametrize(
+    ("env", "labels", "expected"),
+    [
+        ([], {}, 86995377),
+        ([fed_from("labels", "k", variable="e2")], {"k": "foo"}, 2053173458),
+        ([fed_from("labels", "k", variable="e2")], {}, 1885397378),
+    ],
+)
+def test_environment_hashes_are_those_of_the_agent(
+    env: list[dict[str, Any]], labels: dict[str, str], expected: int
+) -> None:
+    """inplace-update 6.8, check values"""
+    facts = PaperPod(pod_document(container("c1", env=env))).view().containers[0]
+    assert environment_hash(facts, labels=labels, annotations={}) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "expected"),
+    [("test_container", "foo/image:v1", 0x8E45CBD0), ("foo", "bar", 0x11A6D6D6)],
+)
+def test_container_hashes_are_those_of_the_kubelet(name: str, image: str, expected: int) -> None:
+    """inplace-update 6.8, check values"""
+    assert container_hash(name, image) == expected
+
+
+AMOUNTS = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "2", "memory": "1Gi"}}
+
+
+def resized_pod() -> PaperPod:
+    state = UpdateState(revision="web-new", started_at=NOW, update_resources=True)
+    return pod_with(state, container("c1", resources=copy.deepcopy(AMOUNTS)), "c2")
+
+
+def test_resources_are_complete_when_the_kubelet_reports_them() -> None:
+    """inplace-update case 50"""
+    pod = resized_pod()
+    assert verdict(pod, SCALING).is_complete
+    pod.status_of("c1")["resources"]["limits"]["cpu"] = "2000m"
+    assert verdict(pod, SCALING).is_complete
+    pod.status_of("c1")["resources"]["limits"]["cpu"] = "1"
+    assert verdict(pod, SCALING).because == "the node has not given container c1 its resources yet"
+
+
+def test_without_the_gate_nobody_waits_for_resources() -> None:
+    """inplace-update 6.8 step 3"""
+    pod = resized_pod()
+    pod.status_of("c1").pop("resources")
+    assert not verdict(pod, SCALING).is_complete
+    assert verdict(pod).is_complete
+
+
+def test_every_container_must_have_a_status_to_judge_resources() -> None:
+    """inplace-update 6.8 step 3"""
+    pod = resized_pod()
+    pod.document["status"]["containerStatuses"].pop(1)
+    assert "container c2" in verdict(pod, SCALING).because
+
+
+def test_absent_and_empty_resources_are_the_same() -> None:
+    """inplace-update 9.2"""
+    pod = resized_pod()
+    pod.status_of("c2")["resources"] = {}
+    assert verdict(pod, SCALING).is_complete
+
+
+def test_a_resize_that_the_node_cannot_do_says_so() -> None:
+    """inplace-update 9.2"""
+    pod = resized_pod()
+    pod.status_of("c1")["resources"]["limits"]["cpu"] = "1"
+    pod.conditions().append(
+        {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "not enough cpu"}
+    )
+    assert verdict(pod, SCALING).because.endswith("(Infeasible: not enough cpu)")
+
+
+def test_containers_changed_so_far_can_be_complete_while_others_wait() -> None:
+    pod = pod_with(record(c1="older-id"), "c1", "c2")
+    state = UpdateState(
+        started_at=NOW, image_records={"c1": ImageRecord(image_id="older-id")}, next_images={"c2": "c2:v2"}
+    )
+    assert containers_verdict(pod.view(), state, now=NOW, settings=Settings()).is_complete
+    pod.document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: state_text(state)}
+    assert verdict(pod).because == "containers wait for a later batch"

@@ -1,0 +1,104 @@
+"""Cpu and memory of running containers."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods.containers import Amounts, ContainerFacts, Resources, env_source
+from pykruise.pods.in_place import has_resize, has_resize_by_version
+from pykruise.pods.in_place.resources import effective_resources, qos_class, with_differences_only
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("v1.32.0", True),
+        ("v1.33.0", True),
+        ("v1.32.0.extra", True),
+        ("v1.32+gke.1", True),
+        ("v2.0.0", True),
+        ("v1.31.0", False),
+        ("v1.28+gke.1", False),
+        ("v1.30+eks.1", False),
+        ("v1.28+.1", False),
+        ("", False),
+        ("garbage", False),
+        ("1.32", False),
+        ("v..", False),
+    ],
+)
+def test_a_version_tells_whether_there_is_a_resize_and_never_raises(version: str, expected: bool) -> None:
+    """inplace-update 6.5, pitfall 10"""
+    assert has_resize_by_version(version) is expected
+
+
+def test_discovery_tells_it_better() -> None:
+    """inplace-update 9.2"""
+    assert has_resize({"resources": [{"name": "pods"}, {"name": "pods/resize"}]})
+    assert not has_resize({"resources": [{"name": "pods"}, {"name": "nodes/resize"}]})
+    assert not has_resize({})
+
+
+def of(limits: dict[str, str] | None = None, requests: dict[str, str] | None = None) -> dict[str, Any]:
+    return {"resources": {"limits": limits, "requests": requests}}
+
+
+BOTH = {"cpu": "1", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([of()], "BestEffort"),
+        ([{}], "BestEffort"),
+        ([of(BOTH, BOTH)], "Guaranteed"),
+        ([of(BOTH)], "Guaranteed"),
+        ([of({"cpu": "1000m", "memory": "1024Mi"}, BOTH)], "Guaranteed"),
+        ([of({"cpu": "1"}, {"cpu": "1"})], "Burstable"),
+        ([of(BOTH, {"cpu": "500m", "memory": "1Gi"})], "Burstable"),
+        ([of(None, {"cpu": "1"})], "Burstable"),
+        ([of(BOTH, BOTH), of()], "Burstable"),
+        ([of({"cpu": "0"}, {"cpu": "0"})], "BestEffort"),
+        ([of({"nvidia.com/gpu": "1"})], "BestEffort"),
+    ],
+)
+def test_quality_of_service_is_kubernetes_own(containers: list[dict[str, Any]], expected: str) -> None:
+    """inplace-update 6.1 step 5"""
+    assert qos_class(containers) == expected
+
+
+def test_a_limit_is_a_request_too_where_none_is_named() -> None:
+    found = effective_resources(of({"cpu": "1", "memory": "1Gi", "gpu": "1"}, {"cpu": "500m"}))
+    assert found["requests"] == {"cpu": "500m", "memory": "1Gi"}
+
+
+def test_only_amounts_that_differ_from_the_live_pod_are_sent() -> None:
+    """inplace-update 6.5"""
+    live = ContainerFacts(
+        name="c1", resources=Resources(limits=Amounts(cpu="1", memory="1Gi"), requests=Amounts(cpu="500m"))
+    )
+    change = {"limits": {"cpu": "1000m", "memory": "2Gi"}, "requests": {"cpu": "0.5", "memory": "1Gi"}}
+    assert with_differences_only(live, change) == {
+        "limits": {"memory": "2Gi"},
+        "requests": {"memory": "1Gi"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("metadata.labels['app']", ("labels", "app")),
+        ("metadata.annotations['a.b/c']", ("annotations", "a.b/c")),
+        ("metadata.labels['it['s]']", ("labels", "it['s]")),
+        ("metadata.labels", None),
+        ("metadata.name", None),
+        ("metadata.labels[app]", None),
+        ("['app']", None),
+        ("spec.labels['app']", None),
+        ("metadata.labels['app'] ", None),
+    ],
+)
+def test_a_field_path_names_one_label_or_annotation(path: str, expected: tuple[str, str] | None) -> None:
+    """inplace-update 6.1.2"""
+    found = env_source("E", path)
+    assert (found and (found.field, found.key)) == expected

@@ -1,0 +1,118 @@
+"""Several writers hold a pod back through one condition."""
+
+import orjson
+import pytest
+
+from pykruise.kube.documents import Document
+from pykruise.pods import keys
+from pykruise.pods.in_place import PodPatch
+from pykruise.pods.readiness_messages import Message, messages_of, with_message, without_message
+from support.updatable_pod import NOW, PaperPod, pod_document
+
+HOOK = Message("Lifecycle", "preUpdateHook")
+RECREATE = Message("ContainerRecreateRequest", "shop/crr")
+
+
+def pod(condition: Document | None = None, *, gated: bool = True) -> PaperPod:
+    found = PaperPod(pod_document("c1", gated=False))
+    if gated:
+        found.document["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
+    if condition is not None:
+        found.conditions().append({"type": keys.KRUISE_POD_READY, **condition})
+    return found
+
+
+def write(found: PaperPod, conditions: list[Document]) -> None:
+    found.write(PodPatch(body={"status": {"conditions": conditions}}, because="", subresource="status"))
+
+
+def shown(found: PaperPod) -> tuple[str, list[tuple[str, str]]]:
+    condition = found.condition(keys.KRUISE_POD_READY)
+    entries = orjson.loads(condition["message"])
+    return condition["status"], [(one["userAgent"], one["key"]) for one in entries]
+
+
+def test_a_pod_is_released_when_the_last_of_its_holders_lets_go() -> None:
+    """inplace-update case 53"""
+    # given
+    found = pod({"status": "True"})
+    write(found, with_message(found.view(), HOOK, now=NOW))
+    write(found, with_message(found.view(), RECREATE, now=NOW))
+    assert shown(found) == (
+        "False",
+        [("ContainerRecreateRequest", "shop/crr"), ("Lifecycle", "preUpdateHook")],
+    )
+    # when
+    write(found, without_message(found.view(), HOOK, now=NOW))
+    assert shown(found) == ("False", [("ContainerRecreateRequest", "shop/crr")])
+    write(found, without_message(found.view(), RECREATE, now=NOW))
+    # then
+    assert found.condition(keys.KRUISE_POD_READY)["message"] == "[]"
+    assert shown(found) == ("True", [])
+    assert found.condition("Ready")["status"] == "False"
+
+
+def test_holding_a_pod_back_turns_ready_at_once() -> None:
+    """inplace-update 6.9"""
+    found = pod({"status": "True"})
+    write(found, with_message(found.view(), HOOK, now=NOW))
+    ready = found.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "ReadinessGatesNotReady")
+    assert keys.KRUISE_POD_READY in ready["message"]
+
+
+def test_ready_is_left_alone_while_containers_are_not_ready() -> None:
+    """inplace-update 6.9"""
+    found = pod({"status": "True"})
+    found.condition("ContainersReady")["status"] = "False"
+    assert [one["type"] for one in with_message(found.view(), HOOK, now=NOW)] == [keys.KRUISE_POD_READY]
+
+
+def test_every_closed_gate_is_named_with_its_status() -> None:
+    """inplace-update 6.9"""
+    found = pod({"status": "True"})
+    found.document["spec"]["readinessGates"].append({"conditionType": "example.com/gate"})
+    _, ready = with_message(found.view(), HOOK, now=NOW)
+    assert "'example.com/gate' does not exist" in ready["message"]
+    assert f"'{keys.KRUISE_POD_READY}' is 'False'" in ready["message"]
+
+
+def test_a_pod_without_the_gate_is_never_held_back() -> None:
+    """inplace-update case 54"""
+    found = pod(gated=False)
+    assert with_message(found.view(), HOOK, now=NOW) == []
+    assert without_message(found.view(), HOOK, now=NOW) == []
+
+
+def test_holding_twice_or_letting_go_of_nothing_writes_nothing() -> None:
+    """inplace-update 6.12"""
+    found = pod({"status": "True"})
+    assert without_message(found.view(), HOOK, now=NOW) == []
+    write(found, with_message(found.view(), HOOK, now=NOW))
+    assert with_message(found.view(), HOOK, now=NOW) == []
+    assert without_message(found.view(), RECREATE, now=NOW) == []
+
+
+def test_a_condition_that_is_missing_is_made_false() -> None:
+    """inplace-update pitfall 9"""
+    found = pod()
+    entry = with_message(found.view(), HOOK, now=NOW)[0]
+    assert (entry["status"], entry["message"]) == (
+        "False",
+        '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]',
+    )
+
+
+def test_a_true_beside_a_listed_message_is_put_right() -> None:
+    """inplace-update pitfall 9"""
+    message = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
+    found = pod({"status": "True", "message": message})
+    assert with_message(found.view(), HOOK, now=NOW)[0]["status"] == "False"
+
+
+@pytest.mark.parametrize("message", ["", "nonsense", "{}", '[{"userAgent":5}]', "null"])
+def test_a_message_that_is_no_list_has_no_holders(message: str) -> None:
+    """inplace-update 6.12"""
+    found = pod({"status": "False", "message": message})
+    assert messages_of(found.view()) == ()
+    assert with_message(found.view(), HOOK, now=NOW)[0]["message"].startswith('[{"userAgent":"Lifecycle"')
