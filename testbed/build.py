@@ -39,6 +39,10 @@ class BuildError(Exception):
     """The binaries cannot be built; the message is one line."""
 
 
+class GoMissingError(BuildError):
+    """There is no Go to build with."""
+
+
 def default_version() -> str:
     """The Kubernetes minor asked for by $KUBERNETES, else the newest one supported."""
     return os.environ.get("KUBERNETES") or DEFAULT_VERSION
@@ -53,12 +57,20 @@ def cache_dir() -> Path:
 
 
 def build(kubernetes: str | None = None) -> Path:
-    """The folder with the binaries of a Kubernetes minor, built now if it is not there yet."""
+    """The folder with the binaries of a Kubernetes minor, built now if it is not there yet.
+
+    Without Go, binaries of the right version that are in the cache already will do. Raises BuildError.
+    """
     minor = kubernetes or default_version()
     if minor not in VERSIONS:
         raise BuildError(f"no Kubernetes {minor} in the testbed; there are {', '.join(VERSIONS)}")
     cache = cache_dir()
-    ready = cache / f"kubernetes-{minor}-{_key(minor)}"
+    try:
+        ready = cache / f"kubernetes-{minor}-{_key(minor)}"
+    except GoMissingError:
+        if built_before := _built_before(minor, cache):
+            return built_before
+        raise
     if _complete(ready):
         return ready
     cache.mkdir(parents=True, exist_ok=True)
@@ -66,6 +78,18 @@ def build(kubernetes: str | None = None) -> Path:
         if not _complete(ready):  # another process may have built it meanwhile
             _build(minor, ready)
     return ready
+
+
+def _built_before(minor: str, cache: Path) -> Path | None:
+    """A folder of the cache that holds this minor in the version wanted now, by whatever Go it was built."""
+    wanted = f"Kubernetes {_kubernetes_version(minor)}"
+    for folder in sorted(cache.glob(f"kubernetes-{minor}-*")):
+        if not _complete(folder):
+            continue
+        command = [str(folder / "kube-apiserver"), "--version"]
+        if subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() == wanted:
+            return folder
+    return None
 
 
 def _build(minor: str, ready: Path) -> None:
@@ -144,7 +168,7 @@ def _go_platform() -> str:
             command, cwd=HERE / "etcd", env=_go_env(), capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
-        raise BuildError("go is not installed; the testbed needs Go 1.26 or newer") from None
+        raise GoMissingError("go is not installed; the testbed needs Go 1.26 or newer") from None
     if done.returncode:
         raise BuildError(f"go does not work: {' '.join(done.stderr.split())}")
     return done.stdout

@@ -35,6 +35,7 @@ from testbed.settings import (
     CONTROLLER_MANAGER,
     ETCD,
     FEATURE_GATES,
+    MANAGER,
     SCHEDULER,
     Ports,
     Settings,
@@ -119,6 +120,19 @@ class ControlPlane:
     def kubeconfig(self) -> Path:
         """A kubeconfig file for the admin, who is in system:masters."""
         return self._settings.kubeconfig(ADMIN)
+
+    @property
+    def manager_kubeconfig(self) -> Path:
+        """A kubeconfig file for a user of the manager's own, who is in system:masters as well.
+
+        By it the audit log tells the manager's requests from others, and its token can be taken away alone.
+        """
+        return self._settings.kubeconfig(MANAGER)
+
+    async def accept_tokens(self, *, of_manager: bool) -> None:
+        """Start the API server again with the manager's token known to it, or not (all its requests: 401)."""
+        self._settings.write_tokens(without=() if of_manager else (MANAGER,))
+        await self.restart(API_SERVER)
 
     @property
     def audit_log(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +17,10 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 
 ADMIN = "admin"
+MANAGER = "manager"
 USERS = {
     ADMIN: "admin",
+    MANAGER: "system:serviceaccount:kruise-system:kruise-manager",
     CONTROLLER_MANAGER: "system:kube-controller-manager",
     SCHEDULER: "system:kube-scheduler",
 }
@@ -106,7 +108,7 @@ class Settings:
         return f"https://{HOST}:{self.ports.api_server}"
 
     def kubeconfig(self, name: str) -> Path:
-        """The kubeconfig of the admin or of a component."""
+        """The kubeconfig of a user: a key of USERS."""
         return self.directory / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
 
     def file(self, name: str) -> Path:
@@ -123,15 +125,27 @@ class Settings:
             "serving.key": key,
             "service-account.key": private,
             "service-account.pub": public,
-            "tokens.csv": self._token_rows().encode(),
             "audit-policy.yaml": AUDIT_POLICY.encode(),
             "scheduler.yaml": self._scheduler_config().encode(),
         }
         files |= {self.kubeconfig(name).name: self._kubeconfig(name).encode() for name in USERS}
         for name, content in files.items():
-            path = self.file(name)
-            path.touch(mode=0o600)
-            path.write_bytes(content)
+            self._write(name, content)
+        self.write_tokens()
+
+    def write_tokens(self, *, without: Collection[str] = ()) -> None:
+        """Write the tokens that the API server accepts from its next start on; users `without` one get none."""
+        rows = [
+            f'{token},{USERS[name]},{name},"system:masters"\n'
+            for name, token in self.tokens.items()
+            if name not in without
+        ]
+        self._write("tokens.csv", "".join(rows).encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        path = self.file(name)
+        path.touch(mode=0o600)
+        path.write_bytes(content)
 
     def command(self, component: str) -> list[str]:
         """A component's command line."""
@@ -218,10 +232,6 @@ class Settings:
             f"--authentication-kubeconfig={self.kubeconfig(component)}",
             f"--authorization-kubeconfig={self.kubeconfig(component)}",
         ]
-
-    def _token_rows(self) -> str:
-        rows = [f'{token},{USERS[name]},{name},"system:masters"\n' for name, token in self.tokens.items()]
-        return "".join(rows)
 
     def _kubeconfig(self, name: str) -> str:
         ca = base64.b64encode(self.authority.certificate).decode()

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from pykruise.admission.reviewers import reviewers
-from pykruise.sandbox.cluster import Cluster, ClusterSettings
 
+from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
@@ -23,6 +22,7 @@ from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.manager import Manager
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,11 +33,12 @@ _TEXTS: Final = (
         "Too large resource version: <asked>, current: <current>",
     ),
     (re.compile(r"in record \(\d+\)"), "in record (<version>)"),
+    (re.compile(r"\(0x[0-9a-f]{6,}\)"), "(<pointer>)"),
     # The whole object, in the order of the members of a Go struct and with managedFields.
     (re.compile(r'patch: Invalid value: "\{.*\}": ', re.DOTALL), "patch: Invalid value: <object>: "),
     (re.compile(r'^Invalid value: "\{\\"(?:apiV|kind|meta).*\}": ', re.DOTALL), "Invalid value: <object>: "),
-    # What follows is how Go's own structs differ, line by line.
-    (re.compile(r"\n(?:@@ |[-+] |\w+: ).*", re.DOTALL), "\n<what differs>"),
+    # What follows is how Go's own structs differ, line by line, in spacing that is random on purpose.
+    (re.compile(r"(Forbidden: [^\n]*)\n.*", re.DOTALL), r"\1\n<what differs>"),
 )
 _AGE: Final = re.compile(r"\d{1,2}s")
 _ADDRESSES: Final = {"clusterIP", "clusterIPs"}

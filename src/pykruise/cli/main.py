@@ -74,6 +74,30 @@ def manager(
 
 
 @app.command()
+def kubelets(
+    nodes: Annotated[int, typer.Option(min=1, max=5000, help="How many nodes.")] = 3,
+    pods_per_node: Annotated[int, typer.Option(min=1, help="How many pods each may run.")] = 110,
+    prefix: Annotated[str, typer.Option(help="What their names begin with; numbers follow.")] = "node-",
+    start: Annotated[float, typer.Option(min=0, help="Seconds until a container runs.")] = 0.5,
+    ready: Annotated[float, typer.Option(min=0, help="Seconds from running to ready.")] = 0.0,
+    stop: Annotated[float, typer.Option(min=0, help="Seconds that a pod takes to stop.")] = 1.0,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what they do.")] = False,
+) -> None:
+    """Run simulated nodes against a cluster that has none, until SIGTERM or Ctrl-C. For tests."""
+    from pykruise.cli.kubelets import KubeletsOptions, run_kubelets
+
+    _log(True, level=logging.INFO if verbose else logging.WARNING)
+    options = KubeletsOptions(
+        nodes=nodes, pods_per_node=pods_per_node, prefix=prefix, start_s=start, ready_s=ready, stop_s=stop
+    )
+    _run(run_kubelets(options, kubeconfig=kubeconfig, context=context))
+
+
+@app.command()
 def crds() -> None:
     """Print the custom resource definitions, ready for `kubectl apply -f -`."""
     from pykruise.cli.manager import crd_manifests

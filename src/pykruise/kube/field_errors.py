@@ -1,59 +1,102 @@
-"""Field errors as Kubernetes writes them: where, which value, and what would be accepted.
+"""Field errors in the words of a Kubernetes API server: what `details.causes` of a 422 holds.
 
-a rule ──▶ required(), invalid(), ... ──▶ Cause (kube/errors.py) ──▶ refusal() ──▶ the Status of a 422
+A rule finds something wrong ──▶ required(), invalid(), … ──▶ Cause ──▶ refusal() ──▶ the Status of a 422
 
-Pure. Validation collects them all; nobody has to fix an object one error at a time.
+Pure. Validation collects all errors; nobody has to fix an object one error at a time.
+
+`field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people
+and scripts compare these messages.
 """
 
-import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.kube.go_text import quoted
 from pykruise.kube.resources import Resource
 
-__all__ = [
-    "bad_request",
-    "duplicate",
-    "forbidden",
-    "invalid",
-    "not_found",
-    "not_supported",
-    "refusal",
-    "required",
-]
+ROOT = "<nil>"
+"""What the server calls the place of an error that belongs to no field."""
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """A value that is missing."""
-    return _cause("FieldValueRequired", field, "Required value", detail)
+    """A value that must be there is missing or empty."""
+    return Cause(reason="FieldValueRequired", message=_with("Required value", detail), field=field)
 
 
-def invalid(field: str, value: Any, detail: str) -> Cause:
-    """A value that breaks a rule."""
-    return _cause("FieldValueInvalid", field, f"Invalid value: {_shown(value)}", detail)
+def invalid(field: str, value: object, detail: str) -> Cause:
+    """A value that breaks a rule; `detail` says which."""
+    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {shown(value)}: {detail}", field=field)
 
 
-def duplicate(field: str, value: Any) -> Cause:
-    """A value that may be there only once."""
-    return _cause("FieldValueDuplicate", field, f"Duplicate value: {_shown(value)}", "")
+def invalid_shown(field: str, text: str, detail: str) -> Cause:
+    """As `invalid`, of a value that the server shows as a Go struct: `text` is how."""
+    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {text}: {detail}", field=field)
 
 
-def not_found(field: str, value: Any) -> Cause:
-    """A reference to something that is not there."""
-    return _cause("FieldValueNotFound", field, f"Not found: {_shown(value)}", "")
+def type_invalid(field: str, value: object, detail: str) -> Cause:
+    """A value of another type than its schema says."""
+    message = f"Invalid value: {shown(value)}: {detail}"
+    return Cause(reason="FieldValueTypeInvalid", message=message, field=field)
 
 
-def not_supported(field: str, value: Any, supported: Iterable[str]) -> Cause:
-    """A value outside a closed set."""
-    detail = "supported values: " + ", ".join(quoted(one) for one in supported)
-    return _cause("FieldValueNotSupported", field, f"Unsupported value: {_shown(value)}", detail)
+def not_supported(field: str, value: object, supported: Iterable[str], *, text: str = "") -> Cause:
+    """A value outside a closed set; `supported` is in the order of the message, `text` shows the value."""
+    values = ", ".join(quoted(each) for each in supported)
+    detail = f"supported values: {values}" if values else ""
+    message = _with(f"Unsupported value: {text or shown(value)}", detail)
+    return Cause(reason="FieldValueNotSupported", message=message, field=field)
+
+
+def duplicate(field: str, value: object) -> Cause:
+    """A value that must be unique and is not."""
+    return Cause(reason="FieldValueDuplicate", message=f"Duplicate value: {shown(value)}", field=field)
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """Something that is not allowed here."""
-    return _cause("FieldValueForbidden", field, "Forbidden", detail)
+    """A value or change that is not allowed here."""
+    return Cause(reason="FieldValueForbidden", message=_with("Forbidden", detail), field=field)
+
+
+def not_found(field: str, value: object) -> Cause:
+    """A reference to something that is not there."""
+    return Cause(reason="FieldValueNotFound", message=f"Not found: {shown(value)}", field=field)
+
+
+def too_long(field: str, most: int) -> Cause:
+    """A string of more than `most` bytes; the value itself is not repeated."""
+    message = f"Too long: may not be more than {most} bytes"
+    return Cause(reason="FieldValueTooLong", message=message, field=field)
+
+
+def too_many(field: str, actual: int, most: int) -> Cause:
+    """A list or map with more entries than allowed."""
+    message = f"Too many: {actual}: must have at most {most} items"
+    return Cause(reason="FieldValueTooMany", message=message, field=field)
+
+
+def shown(value: object) -> str:
+    """A value as the server prints it in a message: strings quoted, the rest as Go formats it."""
+    if value is None:
+        return '"null"'
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, (bool, int, float)):
+        return go_scalar(value)
+    return _go_syntax(value)
+
+
+def go_scalar(value: Any) -> str:
+    """A string, number or boolean as Go's `%v` prints it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _go_float(value)
+    return str(value)
 
 
 def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
@@ -75,13 +118,39 @@ def bad_request(message: str) -> Status:
     return Status(status="Failure", message=message, reason="BadRequest", code=400)
 
 
-def _cause(reason: str, field: str, message: str, detail: str) -> Cause:
-    return Cause(reason=reason, message=f"{message}: {detail}" if detail else message, field=field)
-
-
-def _shown(value: Any) -> str:
+def go_string_map(value: Mapping[str, str] | None) -> str:
+    """How the server prints a `map[string]string` in a message."""
     if value is None:
-        return '"null"'
+        return "map[string]string(nil)"
+    inner = ", ".join(f"{shown(key)}:{shown(value[key])}" for key in sorted(value))
+    return f"map[string]string{{{inner}}}"
+
+
+def _with(message: str, detail: str) -> str:
+    return f"{message}: {detail}" if detail else message
+
+
+def _go_float(value: float) -> str:
+    if value != value or math.isinf(value):
+        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+    if value == 0 or 1e-4 <= abs(value) < 1e21:
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
+    return repr(value).replace(".0e", "e")
+
+
+def _go_syntax(value: object) -> str:
+    """Go's `%#v` of a decoded JSON value."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{quoted(str(key))}:{_go_item(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[]interface {{}}{{{', '.join(_go_item(item) for item in value)}}}"
+    return str(value)
+
+
+def _go_item(value: object) -> str:
+    if value is None:
+        return "interface {}(nil)"
     if isinstance(value, str):
         return quoted(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return go_scalar(value) if isinstance(value, (bool, int, float)) else _go_syntax(value)

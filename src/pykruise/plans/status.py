@@ -41,6 +41,7 @@ def status_patch(
         uid=uid,
     )
 
+
 _WHOLE = 1 - 1e-6  # who waited just as long as told must not be told to wait for a rounding error
 
 

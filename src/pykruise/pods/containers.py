@@ -1,8 +1,9 @@
 """Containers of a pod and what the kubelet says of them, as far as an update in place needs to know.
 
 JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ container_facts() / status_facts() ──▶ small shared values
+JSON ──▶ ContainerText ──▶ FactsTable ──▶ the same, where many pods of one template are read
 
-Pure, a leaf. The raw forms are what a projection of pods decodes; the facts are what it keeps: equal for all
+Pure, a leaf; only the table keeps anything, and never more than it says. The raw forms are what a projection of pods decodes; the facts are what it keeps: equal for all
 pods of a template, so they can be shared. Amounts are kept for cpu and memory only: nothing else can be
 changed in a running pod.
 """
@@ -18,7 +19,9 @@ __all__ = [
     "Amounts",
     "ContainerFacts",
     "ContainerStatusFacts",
+    "ContainerText",
     "EnvSource",
+    "FactsTable",
     "RawContainer",
     "RawStatus",
     "Resources",
@@ -146,6 +149,54 @@ class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     env: tuple[_Env, ...] | None = None
     resources: _RawResources | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
+
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class ContainerText(msgspec.Struct, gc=False, rename="camel"):
+    """A container whose larger parts are left as text; see `FactsTable`."""
+
+    name: str = ""
+    image: str | None = None
+    env: msgspec.Raw = _NULL
+    resources: msgspec.Raw = _NULL
+    resize_policy: msgspec.Raw = _NULL
+
+
+class FactsTable:
+    """The facts of containers by their text: equal for the pods of a template, so read only once.
+
+    Remembers up to `limit` texts, about 1 KB each, and then starts afresh.
+    """
+
+    def __init__(self, *, limit: int = 1000) -> None:
+        self._facts: dict[tuple[str, str | None, bytes], ContainerFacts] = {}
+        self._limit = limit
+
+    def __call__(self, text: ContainerText) -> ContainerFacts:
+        """The facts. Raises msgspec.DecodeError for what is no container."""
+        rest = b"\n".join((text.env, text.resources, text.resize_policy))
+        key = (text.name, text.image, rest)
+        found = self._facts.get(key)
+        if found is None:
+            if len(self._facts) >= self._limit:
+                self._facts = {}
+            found = self._facts[key] = container_facts(
+                RawContainer(
+                    name=text.name,
+                    image=text.image,
+                    env=_decode_env(text.env),
+                    resources=_decode_resources(text.resources),
+                    resize_policy=_decode_resize_policy(text.resize_policy),
+                )
+            )
+        return found
+
+
+_decode_env = msgspec.json.Decoder(tuple[_Env, ...] | None).decode
+_decode_resources = msgspec.json.Decoder(_RawResources | None).decode
+_decode_resize_policy = msgspec.json.Decoder(tuple[_ResizePolicy, ...] | None).decode
 
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):

@@ -32,6 +32,9 @@ IN_PLACE_GRACE_ANNOTATION: Final = "apps.kruise.io/inplace-update-grace"
 LEGACY_IN_PLACE_STATE_ANNOTATION: Final = "inplace-update-state"
 LEGACY_IN_PLACE_GRACE_ANNOTATION: Final = "inplace-update-grace"
 
+RUNTIME_META_ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
+"""What runs in the pod, by the agent on its node."""
+
 IN_PLACE_READY: Final = "InPlaceUpdateReady"
 """Readiness gate and condition: False while an in-place update runs."""
 

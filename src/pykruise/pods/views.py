@@ -15,6 +15,14 @@ import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.pods import keys
+from pykruise.pods.containers import (
+    ContainerFacts,
+    ContainerStatusFacts,
+    ContainerText,
+    FactsTable,
+    RawStatus,
+    status_facts,
+)
 from pykruise.pods.names import RevisionHash, short_hash
 from pykruise.pods.ranks import Rank, deletion_cost, update_rank
 
@@ -26,30 +34,13 @@ NEEDED_ANNOTATIONS: Final = (
     keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
     keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
 )
-"""The only annotations a view keeps."""
+"""The only annotations a view keeps; with an update in place also those that it is judged by."""
 
 SERVING_STATES: Final = ("", "Normal")
 """Lifecycle states in which a pod takes part; one without the label was never under management."""
 
 SHARED_VALUES: Final = 100_000
 """Entries of a projector's table; beyond that it starts afresh (views already made keep their values)."""
-
-
-class ContainerView(msgspec.Struct, frozen=True, gc=False):
-    """A regular container of the spec."""
-
-    name: str = ""
-    image: str = ""
-
-
-class ContainerStatusView(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the kubelet last said of a regular container."""
-
-    name: str = ""
-    image: str = ""
-    image_id: str = msgspec.field(name="imageID", default="")
-    restart_count: int = 0
-    ready: bool = False
 
 
 class ConditionView(msgspec.Struct, frozen=True, gc=False):
@@ -80,21 +71,22 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
-    """Only those of `NEEDED_ANNOTATIONS`."""
+    """Those of `NEEDED_ANNOTATIONS`. A pod that was updated in place keeps two more kinds: what the agent on
+    its node says of its containers, and what their environment is fed from."""
     finalizers: tuple[str, ...] = ()
     controller: ControllerView | None = None
     created_at: Instant | None = None
     is_deleting: bool = False
 
     node_name: str = ""
-    containers: tuple[ContainerView, ...] = ()
+    containers: tuple[ContainerFacts, ...] = ()
     readiness_gates: tuple[str, ...] = ()
 
     phase: str = ""
     conditions: tuple[ConditionView, ...] = ()
     ready_since: Instant | None = None
     """When the Ready condition last changed (also when it is False)."""
-    container_statuses: tuple[ContainerStatusView, ...] = ()
+    container_statuses: tuple[ContainerStatusFacts, ...] = ()
 
     # Worked out once per event:
     state: str = ""
@@ -161,7 +153,7 @@ class _InitContainer(msgspec.Struct, gc=False, rename="camel"):
 
 class _Spec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str | None = None
-    containers: tuple[ContainerView, ...] | None = None
+    containers: tuple[ContainerText, ...] | None = None
     init_containers: tuple[_InitContainer, ...] | None = None
     readiness_gates: tuple[_Gate, ...] | None = None
 
@@ -174,11 +166,16 @@ class _Condition(msgspec.Struct, gc=False, rename="camel"):
     last_transition_time: str | None = None
 
 
+class _InitStatus(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    restart_count: int = 0
+
+
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     conditions: tuple[_Condition, ...] | None = None
-    container_statuses: tuple[ContainerStatusView, ...] | None = None
-    init_container_statuses: tuple[ContainerStatusView, ...] | None = None
+    container_statuses: tuple[RawStatus, ...] | None = None
+    init_container_statuses: tuple[_InitStatus, ...] | None = None
 
 
 class _Pod(msgspec.Struct, gc=False, rename="camel"):
@@ -210,6 +207,7 @@ class PodProjector:
     def __init__(self, *, shared_values: int = SHARED_VALUES) -> None:
         self._shared: dict[Any, Any] = {}
         self._limit = shared_values
+        self._facts = FactsTable()
 
     def __call__(self, raw: bytes | msgspec.Raw) -> PodView:
         if len(self._shared) > self._limit:
@@ -221,7 +219,8 @@ class PodProjector:
         status = pod.status or _NO_STATUS
 
         labels = self._labels(meta.labels) if meta.labels else {}
-        annotations = _needed(meta.annotations) if meta.annotations else {}
+        containers = self._containers(spec.containers) if spec.containers else ()
+        annotations = _needed(meta.annotations, containers) if meta.annotations else {}
         state = labels.get(keys.STATE_LABEL, "")
         revision = short_hash(labels.get(keys.REVISION_LABEL, ""))
         node_name = spec.node_name or ""
@@ -247,12 +246,12 @@ class PodProjector:
             created_at=created_at,
             is_deleting=is_deleting,
             node_name=share(node_name, node_name),
-            containers=share(spec.containers, spec.containers) if spec.containers else (),
+            containers=containers,
             readiness_gates=share(gates, gates),
             phase=share(phase, phase),
             conditions=conditions,
             ready_since=ready_since,
-            container_statuses=share(statuses, statuses),
+            container_statuses=tuple([self._status(one) for one in statuses]),
             state=state,
             revision=share(revision, revision),
             instance_id=labels.get(keys.INSTANCE_ID_LABEL, ""),
@@ -282,6 +281,36 @@ class PodProjector:
             for key, value in labels.items()
         }
 
+    def _containers(self, texts: tuple[ContainerText, ...]) -> tuple[ContainerFacts, ...]:
+        containers = tuple([self._facts(text) for text in texts])
+        found: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
+        return found
+
+    def _status(self, raw: RawStatus) -> ContainerStatusFacts:
+        """A status names its container's id, so only its parts are equal for many pods."""
+        share = self._shared.setdefault
+        state = raw.state
+        if state is not None and state.waiting is None and raw.resources is None:
+            return ContainerStatusFacts(
+                share(raw.name, raw.name),
+                share(raw.image, raw.image) or "",
+                share(raw.image_id, raw.image_id) or "",
+                raw.container_id or "",
+                raw.restart_count,
+                raw.ready,
+            )
+        facts = status_facts(raw)
+        return ContainerStatusFacts(
+            share(facts.name, facts.name),
+            share(facts.image, facts.image),
+            share(facts.image_id, facts.image_id),
+            facts.container_id,
+            facts.restart_count,
+            facts.ready,
+            share(facts.waiting, facts.waiting),
+            share(facts.resources, facts.resources),
+        )
+
     def _conditions(self, found: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
         """Without times, equal for most pods; looked up by their texts, which costs less than making them."""
         texts = tuple([(one.type, one.status, one.reason, one.message) for one in found])
@@ -299,8 +328,20 @@ def project_pod(raw: bytes | msgspec.Raw) -> PodView:
     return PodProjector()(raw)
 
 
-def _needed(annotations: dict[str, str]) -> dict[str, str]:
-    return {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
+def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
+    found = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
+    if keys.IN_PLACE_STATE_ANNOTATION in found or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in found:
+        judged_by = {
+            keys.RUNTIME_META_ANNOTATION,
+            *(
+                source.key
+                for container in containers
+                for source in container.env_sources
+                if source.field == "annotations"
+            ),
+        }
+        found |= {key: annotations[key] for key in judged_by if key in annotations}
+    return found
 
 
 def _controller(owners: tuple[_Owner, ...]) -> ControllerView | None:

@@ -23,7 +23,7 @@ def test_each_kind_of_error_has_its_reason_and_words() -> None:
         ("Invalid", 'Invalid value: "x": no'),
         ("Invalid", "Invalid value: 5: no"),
         ("Invalid", 'Invalid value: "null": no'),
-        ("Invalid", 'Invalid value: {"b":[1]}: no'),
+        ("Invalid", 'Invalid value: map[string]interface {}{"b":[]interface {}{1}}: no'),
         ("Duplicate", 'Duplicate value: "x"'),
         ("NotFound", 'Not found: "x"'),
         ("NotSupported", 'Unsupported value: "x": supported values: "y", "z"'),

@@ -164,8 +164,8 @@ def test_fresh_ids_avoid_every_id_in_use() -> None:
     for taken in ("active", "terminating", "finished"):
         found, _ = ids(2, **{taken: " ".join(drawn)})
         assert not set(found) & set(drawn)
-    found = choose_ids(2, claims=(), active=(), terminating=(), finished=(), source=SOURCE, taken=drawn)
-    assert not set(found.ids) & set(drawn)
+    choice = choose_ids(2, claims=(), active=(), terminating=(), finished=(), source=SOURCE, taken=drawn)
+    assert not set(choice.ids) & set(drawn)
 
 
 def test_the_same_claims_and_source_give_the_same_ids() -> None:

@@ -121,7 +121,7 @@ def test_another_image_id_is_complete_whatever_name_the_runtime_knows_it_by() ->
 
 def test_a_second_tag_of_the_same_image_completes_once_the_container_is_another() -> None:
     """The same digest under a new tag: the runtime may go on to name the image by its first tag."""
-    given = {"shows": "app:v1", "recorded_container": "cid-1"}
+    given: dict[str, Any] = {"shows": "app:v1", "recorded_container": "cid-1"}
     before = judge("app:v2", **given, seconds=3600)
     assert not before.is_complete
     assert before.look_at is None
@@ -134,7 +134,7 @@ def test_a_second_tag_of_the_same_image_completes_once_the_container_is_another(
 
 def test_the_same_image_spelled_another_way_waits_for_the_restart_that_it_causes() -> None:
     """`nginx` to `docker.io/library/nginx:latest`: the name fits already, but the kubelet restarts anyway."""
-    given = {"shows": "docker.io/library/nginx:latest", "recorded_container": "cid-1"}
+    given: dict[str, Any] = {"shows": "docker.io/library/nginx:latest", "recorded_container": "cid-1"}
     assert not judge("nginx:latest", **given).is_complete
     assert judge("nginx:latest", **given, container_id="cid-2").is_complete
 
@@ -151,7 +151,7 @@ def test_a_container_that_never_ran_is_not_complete_by_having_no_image_id() -> N
 
 
 def test_where_an_earlier_change_was_under_way_an_unknown_image_has_to_last() -> None:
-    given = {"shows": "app:b", "image_id": "id-b"}
+    given: dict[str, Any] = {"shows": "app:b", "image_id": "id-b"}
     early = judge("app:c", **given, seconds=1)
     assert (early.is_complete, early.look_at) == (False, NOW + 10)
     assert judge("app:c", **given, seconds=10).is_complete

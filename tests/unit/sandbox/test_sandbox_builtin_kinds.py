@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import (
     DAEMON_SETS,
@@ -17,7 +18,6 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
 from pykruise.sandbox.apiserver.builtin.cluster_objects import finalize_namespace
 from pykruise.sandbox.apiserver.builtin.typed import decoder_for, fields_of

@@ -200,10 +200,10 @@ def watching(session: aiohttp.ClientSession) -> Any:
 async def test_a_watch_that_is_refused_is_answered_with_the_status() -> None:
     async with running() as front, client(front) as session:
         # when
-        async with session.get("/api/v1/nonsense", params={"watch": "1"}) as answer:
-            # then
-            assert answer.status == 404
-            assert (await answer.json())["kind"] == "Status"
+        answer = await session.get("/api/v1/nonsense", params={"watch": "1"})
+        # then
+        assert answer.status == 404
+        assert (await answer.json())["kind"] == "Status"
 
 
 async def test_stopping_ends_watches_and_frees_the_port() -> None:

@@ -24,7 +24,14 @@ from pykruise.kinds.cloneset.types import (
 )
 from pykruise.kube.documents import labels_of, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.field_errors import (
+    forbidden,
+    go_string_map,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
@@ -109,7 +116,7 @@ def _selector_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
     labels = labels_of(given.get("template") or {})
     if given.get("template") and not selector.matches(labels):
         field = "spec.template.metadata.labels"
-        yield invalid(field, dict(labels), "`selector` does not match template `labels`")
+        yield invalid_shown(field, go_string_map(labels), "`selector` does not match template `labels`")
 
 
 def _template_errors(given: Mapping[str, Any], spec: CloneSetSpec) -> Iterator[Cause]:

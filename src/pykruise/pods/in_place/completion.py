@@ -44,7 +44,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing will change it: an annotation cannot be read."""
 
 
-COMPLETE: Final = Verdict(is_complete=True)
+_COMPLETE: Final = Verdict(is_complete=True)
 
 
 def _waits(because: str, *, look_at: Instant | None = None) -> Verdict:
@@ -60,7 +60,7 @@ def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: Settings) -> Verdi
     except AnnotationError as error:
         return Verdict(is_complete=False, because=str(error), is_broken=True)
     if state is None:
-        return COMPLETE
+        return _COMPLETE
     if state.has_next:
         return _waits("containers wait for a later batch")
     return containers_verdict(pod, state, now=now, settings=settings)
@@ -80,7 +80,7 @@ def containers_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant, s
         said = why_resize_waits(pod)
         return _waits(f"the node has not given container {name} its resources yet{said and f' ({said})'}")
     if meta is not None and runs_as_specified(pod, meta):
-        return COMPLETE
+        return _COMPLETE
     return _images_verdict(pod, state, now=now)
 
 
@@ -89,7 +89,7 @@ def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | 
         return _waits("the agent on the node has not reported the containers' environment yet")
     if name := lacking_environment(pod, meta):
         return _waits(f"container {name} has not been restarted with its new environment yet")
-    return COMPLETE
+    return _COMPLETE
 
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> Verdict:
@@ -107,7 +107,7 @@ def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> V
         ).is_complete
     ]
     if not open_ones:
-        return COMPLETE
+        return _COMPLETE
     times = [verdict.look_at for verdict in open_ones if verdict.look_at is not None]
     # Time helps only if it is all that is waited for, but looking once too often does no harm.
     return msgspec.structs.replace(open_ones[0], look_at=min(times, default=None))
@@ -132,10 +132,10 @@ def image_verdict(
     runs_other_image = bool(status.image_id) and status.image_id != record.image_id
     runs_other_container = bool(record.container_id) and status.container_id != record.container_id
     if record.container_id and (runs_other_image or not runs_other_container):
-        return COMPLETE if runs_other_image else _waits(waiting)
+        return _COMPLETE if runs_other_image else _waits(waiting)
     if is_running(status, container.image):
-        return COMPLETE
+        return _COMPLETE
     if not (runs_other_image or runs_other_container):
         return _waits(waiting)
     settled_at = (changed_at or 0.0) + SECOND_TAG_PATIENCE_S
-    return COMPLETE if now >= settled_at else _waits(waiting, look_at=settled_at)
+    return _COMPLETE if now >= settled_at else _waits(waiting, look_at=settled_at)

@@ -27,7 +27,7 @@ STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_
 GRACE_ANNOTATIONS = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
 """The present spelling, and the one that is still read."""
 
-RUNTIME_META_ANNOTATION = "apps.kruise.io/runtime-containers-meta"
+RUNTIME_META_ANNOTATION = keys.RUNTIME_META_ANNOTATION
 """Written by the agent on the pod's node."""
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.negotiation import Form
 from pykruise.sandbox.apiserver.statuses import bad_request, invalid_options

@@ -8,11 +8,12 @@ a CRD is deleted ──▶ its objects are deleted; with the last of them it goe
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.documents import Document, deep_copy, same
 from pykruise.kube.errors import Cause
+from pykruise.kube.go_text import quoted
 from pykruise.kube.resources import Resource
 from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.builtin.typed import Decoder, decoder_for
 from pykruise.sandbox.apiserver.catalog import (
     CatalogEntry,
@@ -363,7 +364,7 @@ def _accepted(
         clash = [name for name in listed if name in used and wanted != before.get(member)]
         if clash:
             reason = label
-            message = ", ".join(f"{causes.go_quote(str(name))} is already in use" for name in clash)
+            message = ", ".join(f"{quoted(str(name))} is already in use" for name in clash)
         elif wanted:
             accepted[member] = wanted
         else:

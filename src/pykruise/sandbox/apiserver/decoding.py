@@ -7,8 +7,8 @@ Pure. The kind's own shape (types of built-in kinds, schema of custom ones) is `
 
 from typing import Final
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.documents import Document, canonical, decode
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.negotiation import read_body, summary_of

@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import Cause
-from pykruise.sandbox.apiserver import causes
+from pykruise.kube.go_text import quoted
 from pykruise.sandbox.apiserver.calls import Answer, Call, unsupported_dry_run
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
@@ -128,7 +129,7 @@ def _from_query(query: Mapping[str, str]) -> Document:
         try:
             doc["gracePeriodSeconds"] = int(text)
         except ValueError:
-            raise bad_request(f"strconv.ParseInt: parsing {causes.go_quote(text)}: invalid syntax") from None
+            raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax") from None
     if text := query.get("propagationPolicy"):
         doc["propagationPolicy"] = text
     if text := query.get("orphanDependents"):

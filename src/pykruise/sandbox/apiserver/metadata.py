@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.errors import Cause
+from pykruise.kube.go_text import quoted
 from pykruise.kube.hashing import rand_suffix
 from pykruise.kube.resources import Resource
 from pykruise.kube.validation_rules import (
@@ -22,7 +24,6 @@ from pykruise.kube.validation_rules import (
     is_qualified_name,
     is_valid_label_value,
 )
-from pykruise.sandbox.apiserver import causes
 
 __all__ = [
     "FOREGROUND",
@@ -244,7 +245,7 @@ def _no_new_finalizers(new: Iterable[str], old: Iterable[str]) -> list[Cause]:
     extra = sorted(set(new) - set(old))
     if not extra:
         return []
-    listed = ", ".join(causes.go_quote(name) for name in extra)
+    listed = ", ".join(quoted(name) for name in extra)
     text = (
         "no new finalizers can be added if the object is being deleted, found new finalizers "
         f"[]string{{{listed}}}"

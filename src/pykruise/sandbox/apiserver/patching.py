@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.json_patch import apply_json_patch
@@ -19,7 +20,6 @@ from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import has_definition
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.calls import Call, check_write_options
 from pykruise.sandbox.apiserver.negotiation import BODY_LIMIT, parse_json
 from pykruise.sandbox.apiserver.statuses import (

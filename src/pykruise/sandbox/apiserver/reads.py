@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import orjson
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
-from pykruise.sandbox.apiserver import causes
+from pykruise.kube.go_text import quoted
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag, whole_number
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core, trigger_of
@@ -338,7 +339,7 @@ def _revision(call: Call) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        shown = causes.go_quote(text)
+        shown = quoted(text)
         raise unclassified_error(
             f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: invalid syntax"
         )

@@ -8,9 +8,9 @@ Rules: the scale endpoints of apps workloads and of custom resources.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.documents import Document, canonical
 from pykruise.kube.selectors import Selector, SelectorError, parse_label_selector, selector_from
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.catalog import CatalogEntry, ScalePaths
 from pykruise.sandbox.apiserver.core import Core

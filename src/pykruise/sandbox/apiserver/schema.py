@@ -14,9 +14,9 @@ they stand, so that a server can warn.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.schemas.checks import compile_check
 from pykruise.sandbox.apiserver.schemas.defaulting import compile_fill
 from pykruise.sandbox.apiserver.schemas.extensions import compile_embedded_check, compile_list_check

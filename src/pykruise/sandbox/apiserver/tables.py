@@ -14,10 +14,10 @@ import orjson
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.field_errors import go_scalar
 from pykruise.kube.owners import controller_of
 from pykruise.kube.selectors import SelectorError, format_label_selector, selector_from
 from pykruise.sandbox.apiserver.catalog import CatalogEntry, Column
-from pykruise.sandbox.apiserver.causes import go_scalar
 from pykruise.sandbox.apiserver.json_path import JSONPathError, compile_path
 
 __all__ = ["human_duration", "table_for"]

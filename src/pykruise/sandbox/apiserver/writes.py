@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, canonical, decode
 from pykruise.kube.errors import Cause
-from pykruise.sandbox.apiserver import causes, decoding, metadata
+from pykruise.kube.go_text import quoted
+from pykruise.sandbox.apiserver import decoding, metadata
 from pykruise.sandbox.apiserver.builtin import pods
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
@@ -322,7 +323,7 @@ def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
     if said == str(stored.revision):
         return
     if not (said.isascii() and said.isdigit()):
-        raise unclassified_error(f"strconv.ParseUint: parsing {causes.go_quote(said)}: invalid syntax")
+        raise unclassified_error(f"strconv.ParseUint: parsing {quoted(said)}: invalid syntax")
     raise conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden, invalid, required, too_long
 from pykruise.kube.go_text import quoted
 from pykruise.kube.validation_rules import is_valid_label_value
 from pykruise.sandbox.apiserver.builtin.fields import (
@@ -23,7 +24,6 @@ from pykruise.sandbox.apiserver.builtin.fields import (
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 from pykruise.sandbox.apiserver.builtin.typed import Decoder
-from pykruise.sandbox.apiserver.causes import forbidden, invalid, required, too_long
 
 __all__ = [
     "ConfigMapStrategy",

@@ -11,6 +11,16 @@ from typing import Any, Final
 
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    forbidden,
+    go_string_map,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+    shown,
+    too_long,
+)
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import (
@@ -19,15 +29,6 @@ from pykruise.kube.validation_rules import (
     is_dns1123_subdomain,
     is_qualified_name,
     is_valid_label_value,
-)
-from pykruise.sandbox.apiserver.causes import (
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-    shown,
-    too_long,
 )
 
 Causes = Iterator[Cause]
@@ -244,11 +245,3 @@ def _go_requirement(expression: Mapping[str, Any]) -> str:
     )
     key, operator = shown(expression.get("key") or ""), shown(expression.get("operator") or "")
     return f"v1.LabelSelectorRequirement{{Key:{key}, Operator:{operator}, Values:{strings}}}"
-
-
-def go_string_map(value: Mapping[str, str] | None) -> str:
-    """How the server prints a `map[string]string` in a message."""
-    if value is None:
-        return "map[string]string(nil)"
-    inner = ", ".join(f"{shown(key)}:{shown(value[key])}" for key in sorted(value))
-    return f"map[string]string{{{inner}}}"

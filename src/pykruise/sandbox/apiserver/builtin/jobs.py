@@ -11,25 +11,25 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    forbidden,
+    go_string_map,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
 from pykruise.sandbox.apiserver.builtin.fields import (
     Causes,
     check_immutable,
     check_not_negative,
     check_selector,
     go_selector,
-    go_string_map,
     selects,
 )
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.pod_validation import check_pod_template
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
-from pykruise.sandbox.apiserver.causes import (
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-)
 
 __all__ = ["CronJobStrategy", "JobStrategy"]
 

@@ -12,6 +12,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pykruise.kube.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_shown,
+    not_found,
+    not_supported,
+    required,
+)
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name, is_valid_label_value
 from pykruise.sandbox.apiserver.builtin.fields import (
@@ -29,15 +38,6 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_quantity_not_negative,
     check_selector,
     check_subdomain,
-)
-from pykruise.sandbox.apiserver.causes import (
-    duplicate,
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_found,
-    not_supported,
-    required,
 )
 
 __all__ = ["check_pod_spec", "check_pod_template", "check_tolerations", "check_whitespace"]

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, deep_copy, same
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
 from pykruise.kube.validation_rules import is_qualified_name
 from pykruise.sandbox.apiserver.builtin.fields import Causes, check_immutable, check_subdomain
 from pykruise.sandbox.apiserver.builtin.pod_spec import (
@@ -26,7 +27,6 @@ from pykruise.sandbox.apiserver.builtin.pod_validation import (
     check_whitespace,
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
-from pykruise.sandbox.apiserver.causes import forbidden, invalid, not_supported, required
 
 __all__ = [
     "BindError",

@@ -10,6 +10,14 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
 from pykruise.kube.go_text import quoted
 from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
 from pykruise.sandbox.apiserver.builtin.fields import (
@@ -23,14 +31,6 @@ from pykruise.sandbox.apiserver.builtin.fields import (
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 from pykruise.sandbox.apiserver.builtin.typed import Decoder
-from pykruise.sandbox.apiserver.causes import (
-    duplicate,
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-)
 
 __all__ = [
     "LeaseStrategy",

@@ -12,6 +12,13 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_shown,
+    required,
+)
 from pykruise.kube.go_text import quoted
 from pykruise.kube.hashing import fnv32a
 from pykruise.sandbox.apiserver.builtin.fields import (
@@ -25,13 +32,6 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_subdomain,
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
-from pykruise.sandbox.apiserver.causes import (
-    duplicate,
-    forbidden,
-    invalid,
-    invalid_shown,
-    required,
-)
 
 __all__ = ["EndpointSliceStrategy", "ServiceStrategy"]
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
 from pykruise.kube.quantities import parse_quantity
 from pykruise.sandbox.apiserver.builtin.fields import (
     Causes,
@@ -21,7 +22,6 @@ from pykruise.sandbox.apiserver.builtin.fields import (
 )
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
-from pykruise.sandbox.apiserver.causes import forbidden, invalid, not_supported, required
 
 __all__ = [
     "CSIDriverStrategy",

@@ -12,6 +12,14 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    forbidden,
+    go_string_map,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.sandbox.apiserver.builtin.fields import (
     Causes,
@@ -22,20 +30,12 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_selector,
     go_int_or_string,
     go_selector,
-    go_string_map,
     int_or_percent_number,
     selects,
 )
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.pod_validation import check_pod_template
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
-from pykruise.sandbox.apiserver.causes import (
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-)
 
 __all__ = [
     "ControllerRevisionStrategy",

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.go_text import quoted
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.formats import check_for
 from pykruise.sandbox.apiserver.schemas.go_regex import go_regex
 from pykruise.sandbox.apiserver.schemas.paths import (

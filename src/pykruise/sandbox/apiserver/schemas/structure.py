@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
-from pykruise.sandbox.apiserver import causes
 from pykruise.sandbox.apiserver.schemas.checks import compile_check
 from pykruise.sandbox.apiserver.schemas.go_regex import go_regex
 from pykruise.sandbox.apiserver.schemas.paths import Found, Schema

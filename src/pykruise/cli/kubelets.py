@@ -1,0 +1,107 @@
+"""`pykruise kubelets`: simulated nodes for a cluster that has an API server and a scheduler but no nodes.
+
+kubeconfig ──▶ HttpTransport ──▶ Client ──▶ sandbox.kubelet.Kubelets: nodes registered, pods run on paper
+
+For control planes without machines, in tests and benches. Nodes that are there under the same names are taken
+over, so it may be stopped and started again.
+"""
+
+import asyncio
+import random
+import signal
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from pykruise.cli.errors import CommandError
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.config import load
+from pykruise.kube.errors import ApiError
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import NODES
+from pykruise.sandbox.kubelet import Kubelets
+from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.pod_state import KubeletSettings
+
+
+class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes there are, and how fast. Times are in seconds."""
+
+    nodes: int
+    pods_per_node: int
+    prefix: str
+    """Of the nodes' names; numbers from 1 follow it."""
+    start_s: float
+    ready_s: float
+    stop_s: float
+
+
+async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, context: str | None) -> None:
+    """Run until SIGINT or SIGTERM, then finish writes in flight; the nodes stay registered.
+
+    Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load`.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    transport = HttpTransport(await load(kubeconfig, context=context))
+    try:
+        client = Client(transport)
+        await _check(client)
+        await _serve(client, options, stop)
+    finally:
+        await transport.close()
+
+
+async def _check(client: Client) -> None:
+    """One cheap request, so that what is wrong is said at once and not in a log."""
+    try:
+        await client.list(NODES, limit=1)
+    except ApiError as error:
+        raise CommandError(f"the cluster refuses to list nodes: {error}") from error
+
+
+async def _serve(client: Client, options: KubeletsOptions, stop: asyncio.Event) -> None:
+    rng = random.Random()
+    recorder = EventRecorder(client, "kubelet", clock=system_clock, rng=rng)
+    kubelets = Kubelets(
+        client,
+        nodes=node_specs(options.nodes, pods=options.pods_per_node, prefix=options.prefix),
+        settings=KubeletSettings(
+            start_s=options.start_s, start_jitter=0.0, ready_s=options.ready_s, stop_s=options.stop_s
+        ),
+        clock=system_clock,
+        rng=rng,
+        recorder=recorder,
+    )
+    telling = asyncio.create_task(recorder.run(), name="events")
+    running = asyncio.create_task(kubelets.run(), name="kubelets")
+    greeting = asyncio.create_task(_greet(kubelets, options), name="greeting")
+    stopping = asyncio.create_task(stop.wait(), name="signal")
+    try:
+        await asyncio.wait({running, telling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if stop.is_set():
+            await kubelets.stop()
+            await recorder.flush(timeout_s=1.0)
+            await running
+        for part in (running, telling):
+            if part.done():  # a bug: it says what it died of
+                await part
+    finally:
+        for task in (running, telling, greeting, stopping):
+            task.cancel()
+        await asyncio.gather(running, telling, greeting, stopping, return_exceptions=True)
+
+
+async def _greet(kubelets: Kubelets, options: KubeletsOptions) -> None:
+    await kubelets.wait_registered()
+    first, last = f"{options.prefix}1", f"{options.prefix}{options.nodes}"
+    names = first if options.nodes == 1 else f"{first} to {last}"
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(
+        f"{options.nodes} simulated nodes are registered ({names}); pods run on paper. Ctrl-C ends it."
+    )
