@@ -162,6 +162,7 @@ class _Demo:
                         f"'{step.title}' did not come true in {self._timeout_s:g} s: {_why(view)}"
                     )
                 await asyncio.sleep(POLL_S)
+        self._console.print()
         return Result(step.title, loop.time() - began, self._place.writes - writes)
 
     async def summary(self, results: Sequence[Result]) -> None:

@@ -145,17 +145,22 @@ class Reconciler(Generic[S]):
         plan = self._planner.plan(snapshot)
         for note, count in merged([("", note) for note in plan.notes]):
             self._record(owner, note, count)
-        later = await self._report(owner, plan.status)
-        if not plan.stages:
-            return _sooner(plan.after, later)
+        report = await self._report(owner, plan.status)
+        if report.failure is not None and report.failure.is_stale:
+            raise _error_of(report.failure) from report.failure.error
         outcome = await self._execute(snapshot, plan)
         for note, count in outcome.notes:
             self._record(owner, note, count)
         if outcome.failure is not None:
             await self._failed(snapshot, owner, plan, outcome.failure)
-        return 0.0 if outcome.interrupted else _sooner(plan.after, later)
+        # A status that cannot be written must not hold the pods up; it is tried again all the same.
+        if report.failure is not None:
+            raise _error_of(report.failure) from report.failure.error
+        return 0.0 if outcome.interrupted else _sooner(plan.after, report.due_in_s)
 
     async def _execute(self, snapshot: S, plan: Plan) -> Outcome:
+        if not plan.stages:
+            return Outcome()
         loop = asyncio.get_running_loop()
         end = loop.time() + self._slice_s
         return await self._executor.execute(
@@ -169,22 +174,27 @@ class Reconciler(Generic[S]):
 
     async def _report(
         self, owner: Owner, status: dict[str, Any] | None, *, at_once: bool = False
-    ) -> float | None:
-        """Write the status when it differs; returns in how many seconds that is due when not now."""
+    ) -> "_Report":
+        """Write the status when it differs and its turn has come."""
         if status is None:
-            return None
+            return _Report()
         patch = status_patch(
             owner.resource, owner.key, uid=owner.uid, stored=owner.stored_status, wanted=status
         )
         if patch is None:
-            return None
+            return _Report()
         wait_s = self._pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
         if wait_s > 0 and not at_once:
-            return wait_s
+            return _Report(due_in_s=wait_s)
         outcome = await self._executor.execute(_alone(patch))
-        if outcome.failure is not None:
-            raise _error_of(outcome.failure) from outcome.failure.error
-        return None
+        return _Report(failure=outcome.failure)
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a status: nothing to do or written, due later, or failed."""
+
+    due_in_s: float | None = None
+    failure: Failure | None = None
 
 
 def _error_of(failure: Failure) -> Exception:

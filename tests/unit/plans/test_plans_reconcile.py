@@ -58,7 +58,7 @@ class World(msgspec.Struct):
         return encode(body)
 
     async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
-        if isinstance(error := self.refuse(key.name), ConflictError):
+        if key == KEY and isinstance(error := self.refuse(key.name), ConflictError | ForbiddenError):
             raise error
         self.writes.append(f"status {body['status']}")
         self.stored.update(body["status"])
@@ -128,7 +128,9 @@ async def test_an_object_that_is_gone_needs_nothing(world: World) -> None:
 async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(world: World) -> None:
     # given
     world.plan_now = creating("a")
-    world.refuse = lambda _name: ForbiddenError(Status(code=403, message="exceeded quota"))
+    world.refuse = lambda name: (
+        ForbiddenError(Status(code=403, message="exceeded quota")) if name == "a" else None
+    )
     # when
     with pytest.raises(PlanFailedError, match="create pods ns/a: exceeded quota"):
         await turn(world)(KEY)
@@ -156,6 +158,17 @@ async def test_a_status_that_conflicts_comes_back(world: World) -> None:
     # then
     with pytest.raises(ConflictError):
         await turn(world)(KEY)
+
+
+async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) -> None:
+    # given
+    world.plan_now = creating("a", status={"replicas": 1})
+    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "web" else None
+    # when
+    with pytest.raises(PlanFailedError, match="patch clonesets"):
+        await turn(world)(KEY)
+    # then
+    assert world.writes == ["create a"]
 
 
 async def test_a_busy_status_is_written_later_and_the_key_comes_back_for_it(world: World) -> None:
