@@ -25,6 +25,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # Here and not in a fixture: a first build takes minutes, which are no test's time.
+    if session.config.getoption("--cluster") == "real":
+        from support.control_plane import MISSING, binaries_or_reason
+
+        session.config.stash[MISSING] = binaries_or_reason()
+
+
 def pytest_configure() -> None:
     # pytest-asyncio asks for the current loop to restore it later; where there never was one, asyncio would
     # make one on demand that nobody closes (a ResourceWarning in whichever test comes next).

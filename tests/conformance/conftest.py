@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import pytest
-from testbed.control_plane import ControlPlane
 
 from conformance.cases import GROUPS
 from conformance.recordings import Conversation, Recordings
@@ -23,6 +22,7 @@ from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.http import HttpTransport
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
+from testbed.control_plane import ControlPlane
 
 _HERE: Final = "/conformance/"
 _START: Final = parse_time("2026-01-31T12:00:00Z")

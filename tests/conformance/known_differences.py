@@ -196,12 +196,6 @@ DIFFERENCES: Final = (
         at=("body.details.causes.0.message", "body.message"),
     ),
     Difference(
-        "an ephemeral container is added by its own endpoint and stays",
-        3,
-        _VALUE,
-        at=("body.details.causes.0.message", "body.message"),
-    ),
-    Difference(
         "a disruption budget must be valid", 1, _VALUE, at=("body.details.causes.0.message", "body.message")
     ),
     Difference(
@@ -226,7 +220,7 @@ DIFFERENCES: Final = (
         "endpoints and slices of them", 5, _VALUE, at=("body.details.causes.0.message", "body.message")
     ),
     Difference(
-        "a definition is stored before it is served",
+        "a definition keeps its group and scope",
         6,
         _VALUE,
         at=("body.details.causes.0.message", "body.message"),

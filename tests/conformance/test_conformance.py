@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from testbed.control_plane import ControlPlane
 
 from conformance.cases import GROUPS
 from conformance.dsl import Case
@@ -22,6 +21,7 @@ from conformance.recordings import MINORS, Conversation, Recordings
 from conformance.talking import talk
 from pykruise.kube.http import HttpTransport
 from pykruise.sandbox.local import LocalTransport
+from testbed.control_plane import ControlPlane
 
 _CASES: Final = [(group, case) for group, cases in GROUPS.items() for case in cases]
 _each_case = pytest.mark.parametrize(

@@ -1,19 +1,77 @@
-"""Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`."""
+"""Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
 
+On the real one time is real, so a scenario says what of it is worth that time:
+
+    @pytest.mark.few_on_real(3)       of its parameters, three there, spread evenly
+    @pytest.mark.virtual_time("why")  not there: it waits for hours, or for timeouts
+    @pytest.mark.needs_admission      not there: the manager has no webhook server yet
+    @pytest.mark.real                 only there
+"""
+
+import asyncio
 import random
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
-from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.client import Client
+from pykruise.kube.clock import loop_clock, parse_time, system_clock
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.kubelet import Kubelets
+from pykruise.sandbox.nodes import node_specs
+from support.control_plane import running_plane
 from support.scenario import Audience, Stage, audience
+from testbed.control_plane import ControlPlane
 
 START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
+
+_HERE = Path(__file__).parent
+_GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread evenly however many there are
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what does not belong to this kind of cluster."""
+    here = [item for item in items if _HERE in item.path.parents]
+    if config.getoption("--cluster") != "real":
+        for item in here:
+            if item.get_closest_marker("real"):
+                item.add_marker(pytest.mark.skip(reason="about a real control plane (--cluster=real)"))
+        return
+    for item in here:
+        if marker := item.get_closest_marker("virtual_time"):
+            item.add_marker(pytest.mark.skip(reason=f"only in virtual time: {marker.args[0]}"))
+        elif item.get_closest_marker("needs_admission"):
+            item.add_marker(pytest.mark.skip(reason="the manager has no webhook server yet"))
+    unwanted = _beyond_the_sample([item for item in here if not item.get_closest_marker("skip")])
+    config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
+    items[:] = [item for item in items if item not in unwanted]
+
+
+def _beyond_the_sample(items: list[pytest.Item]) -> set[pytest.Item]:
+    """What `few_on_real` leaves out."""
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few_on_real"):
+            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    unwanted: set[pytest.Item] = set()
+    for group in groups.values():
+        marker = group[0].get_closest_marker("few_on_real")
+        assert marker is not None
+        kept = {int((number * _GOLDEN % 1) * len(group)) for number in range(marker.args[0])}
+        unwanted |= {item for number, item in enumerate(group) if number not in kept}
+    return unwanted
+
+
+# ── both clusters ────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -28,31 +86,16 @@ def rng() -> random.Random:
 
 
 @pytest.fixture
-async def sandbox(cluster_settings: ClusterSettings, rng: random.Random) -> AsyncIterator[Cluster]:
-    """A cluster of the test's own, with the CRDs and admission in it."""
-    clock = loop_clock(start=START)
-    async with Cluster(cluster_settings, clock=clock, rng=rng, reviewers=reviewers()) as cluster:
-        for crd in crds():
-            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
-        yield cluster
-
-
-@pytest.fixture
-async def stage(sandbox: Cluster, rng: random.Random) -> AsyncIterator[Stage]:
+async def stage(
+    real_plane: ControlPlane | None, cluster_settings: ClusterSettings, rng: random.Random
+) -> AsyncIterator[Stage]:
     """A scenario's cluster without a manager: the test starts one."""
-    stage = Stage(
-        client=sandbox.client,
-        manager_transport=lambda: sandbox.transport_for(MANAGER_USER),
-        namespace="scenario",
-        clock=sandbox.clock,
-        rng=rng,
-        patience_s=600.0,
-    )
-    await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
-    try:
+    if real_plane is None:
+        opened = _sandbox_stage(cluster_settings, rng)
+    else:
+        opened = _real_stage(real_plane, cluster_settings, rng)
+    async with opened as stage:
         yield stage
-    finally:
-        await stage.close()
 
 
 @pytest.fixture
@@ -60,3 +103,92 @@ async def seen(stage: Stage) -> AsyncIterator[Audience]:
     """Who watches the pods of the CloneSet `web` all the time."""
     async with audience(stage) as watching:
         yield watching
+
+
+# ── the sandbox ──────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> AsyncIterator[Stage]:
+    """A cluster of the test's own, with the CRDs and admission in it."""
+    clock = loop_clock(start=START)
+    async with Cluster(settings, clock=clock, rng=rng, reviewers=reviewers()) as cluster:
+        for crd in crds():
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        stage = Stage(
+            client=cluster.client,
+            manager_transport=lambda: cluster.transport_for(MANAGER_USER),
+            namespace="scenario",
+            clock=clock,
+            rng=rng,
+            patience_s=600.0,
+            long_s=3600.0,
+            kubelets=cluster.kubelets,
+        )
+        await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
+        try:
+            yield stage
+        finally:
+            await stage.close()
+
+
+# ── the real one ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="session")
+def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """One real control plane with the CRDs for the whole run."""
+    with running_plane(request.config, kinds=True) as plane:
+        yield plane
+
+
+@pytest.fixture
+def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
+    """The control plane, when scenarios run on the real one."""
+    if request.config.getoption("--cluster") != "real":
+        return None
+    plane: ControlPlane = request.getfixturevalue("plane")
+    return plane
+
+
+@asynccontextmanager
+async def _real_stage(
+    plane: ControlPlane, settings: ClusterSettings, rng: random.Random
+) -> AsyncIterator[Stage]:
+    """A namespace and kubelets of the test's own; its nodes take over those of the test before."""
+    transports: list[HttpTransport] = []
+
+    def transport(kubeconfig: Path) -> HttpTransport:
+        transports.append(HttpTransport(load_kubeconfig(kubeconfig)))
+        return transports[-1]
+
+    kubelets = Kubelets(
+        Client(transport(plane.kubeconfig), user_agent="kubelet", rng=rng),
+        nodes=node_specs(settings.nodes, pods=settings.pods_per_node),
+        settings=settings.kubelet_settings(),
+        clock=system_clock,
+        rng=rng,
+    )
+    stage = Stage(
+        client=Client(transport(plane.kubeconfig), user_agent="scenario", rng=rng),
+        manager_transport=lambda: transport(plane.manager_kubeconfig),
+        namespace=f"scenario-{secrets.token_hex(4)}",
+        clock=system_clock,
+        rng=rng,
+        patience_s=60.0,
+        long_s=5.0,
+        kubelets=kubelets,
+    )
+    running = asyncio.create_task(kubelets.run(), name="kubelets")
+    try:
+        await kubelets.wait_registered()
+        await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
+        yield stage
+    finally:
+        await stage.close()
+        # Nobody waits for its end: kubelets of the tests after this one let the last pods go.
+        await stage.client.delete(NAMESPACES, "", stage.namespace)
+        await kubelets.stop()
+        await running
+        for each in transports:
+            await each.close()

@@ -74,6 +74,7 @@ async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: Audie
     assert seen.created == 2 * REPLICAS
 
 
+@pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("after", range(24))
 async def test_the_pod_watch_is_cut_after_any_event(stage: Stage, seen: Audience, after: int) -> None:
     await live_through(
@@ -81,6 +82,7 @@ async def test_the_pod_watch_is_cut_after_any_event(stage: Stage, seen: Audience
     )
 
 
+@pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 1, 5, 17])
 async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Audience, after: int) -> None:
     def cut(_request: Request) -> CutAfter:
@@ -89,8 +91,17 @@ async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Aud
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), cut))
 
 
+@pytest.mark.few_on_real(3)
 @pytest.mark.parametrize("after", [0, 3, 11])
-@pytest.mark.parametrize("fault", [GoneAfter, EndAfter, GarbageAfter, StallAfter])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        GoneAfter,
+        EndAfter,
+        GarbageAfter,
+        pytest.param(StallAfter, marks=pytest.mark.virtual_time("silence is noticed after minutes")),
+    ],
+)
 async def test_a_watch_ends_in_every_other_way(
     stage: Stage, seen: Audience, fault: Callable[[int], object], after: int
 ) -> None:
@@ -107,16 +118,19 @@ async def test_a_watch_that_is_answered_with_410_when_it_is_opened(stage: Stage,
     await live_through(stage, seen, lambda faulty: faulty.on(watches(), *[Answer(410, reason="Expired")] * 6))
 
 
+@pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 4, 9, 14])
 async def test_events_come_twice(stage: Stage, seen: Audience, after: int) -> None:
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Duplicate(after)))
 
 
+@pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 4, 9, 14])
 async def test_two_events_change_places(stage: Stage, seen: Audience, after: int) -> None:
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Swap(after)))
 
 
+@pytest.mark.few_on_real(8)
 @pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize(
     "fault",
@@ -126,8 +140,11 @@ async def test_two_events_change_places(stage: Stage, seen: Audience, after: int
         Answer(500, takes_effect=True),
         Answer(503),
         Answer(504, takes_effect=True),
-        TimeOut(30.0),
-        TimeOut(30.0, takes_effect=True),
+        pytest.param(TimeOut(30.0), marks=pytest.mark.virtual_time("a request times out after 30 s")),
+        pytest.param(
+            TimeOut(30.0, takes_effect=True),
+            marks=pytest.mark.virtual_time("a request times out after 30 s"),
+        ),
         DropRequest(),
         DropAnswer(),
         Refuse(),
@@ -153,6 +170,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: ob
     )
 
 
+@pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("number", range(12))
 async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: Audience, number: int) -> None:
     faults = [None] * number + [conflict()]
@@ -180,6 +198,7 @@ async def test_all_writes_of_a_kind_lose_their_first_two_answers(
     await live_through(stage, seen, lambda faulty: faulty.on(kind("/pods"), twice))
 
 
+@pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after_s", [0.05, 0.4])
 async def test_a_creation_takes_effect_after_its_client_gave_up(
     stage: Stage, seen: Audience, after_s: float
@@ -193,6 +212,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
     )
 
 
+@pytest.mark.virtual_time("a request is under way for an hour")
 async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stage: Stage) -> None:
     """Nobody can take back a request that is under way; what it makes is one pod too many, and goes."""
     # given a rollout, one of whose creations arrives an hour later
@@ -211,6 +231,7 @@ async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stag
     await stage.settled(replicas=3)
 
 
+@pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("seed", range(20))
 async def test_everything_goes_wrong_at_random(stage: Stage, seen: Audience, seed: int) -> None:
     rng = random.Random(seed)
@@ -281,6 +302,7 @@ class _Silence:
         raise AssertionError("never")
 
 
+@pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(40))
 async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
@@ -322,7 +344,7 @@ async def test_a_graceful_stop_leaves_no_write_half_done(stage: Stage, seen: Aud
     await stage.stop_manager()
     stopped_at = seen.created
     # then nothing is created any more
-    await asyncio.sleep(60)
+    await asyncio.sleep(stage.long_s)
     assert seen.created == stopped_at
     # and another one finishes it
     await stage.start_manager()

@@ -25,7 +25,7 @@ from pykruise.pods.in_place import (
     next_step,
     start,
 )
-from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.images import ImageTable
 from support.scenario import Stage
 from support.updatable_pod import container, facts_of
@@ -224,11 +224,11 @@ async def test_an_image_that_cannot_be_pulled_keeps_the_pod_out_until_the_next_t
     ],
 )
 async def test_an_image_of_the_same_or_another_name_completes_after_one_restart(
-    stage: Stage, sandbox: Cluster, old: str, new: str
+    stage: Stage, old: str, new: str
 ) -> None:
     """The same digest under a new tag, images named by digest, with and without a registry prefix."""
     # given
-    sandbox.kubelets.set_images(ImageTable(same_as={"nginx:2": "nginx:1"}))
+    stage.kubelets.set_images(ImageTable(same_as={"nginx:2": "nginx:1"}))
     driver = Driver(stage)
     await driver.create(container("main", image=old))
     # when

@@ -24,6 +24,7 @@ from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
 from pykruise.pods.views import PodView, project_pod
+from pykruise.sandbox.kubelet import Kubelets
 
 Object = dict[str, Any]
 
@@ -52,7 +53,11 @@ def rolling(**fields: Any) -> Object:
 
 
 class Stage:
-    """One scenario's cluster: a client with all rights, a namespace, managers to start and kill."""
+    """One scenario's cluster: a client with all rights, a namespace, managers to start and kill.
+
+    `patience_s`: how long `until` waits. `long_s`: how long to wait for what must not happen. `kubelets`: of
+    all its nodes.
+    """
 
     def __init__(
         self,
@@ -63,6 +68,8 @@ class Stage:
         clock: Clock,
         rng: random.Random,
         patience_s: float,
+        long_s: float,
+        kubelets: Kubelets,
     ) -> None:
         self.client = client
         self.manager_transport = manager_transport
@@ -70,6 +77,8 @@ class Stage:
         self.clock = clock
         self.rng = rng
         self.patience_s = patience_s
+        self.long_s = long_s
+        self.kubelets = kubelets
         self._managers: list[tuple[Manager, asyncio.Task[None]]] = []
 
     # ── managers ─────────────────────────────────────────────────────────────

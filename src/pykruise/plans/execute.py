@@ -61,6 +61,17 @@ class Failure(msgspec.Struct, frozen=True):
         stale = ConflictError | NotFoundError | AlreadyExistsError
         return isinstance(self.error, stale) or _is_other_object(self.error)
 
+    @property
+    def words(self) -> str:
+        """What went wrong, in words that stay the same when it goes wrong again.
+
+        The name of what is created is chosen anew each time, so it is left out. A status that told it would
+        differ after every try, and each write of it is an event that starts the next try at once.
+        """
+        text = str(self.error)
+        action = self.step.action
+        return text.replace(action.key.name, "…") if isinstance(action, Create) else text
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a plan."""

@@ -106,6 +106,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Out of service for an update in place that begins when its grace period is over."""
     open_gates: tuple[str, ...] = ()
     """Readiness gates of this project whose condition has still to be set to True."""
+    may_be_updating: bool = False
+    """Unless this is set, an update in place has certainly nothing more to do for the pod. The rule is that of
+    `in_place.is_at_rest`, worked out here because it is asked of every pod in every plan."""
     deletion_cost: int = 0
     rank: Rank = (0, 0, 0, 0, 0.0, 0, 0, 0, 0.0, "")
     """Sorts pods into the base order of updates; see `pods/ranks.py`."""
@@ -187,12 +190,8 @@ class _Pod(msgspec.Struct, gc=False, rename="camel"):
 _decode = msgspec.json.Decoder(_Pod).decode
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
-_IN_PLACE: Final = (
-    keys.IN_PLACE_STATE_ANNOTATION,
-    keys.IN_PLACE_GRACE_ANNOTATION,
-    keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
-    keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
-)
+_GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
+_IN_PLACE: Final = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *_GRACE)
 _UNSHARED_LABELS: Final = frozenset(
     {keys.INSTANCE_ID_LABEL, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
 )
@@ -261,6 +260,7 @@ class PodProjector:
             is_specified_delete=keys.SPECIFIED_DELETE_LABEL in labels,
             is_in_grace=_is_in_grace(annotations) if annotations else False,
             open_gates=_open_gates(gates, conditions, annotations) if gates else (),
+            may_be_updating=state == "Updating" or _may_be_updating(gates, conditions, annotations),
             deletion_cost=deletion_cost(annotations.get(keys.DELETION_COST_ANNOTATION)) if annotations else 0,
             rank=update_rank(
                 name=meta.name,
@@ -329,7 +329,7 @@ def project_pod(raw: bytes | msgspec.Raw) -> PodView:
 
 
 def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
-    found = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
+    found: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
     if keys.IN_PLACE_STATE_ANNOTATION in found or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in found:
         judged_by = {
             keys.RUNTIME_META_ANNOTATION,
@@ -383,9 +383,29 @@ def _open_gates(
     return missing
 
 
+def _may_be_updating(
+    gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
+) -> bool:
+    """Whether a pod with annotations of an update in place is out of service, in grace, or has containers left."""
+    if not any(key in annotations for key in _IN_PLACE):
+        return False
+    if any(key in annotations for key in _GRACE):
+        return True
+    state = annotations.get(keys.IN_PLACE_STATE_ANNOTATION) or annotations.get(
+        keys.LEGACY_IN_PLACE_STATE_ANNOTATION, ""
+    )
+    if '"nextContainer' in state:
+        return True
+    if keys.IN_PLACE_READY not in gates:
+        return False
+    for condition in conditions:
+        if condition.type == keys.IN_PLACE_READY:
+            return condition.status != "True" or bool(condition.reason or condition.message)
+    return True
+
+
 def _is_in_grace(annotations: Mapping[str, str]) -> bool:
-    names = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
-    return any(annotations.get(name) for name in names)
+    return any(annotations.get(name) for name in _GRACE)
 
 
 def _init_restarts(spec: _Spec, status: _Status) -> int:

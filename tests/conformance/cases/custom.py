@@ -369,8 +369,8 @@ CASES = [
         get("widgets@v1/a"),
     ),
     case(
-        "a definition is stored before it is served",
-        create(_CRDS, crd(), only=("spec", "metadata.name", "metadata.generation")),
+        "a definition keeps its group and scope",
+        define(crd()),
         create(_CRDS, crd()),
         patch(
             _WIDGETS,

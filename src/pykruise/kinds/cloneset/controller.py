@@ -98,7 +98,7 @@ class CloneSetPlanner:
 
     def status_after(self, snapshot: Snapshot, plan: Plan, failure: Failure) -> dict[str, Any] | None:
         """See plan.py."""
-        return status_after(snapshot, plan, stage=failure.stage, message=str(failure.error))
+        return status_after(snapshot, plan, stage=failure.stage, message=failure.words)
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the CloneSet is still the same object with the same spec."""

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kube.clock import Instant
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Delete, Patch
@@ -44,7 +45,11 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     left: Mapping[str, str] = {}
     notes: tuple[Note, ...] = ()
     failure: str = ""
-    """Why the phase cannot do its work at all; reported as a condition."""
+    """What the phase cannot do, and why; reported as a condition."""
+    failure_reason: str = ""
+    """CamelCase, for that condition."""
+    look_at: Instant | None = None
+    """When time alone lets it go on."""
     is_partial: bool = False
     """More would be written if it were not for `MOST_AT_ONCE`: plan again as soon as this is done."""
 

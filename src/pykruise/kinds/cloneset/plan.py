@@ -129,7 +129,7 @@ def _joined(ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView]) 
     return Plan(
         stages=tuple(stages),
         status=changed,
-        after=0.0 if any(phase.is_partial for phase in (scale, update, refresh)) else _after(ws, status),
+        after=0.0 if any(phase.is_partial for phase in (scale, update, refresh)) else _after(ws, status, refresh),
         left={**refresh.left, **update.left, **scale.left},
         notes=(*scale.notes, *update.notes),
     )
@@ -139,7 +139,9 @@ def _outcomes(refresh: Phase, update: Phase) -> dict[str, Failure]:
     """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
     found = {FAILED_SCALE: SUCCEEDED}
     if update.failure:
-        found[FAILED_UPDATE] = Failure("NotSupported", update.failure)
+        found[FAILED_UPDATE] = Failure(update.failure_reason, update.failure)
+    elif refresh.failure:
+        found[FAILED_UPDATE] = Failure(refresh.failure_reason, refresh.failure)
     elif not update.stages and not refresh.stages:
         found[FAILED_UPDATE] = SUCCEEDED
     return found
@@ -150,9 +152,12 @@ def _changed(snapshot: Snapshot, status: CloneSetStatus) -> Document | None:
     return None if document == snapshot.cloneset.stored_status else document
 
 
-def _after(ws: WorkingSet, status: CloneSetStatus) -> float | None:
-    """Seconds until time alone changes something: a pod becomes available, or progress is overdue."""
+def _after(ws: WorkingSet, status: CloneSetStatus, refresh: Phase) -> float | None:
+    """Seconds until time alone changes something: a pod becomes available, an update in place goes on, or
+    progress is overdue."""
     times: list[float] = []
+    if refresh.look_at is not None:
+        times.append(max(refresh.look_at - ws.now, 0.0))
     available = next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
     if available is not None:
         times.append(available - ws.now)

@@ -17,6 +17,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
 from pykruise.pods.views import PodView
@@ -35,6 +36,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate PreparingUpdateAsUpdate: pods in PreparingUpdate count as updated while scaling."""
     exclude_preparing_delete: bool = False
     """Flag --cloneset-scaling-exclude-preparing-delete, for all CloneSets."""
+    in_place_env_from_metadata: bool = True
+    """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart.
+    That takes the agent on the nodes; without one set it to False, or such an update waits for the agent."""
+    in_place_vertical_scaling: bool = False
+    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
+    recreate_on_claim_change: bool = False
+    """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volumeClaimTemplates rule out an update in place."""
+    uses_resize: bool = True
+    """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
+
+    @property
+    def in_place(self) -> InPlaceSettings:
+        """Those that the engine for updates in place wants to know."""
+        return InPlaceSettings(
+            env_from_metadata=self.in_place_env_from_metadata,
+            vertical_scaling=self.in_place_vertical_scaling,
+            compare_claims=self.recreate_on_claim_change,
+            uses_resize=self.uses_resize,
+        )
 
 
 class CloneSetView(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,27 +3,31 @@
 WorkingSet ──▶ plan_update() ──▶ Phase
 
 Pure. The partition says how many pods are updated, the orders say which, maxUnavailable says how many at
-once. A pod is recreated by specifying it for deletion: the scale phase then replaces it under all its rules.
-When that phase would delete it at once anyway, it is deleted here, which saves a write per pod.
+once. The policy says how: in place where that can be (in_place.py), else by recreating it, which is done by
+specifying it for deletion: the scale phase then replaces it under all its rules. When that phase would delete it at once anyway, it is deleted here, which saves a write per pod.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
+from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy, told_of
 from pykruise.kinds.cloneset.numbers import Numbers
 from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, leave, mark_step, pod_chain
 from pykruise.kinds.cloneset.scale import part
-from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.plans.plan import Chain, Stage
+from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, first, scatter, update_order
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
-__all__ = ["plan_update"]
+__all__ = ["UPDATE_PODS", "plan_update"]
+
+UPDATE_PODS: Final = "update pods"
 
 
 def plan_update(ws: WorkingSet) -> Phase:
@@ -37,19 +41,39 @@ def plan_update(ws: WorkingSet) -> Phase:
         return Phase(left=leave(_old(ws), "the partition keeps this many pods in older revisions"))
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
+    differences = Differences(ws, target) if is_in_place_policy(ws.spec.policy) else None
+    refused = differences.refusals(ordered) if differences else {}
+    if refused:  # whoever cannot be updated takes nobody's place
+        ordered = first(ordered, lambda pod: pod.name not in refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
-    now = _within_budget(ws, wanted, numbers, target)
+    able = [pod for pod in wanted if pod.name not in refused]
+    now = _within_budget(ws, able, numbers, target)
     left = leave(kept, "the partition keeps this many pods in older revisions")
-    left |= leave(wanted[len(now) :], "waits for its turn: maxUnavailable is used up")
-    if not now:
-        return Phase(left=left)
-    if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
-        problem = (
-            "spec.updateStrategy.rollingUpdate.podUpdatePolicy: InPlaceOnly is not supported yet, no pod was "
-            "touched; with ReCreate or InPlaceIfPossible pods are recreated"
-        )
-        return Phase(left=left | leave(now, "InPlaceOnly is not supported yet"), failure=problem)
-    return _recreate(ws, now, target, left)
+    left |= leave(able[len(now) :], "waits for its turn: maxUnavailable is used up")
+    stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused}
+    phase = _update(ws, now, target, differences)
+    return msgspec.structs.replace(
+        phase, left={**left, **stuck, **phase.left}, failure=told_of(stuck), failure_reason="CannotUpdate"
+    )
+
+
+def _update(
+    ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differences: Differences | None
+) -> Phase:
+    """In place those that can be, recreated the others."""
+    if differences is None:
+        return _recreate(ws, pods, target, {})
+    reasons = {
+        pod.name: found.reason for pod in pods if isinstance(found := differences.of(pod), NotInPlace)
+    }
+    in_place = begin(ws, [pod for pod in pods if pod.name not in reasons], target, differences)
+    recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
+    chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
+    return Phase(
+        stages=(Stage(name=UPDATE_PODS, chains=tuple(chains)),) if chains else (),
+        left={**in_place.left, **recreated.left},
+        is_partial=in_place.is_partial or recreated.is_partial,
+    )
 
 
 def _old(ws: WorkingSet) -> list[PodView]:
@@ -122,30 +146,48 @@ def _within_budget(
 # How
 
 
-def _recreate(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, left: dict[str, str]) -> Phase:
-    """Delete now what the scale phase would delete next, mark the rest."""
+def _recreate(
+    ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, reasons: Mapping[str, str]
+) -> Phase:
+    """Delete now what the scale phase would delete next, mark the rest.
+
+    `reasons`: why a pod is not updated in place, by name; only under a policy that would.
+    """
     marked = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
     fresh = [pod for pod in pods if pod.name not in marked]
     later = fresh[MOST_AT_ONCE:]
     fresh = fresh[:MOST_AT_ONCE]
-    why = f"recreated for revision {target.name}"
-    if ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE:
-        why += " (updating in place is not supported yet)"
     hook = ws.spec.lifecycle.pre_delete if ws.spec.lifecycle else None
     chains: list[Chain] = []
-    at_once: set[str] = set()
     numbers = ws.numbers_if_deleted({pod.name for pod in fresh})
     if numbers.create_now == 0:
         free = [pod for pod in fresh if not is_hooked(hook, pod)]
-        going = part(ws, free, ready_budget=numbers.ready_budget, why=why)
-        chains += going.chains
-        at_once = {chain.subject for chain in going.chains}
+        budget = numbers.ready_budget
+        for why, group in _by_reason(free, target, reasons).items():
+            going = part(ws, group, ready_budget=budget, why=why)
+            budget = going.ready_budget
+            chains += going.chains
+    at_once = {chain.subject for chain in chains}
     chains += [
         pod_chain(pod, mark_step(ws, pod, because=f"{why}, once it may go"))
-        for pod in fresh
+        for why, group in _by_reason(fresh, target, reasons).items()
+        for pod in group
         if pod.name not in at_once
     ]
-    left |= leave((pod for pod in pods if pod.name in marked), "marked to be recreated; waits for its turn")
-    left |= leave(later, f"{why}, after those that go first")
-    stages = (Stage(name="update pods", chains=tuple(chains)),) if chains else ()
+    left = leave((pod for pod in pods if pod.name in marked), "marked to be recreated; waits for its turn")
+    left |= leave(later, f"{_why(target)}, after those that go first")
+    stages = (Stage(name=UPDATE_PODS, chains=tuple(chains)),) if chains else ()
     return Phase(stages=stages, left=left, is_partial=bool(later))
+
+
+def _by_reason(
+    pods: Iterable[PodView], target: RevisionView, reasons: Mapping[str, str]
+) -> dict[str, list[PodView]]:
+    groups: dict[str, list[PodView]] = {}
+    for pod in pods:
+        groups.setdefault(_why(target, reasons.get(pod.name, "")), []).append(pod)
+    return groups
+
+
+def _why(target: RevisionView, reason: str = "") -> str:
+    return f"recreated for revision {target.name}" + (f" ({reason})" if reason else "")

@@ -1,0 +1,267 @@
+"""Updates in place of a CloneSet's pods: who can, the lifecycle's turns on the way, and the writes.
+
+pods to update ──▶ Differences ──▶ begin() ──▶ chains, or what each pod waits for
+pod under way  ──▶ go_on()     ──▶ writes, what it waits for, or that nothing is open any more
+
+Pure. The engine (pods/in_place) knows what changes and when it is done; this adds what is a CloneSet's: its
+hooks, labels, policy, events, and how many are begun at once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.cloneset.phase import Phase, pod_chain, version
+from pykruise.kinds.cloneset.types import PodUpdatePolicy
+from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.in_place import (
+    Broken,
+    Complete,
+    Continue,
+    NotInPlace,
+    PodPatch,
+    UpdateSpec,
+    Waiting,
+    difference,
+    next_step,
+    start,
+)
+from pykruise.pods.lifecycle import LifecycleHook, LifecycleState, is_hooked, state_metadata
+from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import PodView
+
+__all__ = ["BEGUN_AT_ONCE", "Differences", "Progress", "begin", "go_on", "is_in_place_policy", "told_of"]
+
+BEGUN_AT_ONCE: Final = 32
+"""Pods whose update one plan begins. Those that are done come back into service before the next are taken
+out: a pod is then out of service for as long as its containers need, and not for as long as the rollout."""
+
+_UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
+
+
+def is_in_place_policy(policy: str) -> bool:
+    """Whether pods are to be changed rather than recreated."""
+    return policy in (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
+
+
+class Differences:
+    """What separates the pods from the target, by the revision each is of; worked out once per revision."""
+
+    def __init__(self, ws: WorkingSet, target: RevisionView) -> None:
+        self._ws = ws
+        self._target = target
+        self._revisions = {one.hash: one for one in reversed(ws.snapshot.revisions)}
+        self._found: dict[str, UpdateSpec | NotInPlace] = {}
+
+    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
+        """What changes on the pod, or why it has to be recreated."""
+        found = self._found.get(pod.revision)
+        if found is None:
+            spec = self._ws.spec
+            strategy = spec.rolling_update.in_place_update_strategy if spec.rolling_update else None
+            found = self._found[pod.revision] = difference(
+                self._revisions.get(pod.revision),
+                self._target,
+                revision=_label_of(self._ws, self._target),
+                settings=self._ws.settings.in_place,
+                grace_seconds=strategy.grace_period_seconds if strategy else 0,
+                ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
+            )
+        return found
+
+    def refusals(self, pods: Iterable[PodView]) -> dict[str, str]:
+        """Pods that the policy gives no way to update at all, by name, with the reason."""
+        only = self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
+        refused: dict[str, str] = {}
+        for pod in pods:
+            if pod.state not in _UPDATABLE:
+                refused[pod.name] = f"its lifecycle state {pod.state!r} is not known to this version"
+            elif only and isinstance(found := self.of(pod), NotInPlace):
+                refused[pod.name] = f"cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
+        return refused
+
+
+def _label_of(ws: WorkingSet, revision: RevisionView) -> str:
+    """The revision as pods name it."""
+    return revision.hash if ws.settings.short_hash else revision.name
+
+
+# Beginning
+
+
+def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differences: Differences) -> Phase:
+    """The next turn of every pod, in their order; all of them can be updated in place."""
+    chains: list[Chain] = []
+    left: dict[str, str] = {}
+    begun = 0
+    for pod in pods:
+        waits = _why_not_now(ws, pod)
+        if waits:
+            left[pod.name] = waits
+        elif begun == BEGUN_AT_ONCE:
+            left[pod.name] = "waits for its turn: others are being updated"
+        else:
+            begun += 1
+            found = differences.of(pod)
+            assert isinstance(found, UpdateSpec)
+            chains.append(pod_chain(pod, *_turn(ws, pod, found, target)))
+    stages = (Stage(name="update pods", chains=tuple(chains)),) if chains else ()
+    return Phase(stages=stages, left=left, is_partial=begun == BEGUN_AT_ONCE and len(pods) > begun)
+
+
+def _hook(ws: WorkingSet) -> LifecycleHook | None:
+    return ws.spec.lifecycle.in_place_update if ws.spec.lifecycle else None
+
+
+def _why_not_now(ws: WorkingSet, pod: PodView) -> str:
+    """What the pod waits for before anything is written to it; empty: nothing."""
+    hook = _hook(ws)
+    if pod.is_specified_delete:
+        return "specified for deletion; its successor will be of the new revision"
+    if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
+        return "waits until the inPlaceUpdate hook is taken off the pod"
+    if pod.state == LifecycleState.UPDATED and hook is None:
+        return "its last update in place is about to end"
+    return ""
+
+
+def _turn(ws: WorkingSet, pod: PodView, spec: UpdateSpec, target: RevisionView) -> tuple[Step, ...]:
+    """The writes of one pod: into PreparingUpdate when the hook is to be asked, else the update itself."""
+    hook = _hook(ws)
+    if hook is not None and pod.state == LifecycleState.UPDATED:
+        return (_prepare(ws, pod, hook, target, with_hook=True),)
+    has_been_asked = pod.state in (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING)
+    if hook is not None and is_hooked(hook, pod) and not has_been_asked:
+        return (_prepare(ws, pod, hook, target, with_hook=False),)
+    writes = start(
+        pod,
+        spec,
+        labels={keys.REVISION_LABEL: _label_of(ws, target), keys.TEMPLATE_HASH_LABEL: target.hash},
+        metadata=state_metadata(LifecycleState.UPDATING, now=ws.now),
+        now=ws.now,
+        settings=ws.settings.in_place,
+    )
+    done = Note(reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {target.name}")
+    failed = Note(
+        reason="FailedUpdatePodInPlace",
+        message=f"failed to update pod {pod.name} in place to {target.name}",
+        warning=True,
+    )
+    return _steps(ws, pod, writes, done=done, failed=failed)
+
+
+def _prepare(
+    ws: WorkingSet, pod: PodView, hook: LifecycleHook, target: RevisionView, *, with_hook: bool
+) -> Step:
+    """Into PreparingUpdate. `with_hook` puts the hook on the pod again: it has to be released once more."""
+    metadata: dict[str, Any] = state_metadata(LifecycleState.PREPARING_UPDATE, now=ws.now)
+    if with_hook:
+        metadata["labels"] |= hook.labels_handler or {}
+        if hook.finalizers_handler:
+            metadata["finalizers"] = list(hook.finalizers_handler)
+    conditions = hold_back(pod, PRE_UPDATE_HOOK, now=ws.now) if hook.mark_pod_not_ready else []
+    body: Document = {"metadata": metadata}
+    if conditions:
+        body["status"] = {"conditions": conditions}
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=ws.key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body=body,
+            subresource="status" if conditions else "",
+            uid=pod.uid,
+            resource_version=version(pod, unchanged=bool(conditions)),
+        ),
+        because=f"to be updated in place to {target.name}; the inPlaceUpdate hook holds it",
+    )
+
+
+def _steps(
+    ws: WorkingSet,
+    pod: PodView,
+    writes: Sequence[PodPatch],
+    *,
+    done: Note | None = None,
+    failed: Note | None = None,
+) -> tuple[Step, ...]:
+    """The engine's writes as steps; `done` is told after the last."""
+    last = len(writes) - 1
+    return tuple(
+        Step(
+            action=Patch(
+                resource=PODS,
+                key=ws.key(pod),
+                patch_type=PatchType.STRATEGIC,
+                body=write.body,
+                subresource=write.subresource,
+                uid=pod.uid,
+                # After the chain's own first write the version that was looked at is gone.
+                resource_version=version(pod, unchanged=write.checked and number == 0),
+            ),
+            because=write.because,
+            done=done if number == last else None,
+            failed=failed,
+        )
+        for number, write in enumerate(writes)
+    )
+
+
+# Going on
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the update of one pod is."""
+
+    steps: tuple[Step, ...] = ()
+    """Writes by which it goes on."""
+    is_complete: bool = False
+    conditions: tuple[Document, ...] = ()
+    """When complete: what brings the pod back into service."""
+    waits: str = ""
+    look_at: Instant | None = None
+    """When time alone may end the waiting."""
+    is_broken: bool = False
+    """It cannot go on by itself; `waits` says why."""
+
+
+def go_on(ws: WorkingSet, pod: PodView) -> Progress:
+    """The next step of a pod that is, or may be, under way."""
+    found = next_step(pod, now=ws.now, settings=ws.settings.in_place)
+    match found:
+        case Continue(writes=writes):
+            failed = Note(
+                reason="FailedUpdatePodInPlace",
+                message=f"failed to go on with the update in place of pod {pod.name}",
+                warning=True,
+            )
+            return Progress(steps=_steps(ws, pod, writes, failed=failed))
+        case Complete(conditions=conditions):
+            return Progress(is_complete=True, conditions=conditions)
+        case Waiting():
+            return Progress(waits=_since(found), look_at=found.look_at)
+        case Broken(problem=problem):
+            return Progress(waits=f"its update in place cannot go on: {problem}", is_broken=True)
+
+
+def _since(found: Waiting) -> str:
+    text = f"its update in place is under way: {found.because}"
+    return f"{text} (since {format_time(found.since)})" if found.since is not None else text
+
+
+def told_of(refused: Mapping[str, str]) -> str:
+    """One line for the condition: the first pod with its reason, and how many more there are."""
+    if not refused:
+        return ""
+    name, reason = next(iter(refused.items()))
+    others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return f"pod {name}{others}: {reason}"
