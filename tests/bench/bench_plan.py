@@ -23,12 +23,21 @@ from pykruise.kube.clock import format_time  # noqa: E402
 from pykruise.kube.hashing import rand_suffix  # noqa: E402
 from pykruise.pods import keys  # noqa: E402
 from pykruise.pods.views import PodProjector, PodView  # noqa: E402
-from support.cloneset_builder import NAME, NAMESPACE, NOW, UID, CloneSetBuilder, cloneset  # noqa: E402
+from support.cloneset_builder import (  # noqa: E402
+    NAME,
+    NAMESPACE,
+    NOW,
+    UID,
+    CloneSetBuilder,
+    cloneset,
+    revision,
+    template,
+)
 
 NODES = 50
 
 
-def pod_text(rng: random.Random, revision: str) -> bytes:
+def pod_text(rng: random.Random, revision: str, *, was_updated: bool = False) -> bytes:
     """About 6 KB, as a real API server stores a running pod with two containers and managed fields."""
     instance_id = rand_suffix(rng)
     born = NOW - rng.randrange(86_400)
@@ -131,6 +140,11 @@ def pod_text(rng: random.Random, revision: str) -> bytes:
             ],
         },
     }
+    if was_updated:
+        records = {name: {"imageID": f"{name}@sha256:{'cd' * 32}"} for name in ("main", "proxy")}
+        state = {"revision": revision, "updateTimestamp": format_time(born), "lastContainerStatuses": records}
+        annotations = pod["metadata"]["annotations"]
+        annotations[keys.IN_PLACE_STATE_ANNOTATION] = orjson.dumps(state).decode()
     return orjson.dumps(pod)
 
 
@@ -164,6 +178,9 @@ def snapshots(pods: list[PodView]) -> Iterator[tuple[str, Snapshot]]:
             cloneset(count, pods=0, image="nginx:2", max_unavailable=0, max_surge=1).with_status(replicas=1)
         ),
     )
+    in_place = cloneset(count, pods=0, image="nginx:2", max_unavailable="20%")
+    in_place.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
+    yield "update in place", snapshot(in_place.with_rolling(podUpdatePolicy="InPlaceIfPossible"))
     yield "scale out by 10%", snapshot(cloneset(count + count // 10, pods=0))
 
 
@@ -171,10 +188,12 @@ def main() -> None:
     """Decode, keep, plan."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=10_000)
-    count = parser.parse_args().pods
+    parser.add_argument("--updated", action="store_true", help="pods that were updated in place before")
+    args = parser.parse_args()
+    count = args.pods
     rng = random.Random(1)
     revision = cloneset(1).update_revision
-    texts = [pod_text(rng, revision) for _ in range(count)]
+    texts = [pod_text(rng, revision, was_updated=args.updated) for _ in range(count)]
     print(f"{count} pods of {sum(map(len, texts)) / count / 1000:.1f} KB")
 
     project = PodProjector()

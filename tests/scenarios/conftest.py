@@ -19,9 +19,11 @@ import pytest
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.documents import decode
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -186,9 +188,20 @@ async def _real_stage(
         yield stage
     finally:
         await stage.close()
-        # Nobody waits for its end: kubelets of the tests after this one let the last pods go.
-        await stage.client.delete(NAMESPACES, "", stage.namespace)
+        await _leave(stage)
         await kubelets.stop()
         await running
         for each in transports:
             await each.close()
+
+
+async def _leave(stage: Stage) -> None:
+    """Have all of a scenario go; nobody waits for it: kubelets of later tests let the last pods go.
+
+    CloneSets first. A namespace on its way out keeps them until its pods are gone, for managers of later tests
+    to work on.
+    """
+    for raw in (await stage.client.list(CLONE_SETS, stage.namespace)).items:
+        name = decode(raw)["metadata"]["name"]
+        await stage.client.delete(CLONE_SETS, stage.namespace, name)
+    await stage.client.delete(NAMESPACES, "", stage.namespace)

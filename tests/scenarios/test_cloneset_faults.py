@@ -268,6 +268,29 @@ def _changes(request: Request) -> bool:
     return request.method in ("PATCH", "DELETE") and ("/pods" in request.path or "/clonesets" in request.path)
 
 
+async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage: Stage) -> None:
+    """A quota that is used up, a namespace that is going: the error text names the pod, a new one each time."""
+
+    # given
+    def refused(request: Request) -> Answer:
+        name = request.document["metadata"]["name"]
+        return Answer(403, reason="Forbidden", message=f'pods "{name}" is forbidden: exceeded quota')
+
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/pods"), refused)
+    await stage.start_manager(faulty)
+    # when
+    await stage.create(cloneset(replicas=3))
+    await asyncio.sleep(stage.long_s)
+    # then the failure is told once, and no telling of it starts another try
+    tries = [request for request in faulty.log if request.method == "POST" and "/pods" in request.path]
+    told = [request for request in faulty.log if request.path.endswith("/clonesets/web/status")]
+    assert 5 < len(tries) < 40
+    assert len(told) <= 3
+    conditions = {one["type"]: one for one in (await stage.status())["conditions"]}
+    assert conditions["FailedScale"]["message"] == 'create pods: pods "…" is forbidden: exceeded quota'
+
+
 # ── the manager is killed ────────────────────────────────────────────────────
 
 

@@ -21,6 +21,7 @@ from pykruise.kinds.cloneset.snapshot import (
 )
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.pods import keys
+from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.views import PodProjector, PodView
 
@@ -39,6 +40,13 @@ def template(image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
     return {
         "metadata": {"labels": {"app": NAME}},
         "spec": {"containers": [{"name": "main", "image": image}], **spec},
+    }
+
+
+def claim_template(name: str = "data", size: str = "1Gi") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
     }
 
 
@@ -94,6 +102,8 @@ class CloneSetBuilder:
         }
         self.pods: dict[str, dict[str, Any]] = {}
         self.revisions: list[dict[str, Any]] = []
+        self.claims: dict[str, dict[str, Any]] = {}
+        self.occupied: set[str] = set()
         self.node_labels: dict[str, dict[str, str]] = {}
         self.settings = Settings()
         self.now = NOW
@@ -170,10 +180,14 @@ class CloneSetBuilder:
 
     def add(self, *short_names: str, old: bool = False) -> Self:
         for short in short_names:
-            self.pods[short] = self._pod(short, self.old_revision if old else self.update_revision)
+            wanted = self.old_template if old else self.spec["template"]
+            self.pods[short] = self._pod(short, wanted)
         return self
 
-    def _pod(self, short: str, revision_name: str) -> dict[str, Any]:
+    def _pod(self, short: str, pod_template: dict[str, Any]) -> dict[str, Any]:
+        """Of this template, every container running."""
+        revision_name = revision_name_of(pod_template)
+        containers = copy.deepcopy(pod_template["spec"]["containers"])
         born = format_time(NOW - 7200)
         return {
             "apiVersion": "v1",
@@ -200,7 +214,7 @@ class CloneSetBuilder:
             },
             "spec": {
                 "nodeName": f"node-{short}",
-                "containers": [{"name": "main", "image": "nginx:1"}],
+                "containers": containers,
                 "readinessGates": [{"conditionType": keys.IN_PLACE_READY}],
             },
             "status": {
@@ -211,7 +225,15 @@ class CloneSetBuilder:
                     {"type": "Ready", "status": "True", "lastTransitionTime": format_time(NOW - 3600)},
                 ],
                 "containerStatuses": [
-                    {"name": "main", "image": "nginx:1", "imageID": "sha", "restartCount": 0, "ready": True}
+                    {
+                        "name": one["name"],
+                        "image": one["image"],
+                        "imageID": f"sha256:{one['image']}",
+                        "containerID": f"containerd://{short}-{one['name']}-1",
+                        "restartCount": 0,
+                        "ready": True,
+                    }
+                    for one in containers
                 ],
             },
         }
@@ -315,6 +337,44 @@ class CloneSetBuilder:
             pod["status"] = {"phase": "Pending", "conditions": []}
         return self
 
+    # their claims
+
+    def with_templates(self, *template_names: str, reuse: bool = False) -> Self:
+        """volumeClaimTemplates of these names."""
+        self.spec["volumeClaimTemplates"] = [claim_template(name) for name in template_names]
+        self.spec.setdefault("scaleStrategy", {})["enablePVCReuse"] = reuse
+        return self
+
+    def claim(self, *short_names: str, of: str = "data", deleting: bool = False, **metadata: Any) -> Self:
+        """A stored claim of the template `of` for each id."""
+        for short in short_names:
+            name = f"{of}-{self.pod_name(short)}"
+            document = {
+                **claim_template(of),
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {
+                    "name": name,
+                    "namespace": NAMESPACE,
+                    "uid": f"uid-{name}",
+                    "resourceVersion": "40",
+                    "labels": {"app": NAME, keys.INSTANCE_ID_LABEL: short},
+                    "ownerReferences": [
+                        {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME}
+                        | {"uid": UID, "controller": True, "blockOwnerDeletion": True}
+                    ],
+                    **({"deletionTimestamp": format_time(NOW)} if deleting else {}),
+                    **metadata,
+                },
+            }
+            self.claims[name] = document
+        return self
+
+    def occupied_by_others(self, *short_names: str) -> Self:
+        """Pods of these names exist, but they are not the CloneSet's."""
+        self.occupied |= {*short_names}
+        return self
+
     # results
 
     def with_revisions(self, *documents: dict[str, Any]) -> Self:
@@ -342,6 +402,9 @@ class CloneSetBuilder:
     def revision_views(self) -> list[RevisionView]:
         return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
 
+    def claim_views(self) -> list[ClaimView]:
+        return [project_claim(orjson.dumps(claim)) for claim in self.claims.values()]
+
     def with_current(self, name: str) -> Self:
         self.current = name
         return self
@@ -358,6 +421,8 @@ class CloneSetBuilder:
             revisions=self.revision_views(),
             now=self.now,
             seed=self.seed,
+            claims=self.claim_views(),
+            occupied_ids=self.occupied,
             node_labels=self.node_labels,
             settings=self.settings,
         )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan, Step
 from pykruise.pods import keys
@@ -28,6 +28,32 @@ def created(plan: Plan) -> list[dict[str, Any]]:
         for step in plan.steps
         if isinstance(step.action, Create) and step.action.resource == PODS
     ]
+
+
+def created_claims(plan: Plan) -> list[str]:
+    """Names of the claims to be created, in order."""
+    return [
+        step.action.key.name
+        for step in plan.steps
+        if isinstance(step.action, Create) and step.action.resource == PERSISTENT_VOLUME_CLAIMS
+    ]
+
+
+def deleted_claims(plan: Plan) -> set[str]:
+    return {
+        step.action.key.name
+        for step in plan.steps
+        if isinstance(step.action, Delete) and step.action.resource == PERSISTENT_VOLUME_CLAIMS
+    }
+
+
+def handed_over(plan: Plan) -> dict[str, str]:
+    """Name of the claim → short name of the pod that owns it from then on."""
+    return {
+        step.action.key.name: short(step.action.body["metadata"]["ownerReferences"][-1]["name"])
+        for step in plan.steps
+        if isinstance(step.action, Patch) and step.action.resource == PERSISTENT_VOLUME_CLAIMS
+    }
 
 
 def created_revisions_of_pods(plan: Plan) -> list[str]:

@@ -65,6 +65,8 @@ class DemoStep(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     act: Callable[[], Awaitable[object]]
     done: Callable[[View], bool]
+    keeps_pods: bool = False
+    """The pods stay the very same, and each of their containers restarts once."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -73,6 +75,7 @@ class Result(msgspec.Struct, frozen=True):
     title: str
     seconds: float
     writes: int
+    remark: str = ""
 
 
 async def run_demo(*, step_timeout_s: float, manifest: Path | None = None) -> None:
@@ -110,13 +113,14 @@ class _Demo:
         self._created: set[str] = set()
 
     def steps(self) -> Sequence[DemoStep]:
-        """Create, scale up, scale down, update half, update the rest."""
+        """Create, scale up, scale down, update half, update the rest, update all in place."""
         start = int(self._cloneset["spec"].get("replicas", 1))
         more, fewer = start + 3, max(start - 1, 1)
         half = fewer // 2
         strategy = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": half}}}
         first = self._cloneset["spec"]["template"]["spec"]["containers"][0]
-        image = f"{str(first['image']).split(':')[0]}:1.28"
+        image, next_image = (f"{str(first['image']).split(':')[0]}:{tag}" for tag in ("1.28", "1.29"))
+        in_place = {"partition": 0, "podUpdatePolicy": "InPlaceIfPossible", "maxSurge": 0, "maxUnavailable": 2}
         return (
             DemoStep(
                 title=f"create CloneSet {self._key.name} with {start} pods",
@@ -143,12 +147,19 @@ class _Demo:
                 act=lambda: self._merge({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
                 done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
             ),
+            DemoStep(
+                title=f"update to {next_image} in place",
+                act=lambda: self._update(next_image, {"updateStrategy": {"rollingUpdate": in_place}}),
+                done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
+                keeps_pods=True,
+            ),
         )
 
     async def play(self, step: DemoStep) -> Result:
         """Make the write, show the pods until the condition holds."""
         loop = asyncio.get_running_loop()
         began, writes = loop.time(), self._place.writes
+        before = await self._view() if step.keeps_pods else None
         with Live(console=self._console, refresh_per_second=10, transient=False) as live:
             await step.act()
             while True:
@@ -163,7 +174,8 @@ class _Demo:
                     )
                 await asyncio.sleep(POLL_S)
         self._console.print()
-        return Result(step.title, loop.time() - began, self._place.writes - writes)
+        remark = _what_stayed(before, view) if before is not None else ""
+        return Result(step.title, loop.time() - began, self._place.writes - writes, remark)
 
     async def summary(self, results: Sequence[Result]) -> None:
         """What each step took, and how many writes the manager needed for it."""
@@ -175,6 +187,9 @@ class _Demo:
             table.add_row(result.title, f"{result.seconds:.1f}", str(result.writes))
         self._console.print()
         self._console.print(table)
+        for result in results:
+            if result.remark:
+                self._console.print(f"\n{result.title}: {result.remark}")
         self._console.print(
             f"\n{len(self._created)} pods lived. To play yourself: [bold]pykruise up[/], then kubectl."
         )
@@ -200,6 +215,24 @@ class _Demo:
 
     async def _merge(self, patch: Object) -> None:
         await self._client.patch(CLONE_SETS, *self._key, patch, patch_type=PatchType.MERGE)
+
+
+def _what_stayed(before: View, after: View) -> str:
+    """What an update in place is for, in words. Raises CommandError when it is not true."""
+
+    def identities(view: View) -> set[tuple[str, str, str]]:
+        return {
+            (pod["metadata"]["name"], pod["metadata"]["uid"], pod["status"].get("podIP", ""))
+            for pod in view.pods
+        }
+
+    def restarts(view: View) -> int:
+        return sum(one["restartCount"] for pod in view.pods for one in pod["status"]["containerStatuses"])
+
+    if identities(before) != identities(after):
+        raise CommandError("the update in place did not keep the pods' names, uids and IPs")
+    count = restarts(after) - restarts(before)
+    return f"{len(after.pods)} pods kept their names, uids and IPs; {count} containers restarted"
 
 
 def _picture(title: str, view: View, took: float) -> RenderableType:

@@ -9,9 +9,11 @@ aiohttp raises comes out as a TransportError, which tells whether the request ma
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from urllib.parse import quote, urlencode
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -28,6 +30,9 @@ from pykruise.kube.errors import (
 from pykruise.kube.transport import Response
 
 _NO_HEADERS: Mapping[str, str] = {}
+
+_HANG_UP_S = 1.0
+"""How long `close()` waits until the event loop has let go of all connections."""
 
 # What aiohttp raises before a connection stands: nothing of the request was sent.
 _NOT_CONNECTED = (
@@ -70,6 +75,7 @@ class HttpTransport:
         self._timeout = self._timeout_of(timeout_s)
         self._requests: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._is_closed = False
 
     async def request(
@@ -110,6 +116,20 @@ class HttpTransport:
         for session in (self._requests, self._streams):
             if session is not None:
                 await session.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """End connections whose TLS still says goodbye, which a server may take half a minute to answer.
+
+        Those that were given up in mid-request or mid-stream are among them: aiohttp has forgotten them by now.
+        """
+        for each in self._sockets:
+            with suppress(OSError):  # closed already
+                each.shutdown(socket.SHUT_RDWR)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HANG_UP_S):
+                while any(each.fileno() >= 0 for each in self._sockets):
+                    await asyncio.sleep(0.001)
 
     # ── one exchange ─────────────────────────────────────────────────────────
 
@@ -196,13 +216,21 @@ class HttpTransport:
 
     def _session(self, *, limit: int) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=self._keepalive_s),
+            connector=aiohttp.TCPConnector(
+                limit=limit, keepalive_timeout=self._keepalive_s, socket_factory=self._new_socket
+            ),
             headers=self._default_headers,
             skip_auto_headers=self._skipped_headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             middlewares=(_no_hidden_repetition,),
             trust_env=False,  # proxies come with the Connection; ~/.netrc is none of our business
         )
+
+    def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        new = socket.socket(family, kind, protocol)
+        self._sockets.add(new)
+        return new
 
     def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
         return aiohttp.ClientTimeout(total=seconds, sock_connect=self._connect_timeout_s)

@@ -1,6 +1,6 @@
 """The caches that all kinds share, and what the writer needs to keep them true to one's own writes.
 
-API server ──▶ Sources.pods, .revisions, .nodes, and one cache per kind ──▶ snapshots
+API server ──▶ Sources.pods, .revisions, .claims, .nodes, and one cache per kind ──▶ snapshots
 Writer     ──▶ Sources.by_resource (the answer of a write goes into the matching cache at once)
 
 A pod is mirrored once, however many kinds look at it.
@@ -16,7 +16,9 @@ import msgspec
 from pykruise.kube.cache import Cache, Projected
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, Resource
+from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
+from pykruise.pods import keys
+from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.views import PodProjector, PodView
 
@@ -82,6 +84,13 @@ class Sources:
                 ORPHANS: lambda revision: () if revision.controller_uid else (revision.namespace,),
             },
         )
+        # Claims without an id are of no kind here: the API server does not even send them.
+        self.claims: Cache[ClaimView] = self.add(
+            PERSISTENT_VOLUME_CLAIMS,
+            project_claim,
+            indexes={BY_CONTROLLER: lambda claim: (claim.controller_uid,) if claim.controller_uid else ()},
+            label_selector=keys.INSTANCE_ID_LABEL,
+        )
         self.nodes: Cache[NodeView] = self.add(NODES, project_node)
 
     def add(
@@ -90,10 +99,17 @@ class Sources:
         project: Callable[[bytes | msgspec.Raw], T],
         *,
         indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+        label_selector: str = "",
     ) -> Cache[T]:
         """A cache of one more resource, run and kept true with the others."""
         cache = Cache(
-            self._client, resource, project=project, indexes=indexes or {}, clock=self._clock, rng=self._rng
+            self._client,
+            resource,
+            project=project,
+            indexes=indexes or {},
+            label_selector=label_selector,
+            clock=self._clock,
+            rng=self._rng,
         )
         self._caches[resource] = cache
         return cache

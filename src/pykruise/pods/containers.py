@@ -3,9 +3,9 @@
 JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ container_facts() / status_facts() ──▶ small shared values
 JSON ──▶ ContainerText ──▶ FactsTable ──▶ the same, where many pods of one template are read
 
-Pure, a leaf; only the table keeps anything, and never more than it says. The raw forms are what a projection of pods decodes; the facts are what it keeps: equal for all
-pods of a template, so they can be shared. Amounts are kept for cpu and memory only: nothing else can be
-changed in a running pod.
+Pure, a leaf; only the table keeps anything, and never more than it says. The raw forms are what a projection
+of pods decodes; the facts are what it keeps: equal for all pods of a template, so they can be shared. Amounts
+are kept for cpu and memory only: nothing else can be changed in a running pod.
 """
 
 from collections.abc import Iterable, Mapping

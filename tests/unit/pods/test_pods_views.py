@@ -8,6 +8,8 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.pods import keys
+from pykruise.pods.containers import EnvSource
+from pykruise.pods.in_place import is_at_rest
 from pykruise.pods.ranks import deletion_cost
 from pykruise.pods.views import NEEDED_ANNOTATIONS, ConditionView, PodProjector, PodView, project_pod
 
@@ -191,6 +193,82 @@ def test_open_gates_are_those_that_nothing_holds_and_nobody_has_opened(
     changes: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
     assert view(**changes).open_gates == expected
+
+
+STATES = [
+    {},
+    {keys.IN_PLACE_STATE_ANNOTATION: "{}"},
+    {keys.IN_PLACE_STATE_ANNOTATION: ""},
+    {keys.LEGACY_IN_PLACE_STATE_ANNOTATION: '{"nextContainerImages":{"a":"b"}}'},
+    {
+        keys.IN_PLACE_STATE_ANNOTATION: "{}",
+        keys.LEGACY_IN_PLACE_STATE_ANNOTATION: '{"nextContainerImages":{}}',
+    },
+    {keys.IN_PLACE_GRACE_ANNOTATION: ""},
+    {keys.LEGACY_IN_PLACE_GRACE_ANNOTATION: "{}"},
+]
+GATES: list[list[dict[str, Any]]] = [
+    [],
+    [{"type": keys.IN_PLACE_READY, "status": "True"}],
+    [{"type": keys.IN_PLACE_READY, "status": "True", "message": "m"}],
+    [{"type": keys.IN_PLACE_READY, "status": "False", "reason": "StartInPlaceUpdate"}],
+]
+
+
+@pytest.mark.parametrize("state", ["", "Normal", "Updating"])
+@pytest.mark.parametrize("conditions", GATES)
+@pytest.mark.parametrize("annotations", STATES)
+@pytest.mark.parametrize("gates", [[], [{"conditionType": keys.IN_PLACE_READY}]])
+def test_a_pod_that_an_update_in_place_has_something_to_do_for_shows_it(
+    state: str, conditions: list[dict[str, Any]], annotations: dict[str, str], gates: list[dict[str, str]]
+) -> None:
+    """What is worked out here says the same as the engine."""
+    pod = view(
+        metadata__labels={keys.STATE_LABEL: state},
+        metadata__annotations=annotations,
+        status__conditions=conditions,
+        spec__readinessGates=gates,
+    )
+    assert (pod.may_be_updating or keys.IN_PLACE_READY in pod.open_gates) == (not is_at_rest(pod))
+
+
+def test_what_an_update_in_place_is_judged_by_is_kept_only_with_one() -> None:
+    # given a container that is fed from an annotation, and a word of the node's agent
+    env = [{"name": "FED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['example.com/a']"}}}]
+    containers = [{"name": "main", "image": "nginx:1", "env": env}]
+    said = {"example.com/a": "1", "example.com/b": "2", keys.RUNTIME_META_ANNOTATION: "{}"}
+    state = {keys.IN_PLACE_STATE_ANNOTATION: "{}"}
+    # then
+    assert view(metadata__annotations=said, spec__containers=containers).annotations == {}
+    pod = view(metadata__annotations=said | state, spec__containers=containers)
+    assert pod.annotations == {**state, "example.com/a": "1", keys.RUNTIME_META_ANNOTATION: "{}"}
+    assert pod.containers[0].env_sources == (EnvSource("FED", "annotations", "example.com/a"),)
+
+
+def test_containers_show_what_an_update_in_place_has_to_know() -> None:
+    # given
+    amounts = {"limits": {"cpu": "2", "example.com/gpu": "1"}, "requests": {"memory": "1Gi"}}
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    main = {"name": "main", "image": "nginx:1", "resources": amounts, "resizePolicy": policy, "env": None}
+    status = {"name": "main", "image": "nginx:1", "imageID": "sha:1", "containerID": "c://1"}
+    status |= {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "resources": amounts}
+    # when
+    pod = view(spec__containers=[main], status__containerStatuses=[status])
+    # then
+    (container,), (ran,) = pod.containers, pod.container_statuses
+    assert (container.resources.get("limits", "cpu"), container.restarts_for) == ("2", ("cpu",))
+    assert (ran.container_id, ran.waiting) == ("c://1", "CrashLoopBackOff")
+    assert ran.resources == container.resources
+
+
+def test_a_container_s_text_is_read_once_and_forgotten_in_time() -> None:
+    project = PodProjector()
+    texts = [
+        orjson.dumps(document(spec__containers=[{"name": "m", "image": f"a:{n % 3}"}])) for n in range(9)
+    ]
+    pods = [project(text) for text in texts]
+    assert len({id(pod.containers) for pod in pods}) == 3
+    assert len(project._facts._facts) == 3
 
 
 def test_equal_parts_of_different_pods_are_one_object() -> None:

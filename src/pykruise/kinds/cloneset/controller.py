@@ -1,9 +1,10 @@
 """CloneSet's place in the manager: what it caches, what wakes it, and its four functions of a turn.
 
-pod, revision or CloneSet changed ──▶ queue ──▶ Reconciler(CloneSetPlanner) ──▶ writes
+pod, claim, revision or CloneSet changed ──▶ queue ──▶ Reconciler(CloneSetPlanner) ──▶ writes
 """
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
@@ -24,23 +25,30 @@ from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
 from pykruise.plans.sources import BY_CONTROLLER, BY_NAME_PREFIX, ORPHANS, Sources, owner_name
-from pykruise.pods.names import LONGEST_REVISION_OWNER
+from pykruise.pods.claims import ClaimView
+from pykruise.pods.names import LONGEST_REVISION_OWNER, pod_name
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import ControllerView, PodView
 
 WORKERS = 3
 COMPONENT = "cloneset-controller"
 
+BY_UID = "uid"
+"""Index of CloneSets: claims know their owner's uid."""
+
 
 def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     """The controller, its cache registered with the shared ones and its wake-ups subscribed."""
-    clonesets = context.sources.add(CLONE_SETS, project_cloneset)
+    clonesets = context.sources.add(
+        CLONE_SETS, project_cloneset, indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
+    )
     planner = CloneSetPlanner(
         context.sources, clonesets, settings=settings, clock=context.clock, rng=context.rng
     )
     queue: WorkQueue[Key] = WorkQueue(rng=context.rng)
     clonesets.subscribe(lambda change: queue.add(change.key))
     context.sources.pods.subscribe(lambda change: _wake_owners(change, queue))
+    context.sources.claims.subscribe(lambda change: _wake_by_claim(change, clonesets, queue))
     context.sources.revisions.subscribe(lambda change: _wake_by_revision(change, clonesets, queue))
     turn = Reconciler(planner, context.executor, record=context.recorder(COMPONENT))
     return Controller(
@@ -71,8 +79,11 @@ class CloneSetPlanner:
         cloneset = self._clonesets.get(key)
         if cloneset is None:
             return None
+        claims = self._sources.claims.by_index(BY_CONTROLLER, cloneset.uid)
         return build_snapshot(
             cloneset,
+            claims=claims,
+            occupied_ids=self._occupied_ids(cloneset, claims),
             pods=self._sources.pods.by_index(BY_CONTROLLER, cloneset.uid),
             revisions=self._revisions(cloneset),
             node_labels=self._node_labels(cloneset),
@@ -125,6 +136,16 @@ class CloneSetPlanner:
         }
         return list(found.values())
 
+    def _occupied_ids(self, cloneset: CloneSetView, claims: Iterable[ClaimView]) -> list[str]:
+        """Ids of claims whose pod would need a name that a pod of nobody, or of somebody else, has."""
+        found: list[str] = []
+        for claim in claims:
+            name = pod_name(cloneset.name, claim.instance_id)
+            pod = self._sources.pods.get(Key(cloneset.namespace, name))
+            if pod is not None and (pod.controller is None or pod.controller.uid != cloneset.uid):
+                found.append(claim.instance_id)
+        return found
+
     def _node_labels(self, cloneset: CloneSetView) -> dict[str, Any]:
         """Only topology spread asks where nodes are."""
         spec = cloneset.spec
@@ -148,6 +169,24 @@ def _wake_by_revision(
     key = Key(revision.namespace, owner_name(revision))
     if clonesets.get(key) is not None:
         queue.add(key)
+
+
+def _wake_by_claim(change: Change[ClaimView], clonesets: Cache[CloneSetView], queue: WorkQueue[Key]) -> None:
+    """When a claim changes hands. That one comes or goes never calls for a write by itself, but the pod that
+    comes or goes with it; and claims that are made and cleaned up again for a pod that cannot be created would
+    start the next try at once, however often it failed.
+    """
+    old, new = change.old, change.new
+    if old is None or new is None or _whose(old) == _whose(new):
+        return
+    for claim in (old, new):
+        if claim.controller_uid:
+            for cloneset in clonesets.by_index(BY_UID, claim.controller_uid):
+                queue.add(cloneset.key)
+
+
+def _whose(claim: ClaimView) -> tuple[str, str]:
+    return claim.controller_uid, claim.instance_id
 
 
 def _is_cloneset(owner: ControllerView) -> bool:

@@ -86,7 +86,9 @@ class Differences:
             if pod.state not in _UPDATABLE:
                 refused[pod.name] = f"its lifecycle state {pod.state!r} is not known to this version"
             elif only and isinstance(found := self.of(pod), NotInPlace):
-                refused[pod.name] = f"cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
+                refused[pod.name] = (
+                    f"cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
+                )
         return refused
 
 
@@ -150,7 +152,9 @@ def _turn(ws: WorkingSet, pod: PodView, spec: UpdateSpec, target: RevisionView) 
         now=ws.now,
         settings=ws.settings.in_place,
     )
-    done = Note(reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {target.name}")
+    done = Note(
+        reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {target.name}"
+    )
     failed = Note(
         reason="FailedUpdatePodInPlace",
         message=f"failed to update pod {pod.name} in place to {target.name}",

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.cloneset.claims import claims_to_delete
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.patches.types import PatchType
@@ -131,7 +132,7 @@ def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[S
         done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
         failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
     )
-    return (step,), ""
+    return (step, *claims_to_delete(ws, pod)), ""
 
 
 def mark_step(ws: WorkingSet, pod: PodView, *, because: str) -> Step:

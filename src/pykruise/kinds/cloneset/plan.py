@@ -1,8 +1,8 @@
 """What to do about one CloneSet: the table of contents of its decisions.
 
 Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ plans/execute.py
-             stages: release pods that no longer match ▶ store the revision ▶ bring pods into service
-                     ▶ scale, or else update ▶ tidy up; and the status
+             stages: clean up claims ▶ release pods that no longer match ▶ store the revision
+                     ▶ bring pods into service ▶ scale, or else update ▶ tidy up; and the status
 
 Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
 """
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
 from pykruise.kinds.cloneset.phase import Phase, pod_chain
 from pykruise.kinds.cloneset.refresh import plan_refresh
@@ -42,6 +43,7 @@ from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Chain, Plan, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at
+from pykruise.pods.claims import templates_hash
 from pykruise.pods.names import short_hash
 from pykruise.pods.revisions import (
     UpdateChoice,
@@ -107,7 +109,8 @@ def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) ->
 
 
 def _joined(ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView]) -> Plan:
-    before = [*_release(ws.snapshot.cloneset, strangers), *_revision(ws.snapshot.cloneset, choice)]
+    clean_up = clean_up_stages(ws.snapshot, ws.spec)
+    before = [*clean_up, *_release(ws.snapshot, strangers), *_revision(ws.snapshot.cloneset, choice)]
     scale = plan_scale(ws)
     update = Phase() if scale.stages else plan_update(ws)
     # Refreshing comes first of the three: a pod is finished before the next is begun.
@@ -129,7 +132,7 @@ def _joined(ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView]) 
     return Plan(
         stages=tuple(stages),
         status=changed,
-        after=0.0 if any(phase.is_partial for phase in (scale, update, refresh)) else _after(ws, status, refresh),
+        after=_after(ws, status, (scale, update, refresh)),
         left={**refresh.left, **update.left, **scale.left},
         notes=(*scale.notes, *update.notes),
     )
@@ -152,12 +155,12 @@ def _changed(snapshot: Snapshot, status: CloneSetStatus) -> Document | None:
     return None if document == snapshot.cloneset.stored_status else document
 
 
-def _after(ws: WorkingSet, status: CloneSetStatus, refresh: Phase) -> float | None:
-    """Seconds until time alone changes something: a pod becomes available, an update in place goes on, or
-    progress is overdue."""
-    times: list[float] = []
-    if refresh.look_at is not None:
-        times.append(max(refresh.look_at - ws.now, 0.0))
+def _after(ws: WorkingSet, status: CloneSetStatus, phases: Sequence[Phase]) -> float | None:
+    """Seconds until time alone changes something: a phase goes on, a pod becomes available, or progress is
+    overdue. None: never; 0: there is more to write than one plan takes."""
+    if any(phase.is_partial for phase in phases):
+        return 0.0
+    times = [max(phase.look_at - ws.now, 0.0) for phase in phases if phase.look_at is not None]
     available = next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
     if available is not None:
         times.append(available - ws.now)
@@ -189,16 +192,17 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
     return matching, [pod for pod in active if pod.name not in names]
 
 
-def _release(cloneset: CloneSetView, pods: Sequence[PodView]) -> list[Stage]:
+def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
     chains = tuple(
         pod_chain(
             pod,
+            *claims_to_hand_over(snapshot, pod),
             Step(
                 action=Patch(
                     resource=PODS,
                     key=Key(pod.namespace, pod.name),
                     patch_type=PatchType.STRATEGIC,
-                    body=release_patch(owner_uid=cloneset.uid, uid=pod.uid),
+                    body=release_patch(owner_uid=snapshot.cloneset.uid, uid=pod.uid),
                     uid=pod.uid,
                 ),
                 because="its labels no longer match the selector",
@@ -215,7 +219,7 @@ def _release(cloneset: CloneSetView, pods: Sequence[PodView]) -> list[Stage]:
 def _choose_update(snapshot: Snapshot, spec: CloneSetSpec) -> UpdateChoice:
     cloneset = snapshot.cloneset
     assert cloneset.candidate is not None
-    annotations = {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""}
+    annotations = {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash(spec.volume_claim_templates)}
     return choose_update(
         cloneset.candidate,
         snapshot.revisions,
@@ -316,8 +320,6 @@ def _problems(spec: CloneSetSpec) -> dict[str, list[FieldProblem]]:
     for problem in limits_of(spec)[1]:
         kind = FAILED_UPDATE if problem.field.startswith("spec.updateStrategy") else FAILED_SCALE
         report(kind, problem.field, problem.problem)
-    if spec.volume_claim_templates:
-        report(FAILED_SCALE, "spec.volumeClaimTemplates", "volumeClaimTemplates are not supported yet")
     return found
 
 

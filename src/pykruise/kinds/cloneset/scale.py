@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.cloneset.claims import claims_to_create, ids_of_new_pods, with_claims
 from pykruise.kinds.cloneset.numbers import Numbers
 from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, delete_steps, pod_chain, state_step
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
@@ -36,10 +37,12 @@ def plan_scale(ws: WorkingSet) -> Phase:
         return kept
     numbers = ws.scale_numbers()
     notes = _limit_note(ws, numbers)
-    if numbers.create_now > 0:
-        return msgspec.structs.replace(_create(ws, numbers), notes=notes)
+    created = _create(ws, numbers)
+    if created.stages:
+        return msgspec.structs.replace(created, notes=notes)
     # Also when creations are held back: a pod on its way out may be what holds them.
-    return msgspec.structs.replace(_delete(ws, numbers), notes=notes)
+    going = _delete(ws, numbers)
+    return msgspec.structs.replace(going, notes=notes, left={**created.left, **going.left})
 
 
 def _by_name(pods: Iterable[PodView]) -> list[PodView]:
@@ -85,18 +88,29 @@ def _keep(ws: WorkingSet) -> Phase | None:
 def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
     """First the missing pods of the current revision, then those of the update revision."""
     count = min(numbers.create_now, MOST_AT_ONCE)
-    old = min(count, numbers.create_old)
-    used = {pod.instance_id for pod in ws.snapshot.pods}
-    ids = ws.snapshot.ids.fresh_ids(count, used=used)
+    if count <= 0:
+        return Phase()
+    choice = ids_of_new_pods(ws, count)
+    ids = choice.ids
+    left = {
+        pod.name: "terminates; a pod of the same name then takes over its claims"
+        for pod in ws.snapshot.pods
+        if pod.instance_id in choice.waiting
+    }
+    if not ids:
+        return Phase(left=left)
+    old = min(len(ids), numbers.create_old)
     chains: list[Chain] = []
     for revision, chosen in ((ws.current, ids[:old]), (ws.update, ids[old:])):
         because = f"{numbers.create} missing; built from revision {revision.name}"
-        chains += [_create_chain(document, because) for document in pod_documents(ws, revision, chosen)]
+        documents = pod_documents(ws, revision, chosen)
+        for instance_id, document in zip(chosen, documents, strict=True):
+            chains.append(_create_chain(document, because, claims=claims_to_create(ws, instance_id)))
     stage = Stage(name="create pods", chains=tuple(chains), ramp=True)
-    return Phase(stages=(stage,), is_partial=count < numbers.create_now)
+    return Phase(stages=(stage,), left=left, is_partial=count < numbers.create_now)
 
 
-def _create_chain(document: Document, because: str) -> Chain:
+def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
     name = document["metadata"]["name"]
     step = Step(
         action=Create(resource=PODS, key=Key(document["metadata"]["namespace"], name), body=document),
@@ -104,7 +118,7 @@ def _create_chain(document: Document, because: str) -> Chain:
         done=Note(reason="SuccessfulCreate", message=f"created pod {name}"),
         failed=Note(reason="FailedCreate", message=f"failed to create pod {name}", warning=True),
     )
-    return Chain(subject=name, steps=(step,))
+    return Chain(subject=name, steps=(*claims, step))
 
 
 def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[InstanceId]) -> Iterator[Document]:
@@ -135,7 +149,7 @@ def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[Instance
                 **shared,
                 "labels": {**labels, keys.INSTANCE_ID_LABEL: instance_id},
             },
-            "spec": spec,
+            "spec": with_claims(ws, spec, instance_id),
         }
 
 

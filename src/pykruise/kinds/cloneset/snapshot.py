@@ -17,6 +17,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.claims import ClaimView
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
@@ -167,6 +168,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Its own and unowned matching ones, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
+    claims: Sequence[ClaimView] = ()
+    """All claims controlled by it, terminating ones too, in any order."""
+    occupied_ids: frozenset[str] = frozenset()
+    """Ids of claims whose pod's name belongs to a pod that is not the CloneSet's."""
     node_labels: Mapping[str, Mapping[str, str]] = {}
     """Labels of the nodes, by name; needed only when the template has topologySpreadConstraints."""
     now: Instant
@@ -181,10 +186,12 @@ def build_snapshot(
     revisions: Iterable[RevisionView],
     now: Instant,
     seed: int,
+    claims: Iterable[ClaimView] = (),
+    occupied_ids: Iterable[str] = (),
     node_labels: Mapping[str, Mapping[str, str]] | None = None,
     settings: Settings | None = None,
 ) -> Snapshot:
-    """`pods`: those whose controller is the CloneSet (by uid). `revisions`: all of its namespace.
+    """`pods`, `claims`: those whose controller is the CloneSet (by uid). `revisions`: all of its namespace.
 
     `seed` must be another one for every snapshot; ids of new pods come from it.
     """
@@ -194,6 +201,8 @@ def build_snapshot(
         pods=tuple(pods),
         revisions=own,
         other_revisions=others,
+        claims=tuple(claims),
+        occupied_ids=frozenset(occupied_ids),
         node_labels=node_labels or {},
         now=now,
         ids=IdSource(seed),

@@ -166,6 +166,11 @@ class CloneSetSpec(_Typed, frozen=True, kw_only=True):
         return self.rolling_update is not None and self.rolling_update.paused
 
     @property
+    def reuses_claims(self) -> bool:
+        """Whether a new pod takes over the claims, and with them the id, of one that somebody deleted."""
+        return self.scale_strategy is not None and self.scale_strategy.enable_pvc_reuse
+
+    @property
     def policy(self) -> str:
         """A `PodUpdatePolicy`; ReCreate when not said."""
         block = self.rolling_update

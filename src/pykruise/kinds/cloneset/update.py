@@ -3,8 +3,9 @@
 WorkingSet ──▶ plan_update() ──▶ Phase
 
 Pure. The partition says how many pods are updated, the orders say which, maxUnavailable says how many at
-once. The policy says how: in place where that can be (in_place.py), else by recreating it, which is done by
-specifying it for deletion: the scale phase then replaces it under all its rules. When that phase would delete it at once anyway, it is deleted here, which saves a write per pod.
+once. The policy says how: in place where that can be (in_place.py), else by recreating the pod. That is done
+by specifying it for deletion: the scale phase then replaces it under all its rules. When that phase would
+delete it at once anyway, it is deleted here, which saves a write per pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,9 +64,7 @@ def _update(
     """In place those that can be, recreated the others."""
     if differences is None:
         return _recreate(ws, pods, target, {})
-    reasons = {
-        pod.name: found.reason for pod in pods if isinstance(found := differences.of(pod), NotInPlace)
-    }
+    reasons = {pod.name: found.reason for pod in pods if isinstance(found := differences.of(pod), NotInPlace)}
     in_place = begin(ws, [pod for pod in pods if pod.name not in reasons], target, differences)
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]

@@ -7,7 +7,7 @@ keeps a plan over ten thousand pods within milliseconds.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,8 +17,9 @@ from pykruise.kinds.cloneset.snapshot import Settings, Snapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
+from pykruise.pods.claims import ClaimView
 from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.names import RevisionHash
+from pykruise.pods.names import InstanceId, RevisionHash
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
@@ -63,6 +64,8 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """Bits of `Mark`, one entry for each of `pods`."""
     scale_marks: Sequence[int]
     """The same for the scale phase, in which pods in PreparingUpdate may count as new."""
+    claims: Mapping[InstanceId, Sequence[ClaimView]] = {}
+    """By id, sorted by name; those without an id belong to no pod and are left out."""
 
     @property
     def settings(self) -> Settings:
@@ -157,7 +160,16 @@ def working_set(
         pods=pods,
         marks=marks,
         scale_marks=scale_marks,
+        claims=_by_id(snapshot.claims),
     )
+
+
+def _by_id(claims: Sequence[ClaimView]) -> dict[InstanceId, list[ClaimView]]:
+    found: dict[InstanceId, list[ClaimView]] = {}
+    for claim in sorted(claims, key=lambda claim: claim.name):
+        if claim.instance_id:
+            found.setdefault(claim.instance_id, []).append(claim)
+    return found
 
 
 def marks_of(

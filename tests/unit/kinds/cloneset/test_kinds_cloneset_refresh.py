@@ -100,14 +100,6 @@ def test_an_undone_condition_is_written_again_on_the_very_version_looked_at() ->
     assert patch.body["status"]["conditions"][0]["reason"] is None
 
 
-def test_a_pod_with_an_update_in_place_under_way_is_left_to_it() -> None:
-    builder = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: "{}"}, "a").in_state("Updating", "a")
-    builder.set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
-    plan = planned(builder)
-    assert not plan.stages
-    assert left(plan)["a"] == "its update in place is under way"
-
-
 def test_a_pod_without_the_hash_label_gets_it() -> None:
     builder = cloneset(2)
     del builder.pods["b"]["metadata"]["labels"][keys.TEMPLATE_HASH_LABEL]

@@ -3,12 +3,10 @@
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.status import FAILED_SCALE
 from pykruise.kube.patches.types import PatchType
 from pykruise.pods import keys
 from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset, revision, template
 from support.plan_views import (
-    condition,
     created,
     created_revisions_of_pods,
     deleted,
@@ -413,17 +411,7 @@ def test_paused_only_stops_updates() -> None:
     assert (len(gone), gone <= {*"abcde"}) == (3, True)
 
 
-# What cannot be carried out
-
-
-def test_volume_claim_templates_are_refused_in_words() -> None:
-    plan = plan_cloneset(
-        cloneset(3, pods=0, volumeClaimTemplates=[{"metadata": {"name": "data"}}]).snapshot()
-    )
-    found = condition(plan, FAILED_SCALE)
-    assert not plan.stages
-    assert found is not None
-    assert "volumeClaimTemplates are not supported yet" in found["message"]
+# What is told
 
 
 def test_events_say_what_was_created_and_deleted() -> None:

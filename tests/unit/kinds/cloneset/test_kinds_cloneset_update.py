@@ -3,12 +3,10 @@
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.status import FAILED_UPDATE
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision
 from support.plan_views import (
-    condition,
     created,
     created_revisions_of_pods,
     deleted,
@@ -207,32 +205,6 @@ def test_a_marked_pod_is_not_marked_again() -> None:
     builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a")
     plan = planned(builder)
     assert marked(plan) == set()
-
-
-def test_in_place_if_possible_recreates_for_now_and_says_so() -> None:
-    builder = cloneset(3, old=3, max_unavailable=1).with_rolling(podUpdatePolicy="InPlaceIfPossible")
-    (step,) = steps_named(planned(builder), "update pods")
-    assert "updating in place is not supported yet" in step.because
-
-
-def test_in_place_only_touches_nothing_and_says_so() -> None:
-    """cloneset case 78"""
-    # given
-    builder = cloneset(3, old=3, max_unavailable=1).with_rolling(podUpdatePolicy="InPlaceOnly")
-    plan = planned(builder)
-    # then
-    assert not plan.stages
-    found = condition(plan, FAILED_UPDATE)
-    assert found is not None
-    assert found["status"] == "True"
-    assert found["message"].startswith("spec.updateStrategy.rollingUpdate.podUpdatePolicy: ")
-    assert left(plan)["a"] == "InPlaceOnly is not supported yet"
-    # and it is over once there is nothing to update
-    builder.document["status"] = plan.status
-    builder.spec["template"] = builder.old_template
-    found = condition(planned(builder), FAILED_UPDATE)
-    assert found is not None
-    assert found["status"] == "False"
 
 
 def test_a_pod_of_a_forgotten_revision_is_old() -> None:

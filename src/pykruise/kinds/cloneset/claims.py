@@ -1,0 +1,189 @@
+"""The volume claims of a CloneSet's pods: which ids pods get, and what is written besides the pods.
+
+Snapshot ──▶ clean_up_stages() ──▶ claims without a pod go, claims of a pod on its way out go with it
+WorkingSet ──▶ ids_of_new_pods(), claims_to_create(), with_claims() ──▶ scale.py creates pods
+           └─▶ claims_to_delete() ──▶ phase.py deletes pods
+           └─▶ claims_to_hand_over() ──▶ plan.py releases pods
+
+Pure; the rules for one claim are pods/claims.py. A pod that the CloneSet deletes takes its claims along. One
+that somebody else deletes leaves them to its successor when `enablePVCReuse` is on, else takes them along too.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
+from pykruise.kinds.cloneset.types import CloneSetSpec
+from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.claims import (
+    ClaimView,
+    CleanUp,
+    Fate,
+    IdChoice,
+    choose_ids,
+    claim_documents,
+    claim_name,
+    claims_of,
+    clean_up,
+    hand_over_patch,
+    missing_claims,
+    with_claim_volumes,
+)
+from pykruise.pods.names import InstanceId
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "CLEAN_UP",
+    "claims_to_create",
+    "claims_to_delete",
+    "claims_to_hand_over",
+    "clean_up_stages",
+    "ids_of_new_pods",
+    "with_claims",
+]
+
+CLEAN_UP = "clean up claims"
+
+
+# Ids
+
+
+def ids_of_new_pods(ws: WorkingSet, count: int) -> IdChoice:
+    """Ids of `count` new pods; fewer when the last pod of a leftover claim still terminates."""
+    snapshot = ws.snapshot
+    active, terminating, finished = set[str](), set[str](), set(snapshot.occupied_ids)
+    for pod in snapshot.pods:
+        group = terminating if pod.is_deleting else active if pod.is_active else finished
+        group.add(pod.instance_id)
+    return choose_ids(
+        count,
+        claims=snapshot.claims if ws.spec.reuses_claims else (),
+        active=active,
+        terminating=terminating,
+        finished=finished,
+        source=snapshot.ids,
+        taken={claim.instance_id for claim in snapshot.claims},
+    )
+
+
+# With a new pod
+
+
+def claims_to_create(ws: WorkingSet, instance_id: InstanceId) -> tuple[Step, ...]:
+    """The claims that a new pod of this id lacks, to be made before it."""
+    templates = ws.spec.volume_claim_templates
+    if not templates:
+        return ()
+    owner = ws.snapshot.cloneset
+    wanted = claim_documents(
+        templates,
+        owner=owner.name,
+        namespace=owner.namespace,
+        suffix=instance_id,
+        labels={**(ws.spec.selector.match_labels or {}), keys.INSTANCE_ID_LABEL: instance_id},
+        owner_references=[owner.owner_reference],
+    )
+    return tuple(
+        _create_step(document, pod=f"{owner.name}-{instance_id}")
+        for document in missing_claims(wanted, ws.claims.get(instance_id, ()))
+    )
+
+
+def _create_step(document: Document, *, pod: str) -> Step:
+    name = document["metadata"]["name"]
+    key = Key(document["metadata"]["namespace"], name)
+    return Step(
+        action=Create(resource=PERSISTENT_VOLUME_CLAIMS, key=key, body=document),
+        because=f"pod {pod} mounts it",
+        failed=Note(reason="FailedCreate", message=f"failed to create claim {name}", warning=True),
+    )
+
+
+def with_claims(ws: WorkingSet, pod_spec: Document, instance_id: InstanceId) -> Document:
+    """The pod's spec with its claims as volumes. The spec that is given stays as it is."""
+    templates: list[dict[str, Any]] = ws.spec.volume_claim_templates or []
+    names = [str((template.get("metadata") or {}).get("name") or "") for template in templates]
+    owner = ws.snapshot.cloneset.name
+    return with_claim_volumes(
+        pod_spec, {name: claim_name(name, owner=owner, suffix=instance_id) for name in names}
+    )
+
+
+# With a pod that goes
+
+
+def claims_to_delete(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
+    """The claims that go with a pod which the CloneSet deletes; to be deleted after it, never before."""
+    found = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
+    return tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in found)
+
+
+def _delete_step(claim: ClaimView, *, because: str) -> Step:
+    return Step(
+        action=Delete(resource=PERSISTENT_VOLUME_CLAIMS, key=_key(claim), uid=claim.uid),
+        because=because,
+        failed=Note(reason="FailedDelete", message=f"failed to delete claim {claim.name}", warning=True),
+    )
+
+
+def claims_to_hand_over(snapshot: Snapshot, pod: PodView) -> tuple[Step, ...]:
+    """The claims of an active pod that is released: its own from now on, or its successor would want them."""
+    return tuple(
+        _hand_over_step(snapshot.cloneset, claim, pod=pod.name, pod_uid=pod.uid)
+        for claim in claims_of(snapshot.claims, pod.instance_id)
+    )
+
+
+def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, *, pod: str, pod_uid: str) -> Step:
+    return Step(
+        action=Patch(
+            resource=PERSISTENT_VOLUME_CLAIMS,
+            key=_key(claim),
+            patch_type=PatchType.STRATEGIC,
+            body=hand_over_patch(owner_uid=cloneset.uid, pod=pod, pod_uid=pod_uid, uid=claim.uid),
+            uid=claim.uid,
+        ),
+        because=f"it goes with its pod {pod}",
+        failed=Note(
+            reason="FailedUpdate",
+            message=f"failed to hand claim {claim.name} over to pod {pod}",
+            warning=True,
+        ),
+    )
+
+
+def _key(claim: ClaimView) -> Key:
+    return Key(claim.namespace, claim.name)
+
+
+# Without a pod
+
+
+def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec) -> list[Stage]:
+    """What becomes of claims that no active pod mounts, when they are not reused."""
+    if spec.reuses_claims or not snapshot.claims:
+        return []
+    active = {pod.instance_id for pod in snapshot.pods if pod.is_active}
+    inactive: Mapping[str, tuple[str, str]] = {
+        pod.instance_id: (pod.name, pod.uid) for pod in snapshot.pods if not pod.is_active
+    }
+    fates = clean_up(snapshot.claims, active=active, inactive=inactive)
+    chains = tuple(
+        Chain(subject=fate.claim.name, steps=(_clean_up_step(snapshot.cloneset, fate),))
+        for fate in sorted(fates, key=lambda fate: fate.claim.name)
+        if fate.fate is not Fate.KEEP
+    )
+    return [Stage(name=CLEAN_UP, chains=chains)] if chains else []
+
+
+def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:
+    if fate.fate is Fate.HAND_OVER:
+        return _hand_over_step(cloneset, fate.claim, pod=fate.pod, pod_uid=fate.pod_uid)
+    return _delete_step(fate.claim, because="its pod is gone, and claims are not reused")

@@ -1,0 +1,263 @@
+"""Pods with volume claims: who gets which claim, and what becomes of it when its pod goes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.pods.claims import ClaimView, project_claim
+from pykruise.pods.views import PodView
+from support.faults import Answer, DropAnswer, FaultyTransport, Request, posts
+from support.scenario import Object, Stage, cloneset, rolling
+
+
+def with_claims(*, replicas: int = 3, reuse: bool, **spec: Any) -> Object:
+    """A CloneSet whose pods mount one claim, `data`."""
+    found = cloneset(
+        replicas=replicas,
+        volumeClaimTemplates=[
+            {
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            }
+        ],
+        scaleStrategy={"enablePVCReuse": reuse},
+        **spec,
+    )
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    return found
+
+
+async def claims(stage: Stage) -> dict[str, ClaimView]:
+    """The claims as stored, by name."""
+    listed = await stage.client.list(PERSISTENT_VOLUME_CLAIMS, stage.namespace)
+    return {claim.name: claim for claim in map(project_claim, listed.items)}
+
+
+async def fitting(stage: Stage, replicas: int) -> bool:
+    """Whether each of `replicas` pods mounts the claim of its id, and no claim is left over."""
+    pods = [decode(raw) for raw in (await stage.client.list(PODS, stage.namespace)).items]
+    mounted = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for pod in pods
+        for volume in pod["spec"].get("volumes") or ()
+        if "persistentVolumeClaim" in volume
+    }
+    wanted = {f"data-{pod['metadata']['name']}" for pod in pods}
+    return len(pods) == replicas and mounted == wanted == {*await claims(stage)}
+
+
+async def settled(stage: Stage, replicas: int) -> None:
+    """Wait until the CloneSet is settled and every pod has exactly its claim."""
+    await stage.settled(replicas=replicas)
+    await stage.until(lambda: fitting(stage, replicas), what="each pod has its claim")
+
+
+async def test_every_pod_gets_a_claim_of_its_own(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    # when
+    found = await stage.create(with_claims(reuse=False))
+    # then
+    await settled(stage, 3)
+    assert {one.controller_uid for one in (await claims(stage)).values()} == {found["metadata"]["uid"]}
+
+
+async def test_with_reuse_the_successor_of_a_deleted_pod_has_its_name_and_its_claim(stage: Stage) -> None:
+    """cloneset case 45"""
+    # given
+    await stage.start_manager()
+    await stage.create(with_claims(reuse=True))
+    await settled(stage, 3)
+    pods, before = await stage.pods(), await claims(stage)
+    # when
+    await stage.delete(pods[0].name, resource=PODS)
+    await stage.until(lambda: _has_successor(stage, pods[0]))
+    # then
+    await settled(stage, 3)
+    assert {pod.name for pod in await stage.pods()} == {pod.name for pod in pods}
+    assert {one.uid for one in (await claims(stage)).values()} == {one.uid for one in before.values()}
+
+
+async def test_without_reuse_a_deleted_pod_takes_its_claim_along(stage: Stage) -> None:
+    """cloneset case 46"""
+    # given
+    await stage.start_manager()
+    await stage.create(with_claims(reuse=False))
+    await settled(stage, 3)
+    gone = (await stage.pods())[0]
+    claim = (await claims(stage))[f"data-{gone.name}"]
+    # when
+    await stage.merge(gone.name, {"metadata": {"finalizers": ["example.com/slow"]}}, resource=PODS)
+    await stage.delete(gone.name, resource=PODS)
+
+    # then while it terminates, the claim is the pod's
+    async def is_handed_over() -> bool:
+        return (await claims(stage))[claim.name].controller_uid == gone.uid
+
+    await stage.until(is_handed_over)
+    # and the new pod has another id and a claim of its own
+    await stage.until(lambda: _count(stage, 4))
+    assert (await claims(stage))[claim.name].uid == claim.uid
+    # and in the end the claim goes with its pod
+    await stage.merge(gone.name, {"metadata": {"finalizers": None}}, resource=PODS)
+    await settled(stage, 3)
+    assert claim.name not in await claims(stage)
+
+
+async def test_switching_reuse_off_cleans_up_what_was_kept(stage: Stage) -> None:
+    """cloneset case 47"""
+    # given a claim that waits for a pod which is not wanted
+    await stage.start_manager()
+    await stage.create(with_claims(reuse=True, replicas=2))
+    await settled(stage, 2)
+    await stage.stop_manager()
+    gone = (await stage.pods())[0]
+    await stage.delete(gone.name, resource=PODS)
+    await stage.until(lambda: _count(stage, 1))
+    await stage.scale("web", 1)
+    await stage.start_manager()
+    await stage.settled(replicas=1)
+    assert len(await claims(stage)) == 2
+    # when
+    await stage.merge("web", {"spec": {"scaleStrategy": {"enablePVCReuse": False}}})
+    # then
+    await settled(stage, 1)
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+async def test_an_update_that_recreates_pods_makes_new_claims(stage: Stage, reuse: bool) -> None:
+    """cloneset case 48"""
+    # given
+    await stage.start_manager()
+    await stage.create(with_claims(reuse=reuse, updateStrategy=rolling(maxUnavailable=1)))
+    await settled(stage, 3)
+    before = await claims(stage)
+    # when
+    await stage.set_image("web", "nginx:2")
+    # then
+    await settled(stage, 3)
+    assert not {*before} & {*await claims(stage)}
+
+
+async def test_scaling_in_takes_the_claims_along(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(with_claims(reuse=True))
+    await settled(stage, 3)
+    # when
+    await stage.scale("web", 1)
+    # then
+    await settled(stage, 1)
+
+
+async def test_a_released_pod_keeps_its_claim_and_its_name_is_left_alone(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(with_claims(reuse=True))
+    await settled(stage, 3)
+    released = (await stage.pods())[0]
+    # when
+    await stage.merge(released.name, {"metadata": {"labels": {"app": "looked-into"}}}, resource=PODS)
+    # then
+    await stage.settled(replicas=3)
+    claim = (await claims(stage))[f"data-{released.name}"]
+    assert (claim.controller_uid, claim.is_deleting) == (released.uid, False)
+    assert released.name not in {pod.name for pod in await stage.pods()}
+    # and it goes with the pod
+    await stage.delete(released.name, resource=PODS)
+    await settled(stage, 3)
+
+
+async def test_claims_go_with_their_cloneset(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(with_claims(reuse=True))
+    await settled(stage, 3)
+    # when
+    await stage.delete("web")
+
+    # then
+    async def is_empty() -> bool:
+        return not await claims(stage) and not await stage.pods()
+
+    await stage.until(is_empty)
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+async def test_the_manager_is_killed_between_claim_and_pod(stage: Stage, reuse: bool) -> None:
+    """cloneset case 49"""
+    # given a manager that never gets to its first pod
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/pods"), _never)
+    await stage.start_manager(faulty)
+    await stage.create(with_claims(reuse=reuse))
+    await stage.until(lambda: claims(stage))
+    (made,) = await claims(stage)
+    # when
+    await stage.kill_manager()
+    await stage.start_manager()
+    # then
+    await settled(stage, 3)
+    assert (made in await claims(stage)) is reuse
+
+
+async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> None:
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/persistentvolumeclaims"), DropAnswer(), None, DropAnswer())
+    await stage.start_manager(faulty)
+    # when
+    await stage.create(with_claims(reuse=False))
+    # then
+    await settled(stage, 3)
+    made = [one for one in faulty.log if one.method == "POST" and "/persistentvolumeclaims" in one.path]
+    assert len({request.document["metadata"]["name"] for request in made}) == 3
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("refused", ["/pods", "/persistentvolumeclaims"])
+async def test_what_may_not_be_created_is_tried_less_and_less_often(
+    stage: Stage, reuse: bool, refused: str
+) -> None:
+    """cloneset case 49; claims that come and go meanwhile start no try of their own"""
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts(refused), lambda _request: Answer(403, reason="Forbidden", message="exceeded quota"))
+    await stage.start_manager(faulty)
+    # when
+    await stage.create(with_claims(reuse=reuse))
+    await asyncio.sleep(stage.long_s)
+    # then
+    tries = [one for one in faulty.log if one.method == "POST" and one.path.endswith(refused)]
+    assert 5 < len(tries) < 40
+    assert await stage.pods() == []
+    assert len(await claims(stage)) <= 1
+    assert await stage.events("FailedCreate")
+    # and when they may be created
+    faulty.heal()
+    await settled(stage, 3)
+
+
+class _Never:
+    async def request(
+        self, _request: Request, _forward: Callable[[], object], _owner: FaultyTransport
+    ) -> object:
+        await asyncio.Event().wait()
+        raise AssertionError("never")
+
+
+def _never(_request: Request) -> Any:
+    return _Never()
+
+
+async def _count(stage: Stage, wanted: int) -> bool:
+    return len(await stage.pods()) == wanted
+
+
+async def _has_successor(stage: Stage, old: PodView) -> bool:
+    return any(pod.name == old.name and pod.uid != old.uid for pod in await stage.pods())

@@ -1,0 +1,437 @@
+"""Claims of a CloneSet's pods in its plans: created, taken over, deleted, handed over, cleaned up."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from pykruise.pods.claims import templates_hash
+from support.cloneset_builder import (
+    UID,
+    CloneSetBuilder,
+    claim_template,
+    cloneset,
+    revision,
+    template,
+)
+from support.plan_views import (
+    created,
+    created_claims,
+    deleted,
+    deleted_claims,
+    handed_over,
+    left,
+    short,
+    steps_named,
+)
+
+
+def plan_of(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+def ids(plan: Plan) -> list[str]:
+    """Ids of the pods to be created."""
+    return [pod["metadata"]["labels"][keys.INSTANCE_ID_LABEL] for pod in created(plan)]
+
+
+def revision_write(plan: Plan) -> Any:
+    (action,) = [one.action for one in plan.steps if one.action.resource == CONTROLLER_REVISIONS]
+    return action
+
+
+# A new pod
+
+
+def test_a_new_pod_gets_its_claims_before_it_is_created() -> None:
+    """cloneset 6.6: creating pods, 4"""
+    # given
+    builder = cloneset(2, pods=0).with_templates("data", "logs")
+    # when
+    (stage,) = plan_of(builder).stages
+    # then
+    for chain in stage.chains:
+        *claims, pod = [step.action for step in chain.steps]
+        assert isinstance(pod, Create)
+        assert pod.resource == PODS
+        found = pod.body["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
+        assert [(claim.resource, claim.key.name) for claim in claims] == [
+            (PERSISTENT_VOLUME_CLAIMS, f"data-web-{found}"),
+            (PERSISTENT_VOLUME_CLAIMS, f"logs-web-{found}"),
+        ]
+        assert chain.subject == pod.key.name
+
+
+def test_claims_are_the_clonesets_and_carry_template_selector_and_id_labels() -> None:
+    """cloneset 6.7"""
+    # given
+    builder = cloneset(1, pods=0).with_templates("data")
+    builder.spec["volumeClaimTemplates"][0]["metadata"]["labels"] = {"app": "other", "tier": "db"}
+    # when
+    step, pod = steps_named(plan_of(builder), "create pods")
+    # then
+    assert isinstance(step.action, Create)
+    assert isinstance(pod.action, Create)
+    (found,) = ids(plan_of(builder))
+    metadata = step.action.body["metadata"]
+    assert metadata["labels"] == {"app": "web", "tier": "db", keys.INSTANCE_ID_LABEL: found}
+    assert metadata["ownerReferences"] == pod.action.body["metadata"]["ownerReferences"]
+    assert metadata["ownerReferences"][0]["uid"] == UID
+
+
+def test_a_pod_mounts_its_own_claims_and_keeps_its_other_volumes() -> None:
+    """cloneset 6.7: the claim takes the place of a volume of the same name"""
+    # given
+    scratch = {"name": "scratch", "emptyDir": {}}
+    builder = cloneset(2, pods=0).with_templates("data")
+    builder.with_spec(template=template(volumes=[{"name": "data", "emptyDir": {}}, scratch]))
+    # when
+    pods = created(plan_of(builder))
+    # then
+    for pod in pods:
+        claim = f"data-{pod['metadata']['name']}"
+        assert pod["spec"]["volumes"] == [
+            {"name": "data", "persistentVolumeClaim": {"claimName": claim}},
+            scratch,
+        ]
+
+
+def test_without_templates_pods_have_no_volumes_and_nothing_else_is_written() -> None:
+    plan = plan_of(cloneset(2, pods=0))
+    assert created_claims(plan) == []
+    assert all("volumes" not in pod["spec"] for pod in created(plan))
+
+
+def test_a_claim_that_cannot_be_created_is_told_as_a_failed_creation() -> None:
+    """cloneset case 49: the pod comes after it in the chain, so it is not created then"""
+    claim, pod = steps_named(plan_of(cloneset(1, pods=0).with_templates("data")), "create pods")
+    assert claim.failed is not None
+    assert (claim.failed.reason, claim.failed.warning, claim.done) == ("FailedCreate", True, None)
+    assert claim.failed.message == f"failed to create claim {claim.action.key.name}"
+    assert pod.done is not None
+    assert pod.done.reason == "SuccessfulCreate"
+
+
+# With reuse
+
+
+def test_the_successor_of_a_pod_that_is_gone_has_its_name_id_and_claim() -> None:
+    """cloneset case 45"""
+    # given
+    builder = cloneset(3, pods=2).with_templates("data", reuse=True).claim("a", "b", "c")
+    # when
+    plan = plan_of(builder)
+    # then
+    (pod,) = created(plan)
+    assert (pod["metadata"]["name"], ids(plan)) == ("web-c", ["c"])
+    assert pod["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "data-web-c"}
+    assert created_claims(plan) == []
+
+
+def test_while_the_last_pod_terminates_its_successor_waits() -> None:
+    """cloneset 6.7: the name is not free, and a fresh id would leave the claim behind"""
+    # given
+    builder = cloneset(3).with_templates("data", reuse=True).claim("a", "b", "c").deleted("c")
+    # when
+    plan = plan_of(builder)
+    # then
+    assert created(plan) == []
+    assert left(plan)["c"] == "terminates; a pod of the same name then takes over its claims"
+    assert not deleted_claims(plan)
+    assert not handed_over(plan)
+
+
+def test_pods_for_which_nobody_waits_are_created_while_another_waits() -> None:
+    # given one pod that terminates and two that are missing
+    builder = cloneset(5, pods=3).with_templates("data", reuse=True).claim("a", "b", "c", "d").deleted("c")
+    # when
+    plan = plan_of(builder)
+    # then one takes the claim over that is free, the other is the one that waits
+    assert "d" in ids(plan)
+    assert len(created(plan)) == 2
+    assert "c" not in ids(plan)
+    assert "c" in left(plan)
+
+
+def test_a_finished_pod_keeps_its_id_and_its_successor_gets_a_fresh_one() -> None:
+    """cloneset 6.7, case 43"""
+    # given
+    builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").phase("Failed", "b")
+    # when
+    plan = plan_of(builder)
+    # then
+    (found,) = ids(plan)
+    assert found not in "ab"
+    assert created_claims(plan) == [f"data-web-{found}"]
+    assert not deleted_claims(plan)
+
+
+def test_an_id_whose_name_another_pod_has_is_not_reused() -> None:
+    # given a claim whose pod was released, or whose name somebody took
+    builder = cloneset(1, pods=0).with_templates("data", reuse=True).claim("a").occupied_by_others("a")
+    # then
+    assert "a" not in ids(plan_of(builder))
+    assert len(ids(plan_of(builder))) == 1
+
+
+def test_only_the_claim_that_is_missing_is_created() -> None:
+    """cloneset case 50"""
+    # given
+    builder = cloneset(1, pods=0).with_templates("data", "logs", reuse=True).claim("a")
+    # when
+    plan = plan_of(builder)
+    # then
+    assert ids(plan) == ["a"]
+    assert created_claims(plan) == ["logs-web-a"]
+
+
+def test_a_claim_whose_pod_could_not_be_created_is_taken_by_the_next_try() -> None:
+    """cloneset case 49"""
+    # given what is there after a pod's creation failed
+    builder = cloneset(1, pods=0).with_templates("data", reuse=True)
+    (failed,) = ids(plan_of(builder))
+    builder.claim(failed)
+    builder.seed += 1
+    # when
+    again = plan_of(builder)
+    # then
+    assert (ids(again), created_claims(again)) == ([failed], [])
+
+
+def test_a_claim_that_is_being_deleted_is_not_reused() -> None:
+    """cloneset case 51"""
+    # given
+    builder = cloneset(1, pods=0).with_templates("data", reuse=True).claim("a", deleting=True)
+    # then
+    (found,) = ids(plan_of(builder))
+    assert found != "a"
+    assert created_claims(plan_of(builder)) == [f"data-web-{found}"]
+
+
+def test_leftover_claims_go_to_as_many_pods_as_there_are_to_create() -> None:
+    builder = cloneset(1, pods=0).with_templates("data", reuse=True).claim("d", "c", "b")
+    plan = plan_of(builder)
+    assert ids(plan) == ["b"]
+    assert not deleted_claims(plan)
+
+
+# Pods that the CloneSet deletes
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_scale_in_deletes_the_claims_after_their_pod(reuse: bool) -> None:
+    """cloneset 6.6: delete attempt"""
+    # given
+    builder = cloneset(1, pods=2, max_unavailable=2).with_templates("data", "logs", reuse=reuse)
+    builder.claim("a", "b").claim("a", "b", of="logs").not_ready("b")
+    # when
+    (stage,) = plan_of(builder).stages
+    # then
+    (chain,) = stage.chains
+    actions = [step.action for step in chain.steps]
+    assert all(isinstance(action, Delete) for action in actions)
+    assert [(str(action.resource), action.key.name) for action in actions] == [
+        ("pods", "web-b"),
+        ("persistentvolumeclaims", "data-web-b"),
+        ("persistentvolumeclaims", "logs-web-b"),
+    ]
+    assert [getattr(action, "uid", "") for action in actions[1:]] == ["uid-data-web-b", "uid-logs-web-b"]
+    assert all(step.failed is not None and step.failed.reason == "FailedDelete" for step in chain.steps)
+
+
+def test_a_specified_pod_takes_its_claims_along_although_claims_are_reused() -> None:
+    """cloneset 6.7"""
+    builder = (
+        cloneset(3, max_unavailable=1).with_templates("data", reuse=True).claim("a", "b", "c").marked("b")
+    )
+    plan = plan_of(builder)
+    assert (deleted(plan), deleted_claims(plan)) == ({"b"}, {"data-web-b"})
+
+
+def test_a_recreate_update_takes_the_old_claims_along_although_claims_are_reused() -> None:
+    """cloneset case 48"""
+    # given
+    builder = cloneset(3, old=3, max_unavailable=1).with_templates("data", reuse=True).claim("a", "b", "c")
+    # when
+    plan = plan_of(builder)
+    # then
+    (gone,) = deleted(plan)
+    assert deleted_claims(plan) == {f"data-web-{gone}"}
+
+
+def test_a_pod_without_an_id_takes_no_claims_along() -> None:
+    """cloneset 6.6: never match on an empty id"""
+    # given a claim and a pod that both have lost theirs
+    builder = cloneset(0, pods=1).with_templates("data", reuse=True).claim("a", labels={})
+    builder.pods["a"]["metadata"]["labels"].pop(keys.INSTANCE_ID_LABEL)
+    builder.not_ready("a")
+    # then
+    plan = plan_of(builder)
+    assert (deleted(plan), deleted_claims(plan)) == ({"a"}, set())
+
+
+def test_claims_that_are_being_deleted_are_not_deleted_again() -> None:
+    builder = cloneset(0, pods=1).with_templates("data").claim("a", deleting=True).not_ready("a")
+    plan = plan_of(builder)
+    assert (deleted(plan), deleted_claims(plan)) == ({"a"}, set())
+
+
+def test_a_pod_that_its_hook_holds_keeps_its_claims() -> None:
+    """cloneset 6.6, case 40"""
+    builder = cloneset(0, pods=1).with_templates("data").claim("a").with_hook("preDelete")
+    builder.with_finalizer("example.com/hook", "a")
+    plan = plan_of(builder)
+    assert (deleted(plan), deleted_claims(plan)) == (set(), set())
+
+
+def test_a_released_pod_takes_its_claims_with_it() -> None:
+    """Left with the CloneSet, they would be deleted under it, or tie a successor to a name that is not free."""
+    # given a pod that no longer matches
+    builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").labelled({"app": "other"}, "b")
+    # when
+    claim, pod = steps_named(plan_of(builder), "release pods")
+    # then the claim changes hands before the pod leaves
+    assert isinstance(claim.action, Patch)
+    assert (claim.action.key.name, pod.action.key.name) == ("data-web-b", "web-b")
+    assert handed_over(plan_of(builder)) == {"data-web-b": "b"}
+    assert "b" not in ids(plan_of(builder))
+
+
+# Without reuse
+
+
+def test_a_claim_goes_with_a_pod_that_somebody_deleted() -> None:
+    """cloneset case 46"""
+    # given
+    builder = cloneset(3).with_templates("data").claim("a", "b", "c").deleted("b")
+    # when
+    plan = plan_of(builder)
+    # then
+    (step,) = steps_named(plan, "clean up claims")
+    assert isinstance(step.action, Patch)
+    body: Document = step.action.body
+    assert body["metadata"]["ownerReferences"][0] == {"$patch": "delete", "uid": UID}
+    assert (
+        body["metadata"]["ownerReferences"][1] | {"kind": "Pod", "uid": "uid-b", "controller": True}
+        == (body["metadata"]["ownerReferences"][1])
+    )
+    assert step.action.uid == "uid-data-web-b"
+    assert step.failed is not None
+    assert (step.failed.reason, step.failed.warning) == ("FailedUpdate", True)
+    # and the new pod has a new id and a claim of its own
+    (found,) = ids(plan)
+    assert found not in "abc"
+    assert created_claims(plan) == [f"data-web-{found}"]
+
+
+def test_a_claim_whose_pod_is_gone_is_deleted() -> None:
+    """cloneset case 47"""
+    # given
+    builder = cloneset(2).with_templates("data").claim("a", "b", "gone")
+    # when
+    plan = plan_of(builder)
+    # then
+    (step,) = steps_named(plan, "clean up claims")
+    assert isinstance(step.action, Delete)
+    assert step.action.key.name == "data-web-gone"
+    assert step.failed is not None
+    assert step.failed.reason == "FailedDelete"
+    assert created(plan) == []
+
+
+def test_claims_of_active_pods_and_those_on_their_way_out_are_left_alone() -> None:
+    builder = cloneset(2).with_templates("data").claim("a", "b").claim("gone", deleting=True)
+    plan = plan_of(builder)
+    assert (deleted_claims(plan), handed_over(plan)) == (set(), {})
+
+
+def test_no_new_pod_gets_the_id_of_a_claim_that_is_being_cleaned_up() -> None:
+    # given the id that the next pod would draw
+    builder = cloneset(1, pods=0).with_templates("data")
+    (drawn,) = ids(plan_of(builder))
+    # when a leftover claim has it
+    plan = plan_of(builder.claim(drawn))
+    # then
+    assert ids(plan) != [drawn]
+    assert deleted_claims(plan) == {f"data-web-{drawn}"}
+
+
+def test_claims_are_cleaned_up_also_when_there_are_no_templates_any_more() -> None:
+    assert deleted_claims(plan_of(cloneset(1).claim("gone"))) == {"data-web-gone"}
+
+
+def test_a_terminating_cloneset_leaves_its_claims_to_the_garbage_collector() -> None:
+    """cloneset case 91"""
+    builder = cloneset(1).with_templates("data").claim("a", "gone").deleted("a").terminating()
+    assert plan_of(builder).stages == ()
+
+
+# Revisions
+
+
+def test_a_new_revision_records_the_hash_of_the_templates() -> None:
+    """cloneset 6.3"""
+    # given
+    builder = cloneset(1).with_templates("data").with_revisions(revision(template("nginx:0"), 1))
+    # when
+    write = revision_write(plan_of(builder))
+    # then
+    assert write.body["metadata"]["annotations"][keys.CLAIM_TEMPLATES_HASH_ANNOTATION] == templates_hash(
+        [claim_template("data")]
+    )
+
+
+def test_without_templates_the_hash_is_empty_but_there() -> None:
+    builder = cloneset(1).with_revisions(revision(template("nginx:0"), 1))
+    assert revision_write(plan_of(builder)).body["metadata"]["annotations"] == {
+        keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""
+    }
+
+
+def test_a_change_of_the_templates_alone_changes_neither_revision_nor_pods() -> None:
+    """cloneset case 56"""
+    # given a revision that was stored without templates
+    plan = plan_of(cloneset(2).with_templates("data").claim("a", "b"))
+    # then
+    assert plan.stages == ()
+
+
+def test_an_older_revision_that_is_wanted_again_gets_the_hash_of_now() -> None:
+    """cloneset case 58, with annotations missing altogether"""
+    # given
+    wanted, other = template("nginx:1"), template("nginx:2")
+    stored = [revision(wanted, 1, annotations=None), revision(other, 2)]
+    builder = cloneset(1).with_templates("data").claim("a").with_revisions(*stored)
+    # when
+    write = revision_write(plan_of(builder))
+    # then
+    assert isinstance(write, Patch)
+    assert write.body == {
+        "revision": 3,
+        "metadata": {
+            "annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash([claim_template("data")])}
+        },
+    }
+
+
+def test_pods_of_either_revision_get_claims_of_the_live_templates() -> None:
+    """cloneset 6.3: pods created from now on, of any revision"""
+    # given a canary with pods of both revisions missing, and templates that changed
+    builder = cloneset(4, pods=2, old=1, partition=2).with_templates("data").claim("a", "b")
+    builder.spec["volumeClaimTemplates"] = [claim_template("data", size="9Gi")]
+    # when
+    steps = steps_named(plan_of(builder), "create pods")
+    # then
+    bodies = [step.action.body for step in steps if isinstance(step.action, Create)]
+    claims = [body for body in bodies if body["kind"] == "PersistentVolumeClaim"]
+    pods = [body for body in bodies if body["kind"] == "Pod"]
+    assert len({pod["metadata"]["labels"][keys.REVISION_LABEL] for pod in pods}) == 2
+    assert [claim["spec"]["resources"]["requests"]["storage"] for claim in claims] == ["9Gi", "9Gi"]
+    assert {short(pod["metadata"]["name"]) for pod in pods} == {
+        claim["metadata"]["labels"][keys.INSTANCE_ID_LABEL] for claim in claims
+    }

@@ -1,0 +1,413 @@
+"""Updates in place in a CloneSet's plans: who can, what the hooks do, how they go on and end."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.cloneset.in_place import BEGUN_AT_ONCE
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.status import FAILED_UPDATE
+from pykruise.plans.actions import Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
+from support.plan_views import condition, deleted, left, replaced, states, steps_named
+
+HOOK = "example.com/hook"
+
+
+def planned(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+def in_place(
+    replicas: int = 3, *, old: int | None = None, policy: str = "InPlaceIfPossible", **fields: Any
+) -> CloneSetBuilder:
+    fields.setdefault("max_unavailable", 1)
+    builder = cloneset(replicas, old=replicas if old is None else old, **fields)
+    return builder.with_rolling(podUpdatePolicy=policy)
+
+
+def writes(plan: Plan, stage: str = "update pods") -> list[Patch]:
+    found = []
+    for step in steps_named(plan, stage):
+        assert isinstance(step.action, Patch)
+        found.append(step.action)
+    return found
+
+
+def updating(
+    builder: CloneSetBuilder, name: str = "a", *, image_id: str = "", **state: Any
+) -> CloneSetBuilder:
+    """The pod is of the update revision, out of service, and ran an older image before."""
+    document = {
+        "revision": builder.update_revision,
+        "updateTimestamp": "2026-01-31T11:59:50Z",
+        "lastContainerStatuses": {"main": {"imageID": image_id or "sha256:nginx:0"}},
+        "updateImages": True,
+        **state,
+    }
+    builder.annotated({keys.IN_PLACE_STATE_ANNOTATION: orjson.dumps(document).decode()}, name)
+    builder.in_state("Updating", name)
+    return builder.set_condition(name, keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+
+
+# Who, and what is written
+
+
+@pytest.mark.parametrize("policy", ["InPlaceIfPossible", "InPlaceOnly"])
+def test_a_new_image_takes_the_pod_out_of_service_and_then_changes_it(policy: str) -> None:
+    # when
+    plan = planned(in_place(policy=policy))
+    # then
+    first, second = writes(plan)
+    assert (first.subresource, second.subresource) == ("status", "")
+    assert first.body["status"]["conditions"][0]["status"] == "False"
+    assert second.body["spec"] == {"containers": [{"name": "main", "image": "nginx:1"}]}
+    # and the same write says of which revision the pod is now
+    labels = second.body["metadata"]["labels"]
+    update = in_place().update_revision
+    assert labels == {
+        keys.REVISION_LABEL: update,
+        keys.TEMPLATE_HASH_LABEL: update.rpartition("-")[2],
+        keys.STATE_LABEL: "Updating",
+    }
+    annotations = second.body["metadata"]["annotations"]
+    assert annotations[keys.STATE_TIME_ANNOTATION] == "2026-01-31T12:00:00Z"
+    assert orjson.loads(annotations[keys.IN_PLACE_STATE_ANNOTATION])["revision"] == update
+    # and no write insists on a version that the one before it has moved
+    assert [patch.resource_version for patch in (first, second)] == ["", ""]
+    assert {patch.uid for patch in (first, second)} == {"uid-a"}
+
+
+def test_the_event_is_told_once_after_the_last_write() -> None:
+    first, second = steps_named(planned(in_place()), "update pods")
+    assert first.done is None
+    assert second.done is not None
+    assert second.done.reason == "SuccessfulUpdatePodInPlace"
+    assert {step.failed.reason for step in (first, second) if step.failed} == {"FailedUpdatePodInPlace"}
+
+
+def test_with_short_hashes_the_label_is_the_hash_alone() -> None:
+    builder = in_place().with_settings(short_hash=True)
+    labels = writes(planned(builder))[-1].body["metadata"]["labels"]
+    assert labels[keys.REVISION_LABEL] == builder.update_revision.rpartition("-")[2]
+
+
+def test_what_cannot_change_in_place_is_recreated_and_the_reason_names_the_path() -> None:
+    builder = in_place()
+    builder.spec["template"] = template("nginx:1", hostNetwork=True)
+    plan = planned(builder.add("a", "b", "c", old=True))
+    assert deleted(plan) == {"a"}
+    (step,) = steps_named(plan, "update pods")
+    assert "spec.hostNetwork was added; in place only images" in step.because
+
+
+def test_in_place_only_touches_no_pod_that_cannot_change_and_says_why() -> None:
+    """cloneset case 78"""
+    # given
+    builder = in_place(policy="InPlaceOnly")
+    builder.spec["template"] = template("nginx:1", hostNetwork=True)
+    plan = planned(builder.add("a", "b", "c", old=True))
+    # then
+    assert not plan.stages
+    found = condition(plan, FAILED_UPDATE)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("True", "CannotUpdate")
+    assert "pod web-a (and 2 more)" in found["message"]
+    assert "spec.hostNetwork was added" in found["message"]
+    assert "spec.hostNetwork was added" in left(plan)["c"]
+    # and it is over once there is nothing to update
+    builder.document["status"] = plan.status
+    builder.spec["template"] = builder.old_template
+    found = condition(planned(builder), FAILED_UPDATE)
+    assert found is not None
+    assert found["status"] == "False"
+
+
+def test_a_pod_that_cannot_be_updated_holds_up_no_other() -> None:
+    # given the pod that would be first, of a revision that is gone
+    builder = in_place(policy="InPlaceOnly").labelled({keys.REVISION_LABEL: "web-forgotten"}, "a")
+    builder.restarts(9, "a")
+    plan = planned(builder)
+    # then
+    assert replaced(plan) == {"b"}
+    assert "not known any more" in left(plan)["a"]
+    found = condition(plan, FAILED_UPDATE)
+    assert found is not None
+    assert found["message"].startswith("pod web-a: ")
+
+
+def test_a_pod_of_a_forgotten_revision_is_recreated() -> None:
+    """cloneset case 79"""
+    builder = in_place(2, old=0).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
+    plan = planned(builder)
+    assert deleted(plan) == {"b"}
+    assert "not known any more" in steps_named(plan, "update pods")[0].because
+
+
+def test_a_pod_in_a_state_of_a_newer_version_is_not_touched() -> None:
+    """lifecycle: not allowed in this state"""
+    plan = planned(in_place(1).in_state("SomethingNew", "a"))
+    assert not plan.stages
+    assert "'SomethingNew' is not known" in left(plan)["a"]
+    assert condition(plan, FAILED_UPDATE) is not None
+
+
+def test_pods_of_different_revisions_go_each_their_way_within_one_budget() -> None:
+    # given one pod that can change in place and one that cannot
+    builder = in_place(3, max_unavailable=2).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
+    plan = planned(builder)
+    # then
+    assert replaced(plan) == {"a", "b"}
+    assert deleted(plan) == {"b"}
+    assert states(plan) == {"a": "Updating"}
+
+
+def test_max_unavailable_and_partition_bound_updates_in_place_too() -> None:
+    plan = planned(in_place(6, max_unavailable="50%", partition=2))
+    assert len(replaced(plan)) == 3
+    assert set(left(plan).values()) == {
+        "the partition keeps this many pods in older revisions",
+        "waits for its turn: maxUnavailable is used up",
+    }
+
+
+def test_no_more_are_begun_at_once_than_can_be_ended_soon() -> None:
+    plan = planned(in_place(100, max_unavailable="100%"))
+    assert len(replaced(plan)) == BEGUN_AT_ONCE
+    assert plan.after == 0
+
+
+def test_a_pod_that_is_to_be_deleted_is_not_updated_before() -> None:
+    builder = in_place(3, max_unavailable=0, max_surge=1).with_hook("preDelete").marked("a")
+    builder.with_finalizer(HOOK, "a").in_state("PreparingDelete", "a")
+    assert "a" not in replaced(planned(builder))
+
+
+def test_a_partition_that_is_raised_takes_pods_back_in_place_with_the_gate() -> None:
+    builder = in_place(4, old=2, partition=4, max_unavailable="100%").with_settings(partition_rollback=True)
+    plan = planned(builder)
+    assert states(plan) == {"c": "Updating", "d": "Updating"}
+    assert writes(plan)[-1].body["spec"]["containers"][0]["image"] == "nginx:0"
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_cpu_changes_in_place_only_behind_its_gate(enabled: bool) -> None:
+    # given two templates that differ in a request
+    builder = in_place(1).with_settings(in_place_vertical_scaling=enabled)
+    for pod_template, cpu in ((builder.old_template, "1"), (builder.spec["template"], "2")):
+        main = pod_template["spec"]["containers"][0]
+        main |= {"image": "nginx:1", "resources": {"requests": {"cpu": cpu}}}
+    builder.add("a", old=True)
+    # when
+    plan = planned(builder)
+    # then
+    if not enabled:
+        assert deleted(plan) == {"a"}
+        return
+    resize, pod = writes(plan)
+    assert (resize.subresource, pod.subresource) == ("resize", "")
+    amounts = {"requests": {"cpu": "2"}}
+    assert resize.body == {"spec": {"containers": [{"name": "main", "resources": amounts}]}}
+
+
+# Hooks
+
+
+def test_a_held_pod_prepares_first() -> None:
+    """lifecycle case 13"""
+    builder = in_place().with_hook("inPlaceUpdate").with_finalizer(HOOK, "a")
+    plan = planned(builder)
+    assert states(plan) == {"a": "PreparingUpdate"}
+    (patch,) = writes(plan)
+    assert "spec" not in patch.body
+    assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingUpdate"}
+
+
+def test_mark_pod_not_ready_takes_the_pod_out_of_service_in_the_same_write() -> None:
+    builder = in_place(1).with_hook("inPlaceUpdate", markPodNotReady=True).with_finalizer(HOOK, "a")
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    builder.set_condition("a", keys.KRUISE_POD_READY, "True")
+    (patch,) = writes(planned(builder))
+    assert patch.subresource == "status"
+    assert patch.resource_version == "50"
+    conditions = {one["type"]: one for one in patch.body["status"]["conditions"]}
+    assert conditions[keys.KRUISE_POD_READY]["status"] == "False"
+    assert "preUpdateHook" in conditions[keys.KRUISE_POD_READY]["message"]
+    assert conditions["Ready"]["status"] == "False"
+    assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingUpdate"}
+
+
+def test_a_preparing_pod_waits_while_it_is_held_and_goes_before_all_others_when_not() -> None:
+    """cloneset case 74"""
+    # given
+    builder = in_place().with_hook("inPlaceUpdate").in_state("PreparingUpdate", "c").with_finalizer(HOOK, "c")
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["c"] == "waits until the inPlaceUpdate hook is taken off the pod"
+    # when it is let go
+    builder.pods["c"]["metadata"]["finalizers"] = []
+    # then
+    assert states(planned(builder)) == {"c": "Updating"}
+
+
+def test_an_updated_pod_prepares_again_with_its_hook_put_back() -> None:
+    """lifecycle: Updated, selected for another update"""
+    # given a pod that waits for its hook when the next template comes
+    hook = {"labelsHandler": {"example.com/in-service": "true"}}
+    builder = in_place(1).with_hook("inPlaceUpdate", **hook).in_state("Updated", "a")
+    # then
+    (patch,) = writes(planned(builder))
+    assert patch.body["metadata"]["labels"] == {
+        keys.STATE_LABEL: "PreparingUpdate",
+        "example.com/in-service": "true",
+    }
+    assert patch.body["metadata"]["finalizers"] == [HOOK]
+
+
+def test_an_updated_pod_without_a_hook_becomes_normal_first() -> None:
+    builder = in_place(1).in_state("Updated", "a")
+    plan = planned(builder)
+    assert states(plan) == {"a": "Normal"}
+    assert replaced(plan) == set()
+
+
+def test_a_pod_that_is_being_updated_is_updated_again_without_asking() -> None:
+    """lifecycle: Updating, selected again"""
+    builder = updating(in_place(1).with_hook("inPlaceUpdate").with_finalizer(HOOK, "a"))
+    assert states(planned(builder)) == {"a": "Updating"}
+
+
+@pytest.mark.parametrize(("hooked", "state"), [(False, "Updated"), (True, "Normal")])
+def test_a_pod_rolled_back_while_it_prepared_is_not_updated(hooked: bool, state: str) -> None:
+    """cloneset case 76"""
+    builder = in_place(2, old=0).with_hook("inPlaceUpdate").in_state("PreparingUpdate", "a")
+    if hooked:
+        builder.with_finalizer(HOOK, "a")
+    assert states(planned(builder)) == {"a": state}
+
+
+# Going on, and the end
+
+
+@pytest.mark.parametrize("how", ["rolling", "paused", "OnDelete"])
+def test_the_end_of_an_update_is_one_write_with_conditions_and_state(how: str) -> None:
+    """cloneset case 68, cloneset case 70"""
+    # given a pod whose container runs the new image
+    builder = updating(in_place(2, old=0))
+    if how == "paused":
+        builder.paused()
+    elif how == "OnDelete":
+        builder.on_delete()
+    # when
+    (patch,) = writes(planned(builder), "refresh pods")
+    # then
+    assert patch.subresource == "status"
+    assert patch.resource_version == "50"
+    assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "Normal"}
+    (gate,) = patch.body["status"]["conditions"]
+    assert (gate["type"], gate["status"], gate["reason"]) == (keys.IN_PLACE_READY, "True", None)
+
+
+def test_with_a_hook_the_end_waits_in_updated_but_the_pod_serves_traffic() -> None:
+    builder = updating(in_place(2, old=0).with_hook("inPlaceUpdate", markPodNotReady=True))
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    held = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
+    builder.set_condition("a", keys.KRUISE_POD_READY, "False", message=held)
+    (patch,) = writes(planned(builder), "refresh pods")
+    assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "Updated"}
+    assert {one["type"]: one["status"] for one in patch.body["status"]["conditions"]} == {
+        keys.IN_PLACE_READY: "True",
+        keys.KRUISE_POD_READY: "True",
+    }
+
+
+def test_a_pod_that_still_runs_the_old_image_says_so_and_since_when() -> None:
+    builder = updating(in_place(2, old=0), image_id="sha256:nginx:1")
+    builder.pods["a"]["status"]["containerStatuses"][0]["image"] = "nginx:0"
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["a"] == (
+        "its update in place is under way: container main does not run nginx:1 yet (since 2026-01-31T11:59:50Z)"
+    )
+
+
+def test_a_grace_period_is_waited_for_and_then_the_image_changes() -> None:
+    """cloneset case 75"""
+    # given a pod that is out of service for twenty seconds before it is changed
+    builder = in_place(1).with_rolling(inPlaceUpdateStrategy={"gracePeriodSeconds": 20})
+    begun = writes(planned(builder))[-1].body["metadata"]
+    assert "spec" not in writes(planned(builder))[-1].body
+    builder.labelled(begun["labels"], "a")
+    builder.annotated({key: value for key, value in begun["annotations"].items() if value}, "a")
+    builder.set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+    # then
+    plan = planned(builder)
+    assert not plan.stages
+    assert plan.after == 20
+    assert "out of service for 20 s" in left(plan)["a"]
+    # when it is over
+    (patch,) = writes(planned(builder.at(NOW + 20)), "refresh pods")
+    # then
+    assert patch.body["spec"]["containers"] == [{"name": "main", "image": "nginx:1"}]
+    assert patch.body["metadata"]["annotations"][keys.IN_PLACE_GRACE_ANNOTATION] is None
+    assert patch.resource_version == "50"
+
+
+def test_the_next_containers_follow_when_the_first_are_ready() -> None:
+    builder = updating(
+        in_place(1, old=0),
+        nextContainerImages={"second": "b:2"},
+        preCheckBeforeNext={"containersRequiredReady": ["main"]},
+    )
+    second = {"name": "second", "image": "b:1"}
+    builder.pods["a"]["spec"]["containers"].append(second)
+    builder.pods["a"]["status"]["containerStatuses"].append({**second, "imageID": "b", "ready": True})
+    (patch,) = writes(planned(builder), "refresh pods")
+    assert patch.body["spec"]["containers"] == [{"name": "second", "image": "b:2"}]
+
+
+def test_an_annotation_that_cannot_be_read_is_reported() -> None:
+    builder = (
+        in_place(2, old=0).annotated({keys.IN_PLACE_STATE_ANNOTATION: "{"}, "a").in_state("Updating", "a")
+    )
+    plan = planned(builder)
+    assert not plan.stages
+    found = condition(plan, FAILED_UPDATE)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("True", "BrokenUpdateState")
+    assert left(plan)["a"].startswith("its update in place cannot go on: ")
+    # and a new template starts over
+    builder.old("a")
+    assert states(planned(builder)) == {"a": "Updating"}
+
+
+def test_an_update_that_another_manager_left_half_done_is_gone_on_with() -> None:
+    """taken over: the condition and the annotation in its older spelling, before the containers ran"""
+    builder = in_place(2, old=0).in_state("Updating", "a")
+    state = '{"revision":"x","updateTimestamp":"2026-01-31T11:00:00Z","lastContainerStatuses":{"main":{"imageID":"x"}}}'
+    builder.annotated({keys.LEGACY_IN_PLACE_STATE_ANNOTATION: state}, "a")
+    builder.set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+    assert states(planned(builder)) == {"a": "Normal"}
+
+
+def test_pods_that_were_updated_long_ago_are_at_rest() -> None:
+    builder = updating(in_place(3, old=0)).in_state("Normal", "a")
+    builder.set_condition("a", keys.IN_PLACE_READY, "True")
+    assert not planned(builder).stages
+    assert not left(planned(builder))
+
+
+def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
+    # given a pod in grace to a revision that is no longer wanted: the period is lived out
+    builder = in_place(1).with_rolling(inPlaceUpdateStrategy={"gracePeriodSeconds": 20})
+    begun = writes(planned(builder))[-1].body["metadata"]
+    builder.labelled(begun["labels"], "a")
+    builder.annotated({key: value for key, value in begun["annotations"].items() if value}, "a")
+    wanted, builder.spec["template"] = builder.spec["template"], builder.old_template
+    builder.with_revisions(revision(wanted, 1), revision(builder.spec["template"], 2))
+    plan = planned(builder)
+    assert replaced(plan) == set()
+    assert plan.after == 20
