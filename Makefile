@@ -2,12 +2,16 @@
 #   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
 #   make test   lint, types, import contracts and all tests
 #   make up     a cluster to play with, until Ctrl-C
+#   make bench  measurements: decoding, cache, planning, and a CloneSet of N=1000 pods in the sandbox
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+N ?= 1000
+NODES ?= 50
+JSON ?=
 
 .PHONY: help demo up test lint unit bench clean
 
@@ -48,7 +52,7 @@ unit: $(VENV)/.ready-dev
 test: lint unit
 
 bench: $(VENV)/.ready-dev
-	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m bench --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON))
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

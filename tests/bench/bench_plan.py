@@ -1,6 +1,6 @@
 """What a pod costs: decoding, memory, and its share of a plan. Prints; asserts nothing.
 
-python -m tests.bench.bench_plan [--pods 10000]
+PYTHONPATH=tests python -m bench.bench_plan [--pods 10000]
 """
 
 import argparse

@@ -19,16 +19,26 @@ from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import definition_for
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.pods.claims import project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodProjector, PodView
-from support.cloneset_builder import NAME, NOW, CloneSetBuilder, cloneset, revision, template
-from support.plan_views import created, deleted, left, replaced, states
+from support.cloneset_builder import NAME, NOW, UID, CloneSetBuilder, cloneset, revision, template
+from support.plan_views import (
+    created,
+    created_claims,
+    deleted,
+    deleted_claims,
+    handed_over,
+    left,
+    replaced,
+    states,
+)
 
-POD = definition_for(PODS) or ""
+DEFINITIONS = {resource: definition_for(resource) or "" for resource in (PODS, PERSISTENT_VOLUME_CLAIMS)}
 
 amounts = st.one_of(st.integers(0, 8), st.integers(0, 120).map(lambda number: f"{number}%"))
 policies = st.sampled_from(["ReCreate", "InPlaceIfPossible", "InPlaceOnly"])
@@ -78,6 +88,31 @@ def builders(draw: st.DrawFn) -> CloneSetBuilder:
     builder.with_current(builder.old_revision)
     builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
     return builder
+
+
+@st.composite
+def builders_with_claims(draw: st.DrawFn) -> CloneSetBuilder:
+    """... whose pods have all, some or none of their claims, and whose claims all, some or no pods."""
+    builder = draw(builders())
+    templates = draw(st.sampled_from([["data"], ["data", "logs"], []]))
+    builder.with_templates(*templates, reuse=draw(st.booleans()))
+    for name in [*builder.pods, *LEFTOVER]:
+        for of in ("data", "logs"):
+            if draw(st.integers(0, 3)):
+                builder.claim(name, of=of, deleting=draw(st.integers(0, 5)) == 0)
+    for name in list(builder.pods):
+        change = draw(st.sampled_from(["", "", "", "deleted", "stranger"]))
+        if change == "deleted":
+            builder.deleted(name)
+        elif change == "stranger":
+            builder.labelled({"app": "other"}, name)
+    if draw(st.booleans()):
+        builder.occupied_by_others(LEFTOVER[0])
+    return builder
+
+
+LEFTOVER = ("zx", "zy", "zz")
+"""Ids of claims that no pod has."""
 
 
 def active(snapshot: Snapshot) -> list[PodView]:
@@ -211,6 +246,7 @@ class World:
         self.cloneset: dict[str, Any] = copy.deepcopy(builder.document)
         self.settings = builder.settings
         self.pods = {pod["metadata"]["name"]: copy.deepcopy(pod) for pod in builder.pods.values()}
+        self.claims = copy.deepcopy(builder.claims)
         self.revisions = {one["metadata"]["name"]: copy.deepcopy(one) for one in builder.stored_revisions()}
         self.now = NOW
         self.turns = 0
@@ -222,8 +258,17 @@ class World:
         project = PodProjector()
         return build_snapshot(
             builder.view(),
-            pods=[project(orjson.dumps(pod)) for pod in self.pods.values()],
+            pods=[
+                view
+                for view in (project(orjson.dumps(pod)) for pod in self.pods.values())
+                if view.controller is not None and view.controller.uid == UID
+            ],
             revisions=[project_revision(orjson.dumps(one)) for one in self.revisions.values()],
+            claims=[
+                view
+                for view in (project_claim(orjson.dumps(one)) for one in self.claims.values())
+                if view.controller_uid == UID
+            ],
             now=self.now,
             seed=self.turns,
             settings=self.settings,
@@ -240,7 +285,12 @@ class World:
         return plan
 
     def carry_out(self, action: Create | Patch | Delete) -> None:
-        store = {PODS: self.pods, CONTROLLER_REVISIONS: self.revisions}.get(action.resource)
+        stores = {
+            PODS: self.pods,
+            CONTROLLER_REVISIONS: self.revisions,
+            PERSISTENT_VOLUME_CLAIMS: self.claims,
+        }
+        store = stores.get(action.resource)
         name = action.key.name
         match action:
             case Create() if store is not None:
@@ -262,7 +312,7 @@ class World:
                 version = old["metadata"]["resourceVersion"]
                 assert action.resource_version in ("", version), "nobody wrote in between but the plan itself"
                 if action.patch_type is PatchType.STRATEGIC:
-                    new = apply_strategic_merge(old, action.body, definition=POD)
+                    new = apply_strategic_merge(old, action.body, definition=DEFINITIONS[action.resource])
                 else:
                     new = apply_merge_patch(old, action.body)
                 store[name] = {
@@ -271,6 +321,18 @@ class World:
                 }
             case Patch():
                 self.cloneset = apply_merge_patch(self.cloneset, action.body)
+
+    def collect(self) -> bool:
+        """Let go what is on its way out, or whose owner is gone; True when there was something."""
+        uids = {pod["metadata"]["uid"] for pod in self.pods.values()} | {UID}
+        gone = 0
+        for store in (self.pods, self.claims):
+            for name, metadata in [(name, doc["metadata"]) for name, doc in store.items()]:
+                owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
+                if metadata.get("deletionTimestamp") or (owners and not owners & uids):
+                    del store[name]
+                    gone += 1
+        return gone > 0
 
     def kubelets(self) -> bool:
         """Schedule and start one pod; True when there was one to start."""
@@ -440,3 +502,98 @@ def test_going_back_and_forth_keeps_one_revision_per_template(
         assert len(hashes) == (1 if replicas else 0)
         assert len(world.revisions) <= limit + 1
         assert len({orjson.dumps(one["data"]) for one in world.revisions.values()}) == len(world.revisions)
+
+
+# Claims
+
+
+@settings(max_examples=200, deadline=None)
+@given(builders_with_claims())
+def test_a_new_pod_has_all_its_claims_and_no_claim_is_made_without_its_pod(builder: CloneSetBuilder) -> None:
+    plan = plan_cloneset(builder.snapshot())
+    usable = {name for name, claim in builder.claims.items() if "deletionTimestamp" not in claim["metadata"]}
+    for chain in (chain for stage in plan.stages for chain in stage.chains):
+        made = [step.action for step in chain.steps if isinstance(step.action, Create)]
+        if not made or made[-1].resource != PODS:
+            assert all(action.resource != PERSISTENT_VOLUME_CLAIMS for action in made)
+            continue
+        *claims, pod = made
+        wanted = {
+            volume["persistentVolumeClaim"]["claimName"]
+            for volume in pod.body["spec"].get("volumes", [])
+            if "persistentVolumeClaim" in volume
+        }
+        new = {claim.key.name for claim in claims}
+        templates = builder.spec["volumeClaimTemplates"]
+        assert wanted == {f"{one['metadata']['name']}-{pod.key.name}" for one in templates}
+        assert new <= wanted <= new | usable
+        assert not new & {*builder.claims}
+
+
+@settings(max_examples=200, deadline=None)
+@given(builders_with_claims())
+def test_new_pods_have_names_that_are_free(builder: CloneSetBuilder) -> None:
+    plan = plan_cloneset(builder.snapshot())
+    names = [pod["metadata"]["name"] for pod in created(plan)]
+    assert len(names) == len(set(names))
+    assert not {*names} & {f"{NAME}-{short}" for short in (*builder.pods, *builder.occupied)}
+
+
+@settings(max_examples=200, deadline=None)
+@given(builders_with_claims())
+def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_nobody_reuses_it(
+    builder: CloneSetBuilder,
+) -> None:
+    plan = plan_cloneset(builder.snapshot())
+    reuse = builder.spec["scaleStrategy"]["enablePVCReuse"]
+    pods = {pod["metadata"]["name"] for pod in builder.pods.values()}
+    for chain in (chain for stage in plan.stages for chain in stage.chains):
+        gone: set[str] = set()
+        for action in (step.action for step in chain.steps):
+            if isinstance(action, Delete) and action.resource == PODS:
+                gone.add(action.key.name)
+            elif isinstance(action, Delete) and action.resource == PERSISTENT_VOLUME_CLAIMS:
+                pod = action.key.name.partition("-")[2]
+                assert pod in gone or (not reuse and pod not in pods)
+    if reuse:
+        strangers = {short for short, pod in builder.pods.items() if pod["metadata"]["labels"]["app"] != NAME}
+        assert {*handed_over(plan).values()} <= strangers
+
+
+@settings(max_examples=100, deadline=None)
+@given(builders_with_claims(), st.randoms(use_true_random=False))
+def test_in_the_end_new_pods_have_their_claims_and_only_reuse_keeps_others(
+    builder: CloneSetBuilder, rng: Any
+) -> None:
+    # given a world in which everything goes on to its end
+    builder.occupied.clear()
+    world = World(builder)
+    waiting = {
+        name
+        for name, claim in builder.claims.items()
+        if name.endswith(LEFTOVER) and "deletionTimestamp" not in claim["metadata"]
+    }
+    deleted_ever: set[str] = set()
+    for _ in range(500):
+        plan = world.turn()
+        deleted_ever |= deleted_claims(plan)
+        assert not {*created_claims(plan)} & waiting - deleted_ever
+        moved = rng.random() < 0.5 and (world.kubelets() or world.collect())
+        if plan.is_settled and not moved and not world.kubelets() and not world.collect():
+            if plan.after is None:
+                break
+            world.now += plan.after
+    else:
+        raise AssertionError(f"still not settled: {plan}")
+    # then
+    snapshot = world.snapshot()
+    here = {claim.name for claim in snapshot.claims}
+    templates = [one["metadata"]["name"] for one in builder.spec["volumeClaimTemplates"]]
+    former = {f"{NAME}-{short}" for short in builder.pods}
+    for pod in active(snapshot):
+        assert pod.name in former or {f"{one}-{pod.name}" for one in templates} <= here
+    if builder.spec["scaleStrategy"]["enablePVCReuse"]:
+        assert waiting <= here | deleted_ever
+    else:
+        names = {pod.name for pod in snapshot.pods}
+        assert {name.partition("-")[2] for name in here} <= names

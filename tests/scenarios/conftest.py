@@ -5,6 +5,7 @@ On the real one time is real, so a scenario says what of it is worth that time:
     @pytest.mark.few_on_real(3)       of its parameters, three there, spread evenly
     @pytest.mark.virtual_time("why")  not there: it waits for hours, or for timeouts
     @pytest.mark.needs_admission      not there: the manager has no webhook server yet
+    @pytest.mark.sandbox_only         not there: it is about the sandbox's own command line
     @pytest.mark.real                 only there
 """
 
@@ -12,7 +13,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import decode
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -53,6 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"only in virtual time: {marker.args[0]}"))
         elif item.get_closest_marker("needs_admission"):
             item.add_marker(pytest.mark.skip(reason="the manager has no webhook server yet"))
+        elif item.get_closest_marker("sandbox_only"):
+            item.add_marker(pytest.mark.skip(reason="about `pykruise up`"))
     unwanted = _beyond_the_sample([item for item in here if not item.get_closest_marker("skip")])
     config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
     items[:] = [item for item in items if item not in unwanted]
@@ -77,9 +81,11 @@ def _beyond_the_sample(items: list[pytest.Item]) -> set[pytest.Item]:
 
 
 @pytest.fixture
-def cluster_settings() -> ClusterSettings:
+def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     """Override it in a test module for other nodes or delays."""
-    return ClusterSettings(nodes=4, start_s=0.5, ready_s=0.5, stop_s=0.5)
+    is_real = request.config.getoption("--cluster") == "real"
+    delay_s = 0.1 if is_real else 0.5  # where it is real, time is dear
+    return ClusterSettings(nodes=4, start_s=delay_s, ready_s=delay_s, stop_s=delay_s)
 
 
 @pytest.fixture
@@ -201,7 +207,7 @@ async def _leave(stage: Stage) -> None:
     CloneSets first. A namespace on its way out keeps them until its pods are gone, for managers of later tests
     to work on.
     """
-    for raw in (await stage.client.list(CLONE_SETS, stage.namespace)).items:
-        name = decode(raw)["metadata"]["name"]
-        await stage.client.delete(CLONE_SETS, stage.namespace, name)
-    await stage.client.delete(NAMESPACES, "", stage.namespace)
+    with suppress(NotFoundError):
+        for raw in (await stage.client.list(CLONE_SETS, stage.namespace)).items:
+            await stage.client.delete(CLONE_SETS, stage.namespace, decode(raw)["metadata"]["name"])
+        await stage.client.delete(NAMESPACES, "", stage.namespace)

@@ -37,6 +37,7 @@ from support.faults import (
     watches,
     writes,
 )
+from support.kills import Kill
 from support.scenario import Audience, Stage, cloneset, rolling
 
 REPLICAS = 6
@@ -294,37 +295,6 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
 # ── the manager is killed ────────────────────────────────────────────────────
 
 
-class Kill:
-    """At the write with that number: nothing of the manager goes on. The write takes effect, or does not."""
-
-    def __init__(self, at: int, *, takes_effect: bool) -> None:
-        self.at = at
-        self.takes_effect = takes_effect
-        self.count = 0
-        self.reached = False
-
-    def __call__(self, request: Request) -> object | None:
-        self.count += 1
-        if self.count - 1 < self.at:
-            return None
-        first, self.reached = not self.reached, True
-        # What was sent before the kill may still arrive; what comes later never leaves the process.
-        return _Silence(takes_effect=self.takes_effect and first)
-
-
-class _Silence:
-    def __init__(self, *, takes_effect: bool) -> None:
-        self.takes_effect = takes_effect
-
-    async def request(
-        self, _request: Request, forward: Callable[[], object], _owner: FaultyTransport
-    ) -> object:
-        if self.takes_effect:
-            await forward()  # type: ignore[misc]  # it is a coroutine
-        await asyncio.Event().wait()
-        raise AssertionError("never")
-
-
 @pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(40))
@@ -334,7 +304,7 @@ async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
     # given a manager that is killed at that write of a creation, a rollout, or a scale-in
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes(), kill)  # type: ignore[arg-type]  # it gives faults
+    faulty.on(writes(), kill)
     await stage.start_manager(faulty)
     strategy = rolling(maxUnavailable=UNAVAILABLE, maxSurge=SURGE)
     await stage.create(cloneset(replicas=REPLICAS, updateStrategy=strategy))

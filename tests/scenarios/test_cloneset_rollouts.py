@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from pykruise.kube.errors import InvalidError
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.errors import InvalidError, NotFoundError
+from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
 from support.scenario import Audience, Stage, cloneset, rolling
 
@@ -221,6 +221,39 @@ async def test_a_settled_cloneset_costs_no_more_writes(stage: Stage) -> None:
     # then
     after = await stage.get("web")
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_a_field_of_the_wrong_type_is_refused_by_the_schema(stage: Stage) -> None:
+    # given
+    doc = cloneset(updateStrategy={"rollingUpdate": {"maxUnavailable": True}})
+    doc["spec"]["replicas"] = "three"
+    # when
+    with pytest.raises(InvalidError) as refused:
+        await stage.create(doc)
+    # then
+    fields = {cause.field for cause in refused.value.causes}
+    assert {"spec.replicas", "spec.updateStrategy.rollingUpdate.maxUnavailable"} <= fields
+    assert not await stage.exists("web")
+
+
+async def test_a_namespace_goes_with_all_that_is_in_it_although_the_manager_works(stage: Stage) -> None:
+    """Its pods go first, and may not be replaced; the CloneSet is there until they are gone."""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    # when
+    await stage.client.delete(NAMESPACES, "", stage.namespace)
+
+    # then
+    async def gone() -> bool:
+        try:
+            await stage.client.get(NAMESPACES, "", stage.namespace)
+        except NotFoundError:
+            return True
+        return False
+
+    await stage.until(gone)
 
 
 @pytest.mark.needs_admission

@@ -1,4 +1,7 @@
-"""A person with kubectl against a running `pykruise up`: everything in one process, over TLS on loopback."""
+"""A person with kubectl against a running `pykruise up`: everything in one process, over TLS on loopback.
+
+On the real control plane: the same, against its API server with `pykruise kubelets` and `pykruise manager`.
+"""
 
 import json
 import shutil
@@ -8,25 +11,33 @@ from pathlib import Path
 
 import pytest
 
-from support.up import Up, running_up
+from support.up import Kubectl, Up, running_real, running_up
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
-]
+pytestmark = pytest.mark.looptime(False)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLONESET = str(EXAMPLES / "cloneset.yaml")
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Kubectl]:
+    if request.config.getoption("--cluster") == "real":
+        with running_real(request.getfixturevalue("plane"), nodes=4) as kubectl:
+            yield kubectl
+    else:
+        yield request.getfixturevalue("up")
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
     with running_up(tmp_path_factory.mktemp("up"), "--nodes", "4") as up:
         yield up
 
 
 @pytest.fixture
-def web(cluster: Up) -> Iterator[Up]:
+def web(cluster: Kubectl) -> Iterator[Kubectl]:
     """The example CloneSet, ready, and gone afterwards."""
     cluster.says("apply", "-f", CLONESET)
     cluster.until("get", "clonesets", "web", "-o", "jsonpath={.status.availableReplicas}", shows="5")
@@ -35,18 +46,19 @@ def web(cluster: Up) -> Iterator[Up]:
     cluster.until("get", "pods", "-o", "name", "--ignore-not-found", shows="")
 
 
-def test_the_kubeconfig_is_for_its_owner_only(cluster: Up) -> None:
-    assert stat.S_IMODE(cluster.kubeconfig.stat().st_mode) == 0o600
-    assert f"export KUBECONFIG={cluster.kubeconfig}" in cluster.greeting
+@pytest.mark.sandbox_only
+def test_the_kubeconfig_is_for_its_owner_only(up: Up) -> None:
+    assert stat.S_IMODE(up.kubeconfig.stat().st_mode) == 0o600
+    assert f"export KUBECONFIG={up.kubeconfig}" in up.greeting
 
 
-def test_the_asked_for_nodes_are_ready(cluster: Up) -> None:
+def test_the_asked_for_nodes_are_ready(cluster: Kubectl) -> None:
     lines = cluster.until("get", "nodes", "--no-headers", shows="node-4").splitlines()
     assert len(lines) == 4
     assert all(" Ready " in line for line in lines)
 
 
-def test_clonesets_are_listed_with_their_columns(web: Up) -> None:
+def test_clonesets_are_listed_with_their_columns(web: Kubectl) -> None:
     # when
     head, row = web.says("get", "clonesets").splitlines()
     # then
@@ -64,7 +76,7 @@ def test_clonesets_are_listed_with_their_columns(web: Up) -> None:
     assert "nginx:1.27" in web.says("get", "clone", "web", "-o", "wide")
 
 
-def test_pods_are_listed_as_a_real_cluster_lists_them(web: Up) -> None:
+def test_pods_are_listed_as_a_real_cluster_lists_them(web: Kubectl) -> None:
     # when
     head, *rows = web.says("get", "pods", "-o", "wide", "-l", "app=web").splitlines()
     # then
@@ -73,14 +85,14 @@ def test_pods_are_listed_as_a_real_cluster_lists_them(web: Up) -> None:
     assert all(row.split()[1:3] == ["1/1", "Running"] for row in rows)
 
 
-def test_scaling_with_kubectl_scale(web: Up) -> None:
+def test_scaling_with_kubectl_scale(web: Kubectl) -> None:
     # when
     web.says("scale", "clonesets/web", "--replicas", "7")
     # then
     web.until("get", "clonesets", "web", "-o", "jsonpath={.status.availableReplicas}", shows="7")
 
 
-def test_patching_the_image_rolls_the_pods(web: Up) -> None:
+def test_patching_the_image_rolls_the_pods(web: Kubectl) -> None:
     # given
     before = web.says("get", "pods", "-l", "app=web", "-o", "name").split()
     # when
@@ -93,7 +105,7 @@ def test_patching_the_image_rolls_the_pods(web: Up) -> None:
     assert set(images.split()) == {"nginx:1.28"}
 
 
-def test_applying_again_changes_only_what_changed(web: Up, tmp_path: Path) -> None:
+def test_applying_again_changes_only_what_changed(web: Kubectl, tmp_path: Path) -> None:
     # given an apply that changes nothing
     generation = web.says("get", "clonesets", "web", "-o", "jsonpath={.metadata.generation}")
     web.says("apply", "-f", CLONESET)
@@ -106,12 +118,12 @@ def test_applying_again_changes_only_what_changed(web: Up, tmp_path: Path) -> No
     web.until("get", "clonesets", "web", "-o", "jsonpath={.status.replicas}", shows="3")
 
 
-def test_describe_tells_the_events(web: Up) -> None:
+def test_describe_tells_the_events(web: Kubectl) -> None:
     text = web.until("describe", "clonesets", "web", shows="SuccessfulCreate")
     assert "cloneset-controller" in text
 
 
-def test_watching_shows_what_happens(web: Up) -> None:
+def test_watching_shows_what_happens(web: Kubectl) -> None:
     # given a watch that ends by itself
     watch = web.start(
         "get", "clonesets", "--watch", "--output-watch-events", "--no-headers", "--request-timeout=4s"
@@ -125,19 +137,19 @@ def test_watching_shows_what_happens(web: Up) -> None:
     assert lines[-1][7] == "6"
 
 
-def test_waiting_for_a_field(web: Up) -> None:
+def test_waiting_for_a_field(web: Kubectl) -> None:
     assert "condition met" in web.says(
         "wait", "--for=jsonpath={.status.readyReplicas}=5", "clonesets/web", "--timeout=20s"
     )
 
 
-def test_explain_knows_the_fields(cluster: Up) -> None:
+def test_explain_knows_the_fields(cluster: Kubectl) -> None:
     text = cluster.says("explain", "clonesets.spec.updateStrategy.rollingUpdate")
     assert "maxUnavailable" in text
     assert "partition" in text
 
 
-def test_deleting_takes_the_pods_along(web: Up) -> None:
+def test_deleting_takes_the_pods_along(web: Kubectl) -> None:
     # when
     web.says("delete", "clonesets", "web")
     # then
@@ -147,7 +159,7 @@ def test_deleting_takes_the_pods_along(web: Up) -> None:
     pytest.fail("pods are still there")
 
 
-def test_a_manifest_of_an_unknown_kind_is_one_clear_line(cluster: Up) -> None:
+def test_a_manifest_of_an_unknown_kind_is_one_clear_line(cluster: Kubectl) -> None:
     # when
     text = cluster.refuses(
         "apply",
@@ -161,7 +173,8 @@ def test_a_manifest_of_an_unknown_kind_is_one_clear_line(cluster: Up) -> None:
     assert 'no matches for kind "CloneSets" in version "apps.kruise.io/v1beta1"' in text
 
 
-def test_an_invalid_cloneset_is_refused_with_all_its_fields(cluster: Up) -> None:
+@pytest.mark.needs_admission
+def test_an_invalid_cloneset_is_refused_with_all_its_fields(cluster: Kubectl) -> None:
     # given a selector that does not match, no containers, and a number in quotes
     doc = {
         "apiVersion": "apps.kruise.io/v1beta1",
@@ -185,7 +198,7 @@ def test_an_invalid_cloneset_is_refused_with_all_its_fields(cluster: Up) -> None
     assert "NotFound" in cluster.refuses("get", "clonesets", "bad")
 
 
-def test_a_field_of_the_wrong_type_is_refused_with_its_path(cluster: Up) -> None:
+def test_a_field_of_the_wrong_type_is_refused_with_its_path(cluster: Kubectl) -> None:
     # when
     text = cluster.refuses(
         "create",
@@ -197,10 +210,11 @@ def test_a_field_of_the_wrong_type_is_refused_with_its_path(cluster: Up) -> None
     assert "spec.replicas" in text
 
 
-def test_without_the_token_nothing_is_readable(cluster: Up) -> None:
+def test_without_the_token_nothing_is_readable(cluster: Kubectl) -> None:
     assert "Unauthorized" in cluster.refuses("get", "pods", "--token", "wrong")
 
 
+@pytest.mark.sandbox_only
 def test_ctrl_c_ends_it_and_frees_the_port(tmp_path: Path) -> None:
     with running_up(tmp_path) as up:
         url = up.greeting.split("https://")[1].split(",")[0]

@@ -190,7 +190,7 @@ class Stage:
             if loop.time() >= end:
                 raise AssertionError(f"{what or 'it'} did not come true: {value!r}\n{await self._scene()}")
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 1.1, 1.0)
+            pause_s = min(pause_s * 1.1, self.patience_s / 240)
 
     async def settled(
         self, name: str = "web", *, replicas: int, updated: int | None = None, within_s: float | None = None

@@ -1,14 +1,21 @@
-"""A running `pykruise up` in a process of its own, and kubectl against it."""
+"""kubectl against a cluster whose parts run in processes of their own.
+
+running_up():  `pykruise up`, all in one                                        ──▶ Up: kubectl, greeting
+running_real(): a real control plane, `pykruise kubelets` and `pykruise manager` ──▶ Kubectl
+"""
 
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from testbed.control_plane import ControlPlane
 
 PYKRUISE = (sys.executable, "-c", "from pykruise.cli.main import main; main()")
 
@@ -20,18 +27,19 @@ def pykruise(*arguments: str, timeout_s: float = 60.0) -> "subprocess.CompletedP
     )
 
 
-class Up:
-    """One `pykruise up` that is ready."""
+class Kubectl:
+    """kubectl with the kubeconfig of one cluster. `program`: its path."""
 
-    def __init__(self, process: "subprocess.Popen[str]", kubeconfig: Path, greeting: str) -> None:
-        self.process = process
+    def __init__(self, kubeconfig: Path, *, program: str | None = None) -> None:
         self.kubeconfig = kubeconfig
-        self.greeting = greeting
+        self._program = program or shutil.which("kubectl") or ""
+        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(kubeconfig.parent)}
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> "subprocess.CompletedProcess[str]":
         """Run kubectl against it."""
+        assert self._program, "kubectl is not installed"
         return subprocess.run(
-            [self._kubectl, *arguments],
+            [self._program, *arguments],
             capture_output=True,
             text=True,
             timeout=60,
@@ -43,23 +51,13 @@ class Up:
     def start(self, *arguments: str) -> Callable[[], str]:
         """Start kubectl in the background; call the result for its output once it has ended."""
         process = subprocess.Popen(
-            [self._kubectl, *arguments],
+            [self._program, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env=self._environment,
         )
         return lambda: process.communicate(timeout=60)[0]
-
-    @property
-    def _kubectl(self) -> str:
-        found = shutil.which("kubectl")
-        assert found is not None
-        return found
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.kubeconfig.parent)}
 
     def says(self, *arguments: str, stdin: str | None = None) -> str:
         """What kubectl prints; it must succeed."""
@@ -82,6 +80,15 @@ class Up:
                 return output
             assert time.monotonic() < end, f"kubectl {' '.join(arguments)} never showed {shows!r}:\n{output}"
             time.sleep(0.1)
+
+
+class Up(Kubectl):
+    """One `pykruise up` that is ready."""
+
+    def __init__(self, process: "subprocess.Popen[str]", kubeconfig: Path, greeting: str) -> None:
+        super().__init__(kubeconfig)
+        self.process = process
+        self.greeting = greeting
 
 
 @contextmanager
@@ -112,3 +119,42 @@ def running_up(folder: Path, *arguments: str) -> Iterator[Up]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+@contextmanager
+def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
+    """Nodes and the manager for a control plane that has the CRDs, each ended by SIGTERM."""
+    kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    delays = ("--start", "0.1", "--stop", "0.1")
+    kubelets = ("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes), *delays)
+    manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig))
+    with running(*kubelets, says="registered"), running(*manager, says="controllers start"):
+        yield kubectl
+
+
+@contextmanager
+def running(*arguments: str, says: str) -> Iterator["subprocess.Popen[str]"]:
+    """A command that runs until SIGTERM and then ends well; ready once its error output says so."""
+    process = subprocess.Popen([*PYKRUISE, *arguments], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    said: list[str] = []
+    for line in process.stderr:
+        said.append(line)
+        if says in line:
+            break
+    # A pipe that nobody empties would stop it.
+    rest = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+    rest.start()
+    try:
+        assert process.poll() is None, f"pykruise {' '.join(arguments)} ended: {''.join(said)}"
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        rest.join()
+        process.stderr.close()
+    assert process.returncode == 0, f"pykruise {' '.join(arguments)} ended badly: {''.join(said)}"

@@ -128,7 +128,7 @@ class HttpTransport:
                 each.shutdown(socket.SHUT_RDWR)
         with suppress(TimeoutError):
             async with asyncio.timeout(_HANG_UP_S):
-                while any(each.fileno() >= 0 for each in self._sockets):
+                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
 
     # ── one exchange ─────────────────────────────────────────────────────────

@@ -34,12 +34,12 @@ UPDATE_PODS: Final = "update pods"
 def plan_update(ws: WorkingSet) -> Phase:
     """The update phase; only asked when the scale phase changes nothing."""
     if ws.spec.is_on_delete:
-        return Phase(left=leave(_old(ws), "OnDelete: it is updated when somebody deletes it"))
+        return Phase(left=_leave(_old(ws), "OnDelete: it is updated when somebody deletes it"))
     if ws.spec.is_paused:
-        return Phase(left=leave(_old(ws), "updates are paused"))
+        return Phase(left=_leave(_old(ws), "updates are paused"))
     numbers = ws.update_numbers()
     if numbers.update == 0:
-        return Phase(left=leave(_old(ws), "the partition keeps this many pods in older revisions"))
+        return Phase(left=_leave(_old(ws), "the partition keeps this many pods in older revisions"))
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
     differences = Differences(ws, target) if is_in_place_policy(ws.spec.policy) else None
@@ -49,8 +49,8 @@ def plan_update(ws: WorkingSet) -> Phase:
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused]
     now = _within_budget(ws, able, numbers, target)
-    left = leave(kept, "the partition keeps this many pods in older revisions")
-    left |= leave(able[len(now) :], "waits for its turn: maxUnavailable is used up")
+    left = _leave(kept, "the partition keeps this many pods in older revisions")
+    left |= _leave(able[len(now) :], "waits for its turn: maxUnavailable is used up")
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused}
     phase = _update(ws, now, target, differences)
     return msgspec.structs.replace(
@@ -73,6 +73,13 @@ def _update(
         left={**in_place.left, **recreated.left},
         is_partial=in_place.is_partial or recreated.is_partial,
     )
+
+
+def _leave(pods: Iterable[PodView], because: str) -> dict[str, str]:
+    """Why pods stay as they are. One that prepares is out of service meanwhile, which has to be said too."""
+    preparing = LifecycleState.PREPARING_UPDATE.value
+    aside = f"{because}; it has been chosen before, and stays out of service in {preparing}"
+    return {pod.name: aside if pod.state == preparing else because for pod in pods}
 
 
 def _old(ws: WorkingSet) -> list[PodView]:

@@ -253,6 +253,14 @@ def test_a_preparing_pod_waits_while_it_is_held_and_goes_before_all_others_when_
     assert states(planned(builder)) == {"c": "Updating"}
 
 
+def test_a_preparing_pod_that_nothing_happens_to_says_that_it_is_out_of_service() -> None:
+    plan = planned(in_place(2).paused().in_state("PreparingUpdate", "b"))
+    assert left(plan) == {
+        "a": "updates are paused",
+        "b": "updates are paused; it has been chosen before, and stays out of service in PreparingUpdate",
+    }
+
+
 def test_an_updated_pod_prepares_again_with_its_hook_put_back() -> None:
     """lifecycle: Updated, selected for another update"""
     # given a pod that waits for its hook when the next template comes
@@ -411,3 +419,27 @@ def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
     plan = planned(builder)
     assert replaced(plan) == set()
     assert plan.after == 20
+
+
+@pytest.mark.parametrize("has_agent", [False, True])
+def test_an_environment_that_is_fed_from_metadata_waits_for_the_agent_and_says_so(has_agent: bool) -> None:
+    # given a container that is fed from a label that changes
+    builder = in_place(1).with_settings(in_place_env_from_metadata=has_agent)
+    env = [{"name": "FED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]
+    for pod_template, tier in ((builder.old_template, "a"), (builder.spec["template"], "b")):
+        pod_template["metadata"]["labels"]["tier"] = tier
+        pod_template["spec"]["containers"][0] |= {"image": "nginx:1", "env": env}
+    builder.add("a", old=True)
+    # when
+    written = writes(planned(builder))
+    # then without an agent it is metadata like any other: no restart, in service
+    assert len(written) == (2 if has_agent else 1)
+    assert written[-1].body["metadata"]["labels"]["tier"] == "b"
+    # and with one the pod waits for its word
+    metadata = written[-1].body["metadata"]
+    builder.labelled(metadata["labels"], "a").annotated(metadata["annotations"], "a")
+    plan = planned(builder)
+    if has_agent:
+        assert "the agent on the node has not reported" in left(plan)["a"]
+    else:
+        assert states(plan) == {"a": "Normal"}

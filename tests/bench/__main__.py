@@ -1,0 +1,56 @@
+"""All measurements of the sandbox in one run: `make bench [N=1000] [NODES=50] [JSON=file]`.
+
+sandbox.py (a CloneSet's life, everything in one process) ──▶ table
+bench_cache.py, bench_plan.py (cache, decoding, planning) ──▶ lines
+
+Prints; asserts nothing. Each part runs in a process of its own, so that none finds the memory of another.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from bench.sandbox import Phase, run
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure CloneSets in the sandbox.")
+    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=50)
+    parser.add_argument("--json", type=Path, help="write the phases to this file too")
+    parser.add_argument("--only-life", action="store_true", help="leave the cache and planning parts out")
+    asked = parser.parse_args()
+    if not asked.only_life:
+        for part in ("bench_cache.py", "bench_plan.py"):
+            print(f"── {part}", flush=True)
+            subprocess.run([sys.executable, str(HERE / part)], check=True)
+    print(f"── a CloneSet of {asked.pods} pods on {asked.nodes} nodes, all in this process", flush=True)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        phases = runner.run(run(pods=asked.pods, nodes=asked.nodes))
+    print(table(phases))
+    if asked.json:
+        asked.json.write_text(json.dumps([msgspec.to_builtins(phase) for phase in phases], indent=2) + "\n")
+
+
+def table(phases: list[Phase]) -> str:
+    """A line a phase; CPU is that of API server, nodes, scheduler and manager together."""
+    head = f"{'phase':<40}{'s':>8}{'pods/s':>9}{'CPU ms/pod':>12}{'writes/pod':>12}{'stop ms':>9}{'RSS MB':>8}"
+    lines = [
+        f"{phase.name:<40}{phase.seconds:>8.1f}{phase.pods_per_s:>9.0f}{phase.cpu_ms_per_pod:>12.2f}"
+        f"{phase.writes_per_pod:>12.2f}{phase.longest_stop_ms:>9.0f}{phase.rss_mb:>8.0f}"
+        for phase in phases
+    ]
+    return "\n".join([head, *lines])
+
+
+if __name__ == "__main__":
+    main()
