@@ -43,7 +43,9 @@ def main() -> None:
 
 def table(phases: list[Phase]) -> str:
     """A line a phase; CPU is that of API server, nodes, scheduler and manager together."""
-    head = f"{'phase':<40}{'s':>8}{'pods/s':>9}{'CPU ms/pod':>12}{'writes/pod':>12}{'stop ms':>9}{'RSS MB':>8}"
+    head = (
+        f"{'phase':<40}{'s':>8}{'pods/s':>9}{'CPU ms/pod':>12}{'writes/pod':>12}{'stop ms':>9}{'RSS MB':>8}"
+    )
     lines = [
         f"{phase.name:<40}{phase.seconds:>8.1f}{phase.pods_per_s:>9.0f}{phase.cpu_ms_per_pod:>12.2f}"
         f"{phase.writes_per_pod:>12.2f}{phase.longest_stop_ms:>9.0f}{phase.rss_mb:>8.0f}"

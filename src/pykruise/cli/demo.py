@@ -120,7 +120,12 @@ class _Demo:
         strategy = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": half}}}
         first = self._cloneset["spec"]["template"]["spec"]["containers"][0]
         image, next_image = (f"{str(first['image']).split(':')[0]}:{tag}" for tag in ("1.28", "1.29"))
-        in_place = {"partition": 0, "podUpdatePolicy": "InPlaceIfPossible", "maxSurge": 0, "maxUnavailable": 2}
+        in_place = {
+            "partition": 0,
+            "podUpdatePolicy": "InPlaceIfPossible",
+            "maxSurge": 0,
+            "maxUnavailable": 2,
+        }
         return (
             DemoStep(
                 title=f"create CloneSet {self._key.name} with {start} pods",

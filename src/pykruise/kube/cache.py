@@ -352,6 +352,7 @@ class Cache(Generic[T]):
         self._handler_failures = 0
         self._last_event_at: Instant | None = None
         self._last_error = ""
+        self._was_gone = False
 
     # ── reading ──────────────────────────────────────────────────────────────
 
@@ -726,6 +727,12 @@ class Cache(Generic[T]):
         # Lists are dear: progress between two of them is not enough, it must have lasted.
         if self._open_s >= _HEALTHY_S or (self._has_progressed and not needs_list):
             self._failures = 0
+        # A server that is back after an outage has a new history and says 410: it answers, so the waits for
+        # it are over. If the list does not help, the second 410 in a row waits longer as ever.
+        is_gone = isinstance(error, GoneError)
+        if is_gone and not self._was_gone:
+            self._failures = 0
+        self._was_gone = is_gone
         self._failures += 1
         self._must_list = self._must_list or needs_list
         wait_s = self._backoff_s()
