@@ -2,6 +2,8 @@
 #   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
 #   make test   lint, types, import contracts and all tests
 #   make up     a cluster to play with, until Ctrl-C
+#   make real   a real control plane, until Ctrl-C (needs Go; KUBERNETES=1.37 or 1.32)
+#   make test-real  conformance and scenarios on a real control plane (needs Go)
 #   make bench  measurements: decoding, cache, planning, and a CloneSet of N=1000 pods in the sandbox
 
 PYTHON ?= python3
@@ -12,8 +14,9 @@ PYTEST_ARGS ?=
 N ?= 1000
 NODES ?= 50
 JSON ?=
+KUBERNETES ?= 1.37
 
-.PHONY: help demo up test lint unit bench clean
+.PHONY: help demo up test lint unit bench real test-real clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -53,6 +56,14 @@ test: lint unit
 
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests $(BIN)/python -m bench --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON))
+
+# A real kube-apiserver, etcd, controller-manager and scheduler, built with Go on first use (see testbed/README.md).
+real: $(VENV)/.ready-dev
+	@$(BIN)/python -m testbed.control_plane --kubernetes $(KUBERNETES)
+
+test-real: $(VENV)/.ready-dev
+	@$(BIN)/python testbed/build.py --kubernetes $(KUBERNETES) >/dev/null
+	@KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/conformance tests/scenarios $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
