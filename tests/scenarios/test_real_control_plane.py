@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from testbed.control_plane import API_SERVER, ETCD, ControlPlane
 
 from pykruise.kube.resources import Resource
 from support.scenario import Audience, Stage, cloneset, rolling
+from testbed.control_plane import API_SERVER, ETCD, ControlPlane
 
 pytestmark = pytest.mark.real
 
