@@ -168,7 +168,9 @@ def _go_platform() -> str:
             command, cwd=HERE / "etcd", env=_go_env(), capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
-        raise GoMissingError("go is not installed; the testbed needs Go 1.26 or newer") from None
+        raise GoMissingError(
+            "Go is not installed, so there is no real control plane (it is built with Go 1.26 or newer)"
+        ) from None
     if done.returncode:
         raise BuildError(f"go does not work: {' '.join(done.stderr.split())}")
     return done.stdout

@@ -33,6 +33,7 @@ from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
 from support.control_plane import running_plane
 from support.scenario import Audience, Stage, audience
+from support.volumes import Volumes
 from testbed.control_plane import ControlPlane
 
 START = parse_time("2026-01-31T12:00:00Z")
@@ -187,7 +188,8 @@ async def _real_stage(
         long_s=5.0,
         kubelets=kubelets,
     )
-    running = asyncio.create_task(kubelets.run(), name="kubelets")
+    volumes = Volumes(stage.client, stage.namespace, rng=rng)
+    running = [asyncio.create_task(part.run()) for part in (kubelets, volumes)]
     try:
         await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
@@ -195,8 +197,9 @@ async def _real_stage(
     finally:
         await stage.close()
         await _leave(stage)
-        await kubelets.stop()
-        await running
+        for part in (kubelets, volumes):
+            await part.stop()
+        await asyncio.gather(*running)
         for each in transports:
             await each.close()
 

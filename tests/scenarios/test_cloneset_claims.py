@@ -219,6 +219,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> 
     assert len({request.document["metadata"]["name"] for request in made}) == 3
 
 
+@pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("reuse", [True, False])
 @pytest.mark.parametrize("refused", ["/pods", "/persistentvolumeclaims"])
 async def test_what_may_not_be_created_is_tried_less_and_less_often(

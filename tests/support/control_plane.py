@@ -35,7 +35,7 @@ def binaries_or_reason() -> str:
     try:
         build()
     except BuildError as error:
-        return f"no real control plane: {error}"
+        return str(error)
     return ""
 
 

@@ -1,0 +1,100 @@
+"""Volumes for the claims of a real control plane, which has a binder but nobody to make volumes.
+
+claims cache ──▶ queue ──▶ POST persistentvolumes with a claimRef ──▶ the real controller manager binds them
+
+The volumes are paper: a path on a node that nothing reads.
+"""
+
+import random
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.controller import Controller
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import AlreadyExistsError
+from pykruise.kube.ids import Key
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pykruise.sandbox.running import run_beside
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What making its volume takes."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    storage: str
+    modes: list[str]
+
+
+def project(raw: bytes | msgspec.Raw) -> Claim:
+    """A claim as stored."""
+    doc = decode(raw)
+    meta, spec = doc["metadata"], doc["spec"]
+    return Claim(
+        meta["namespace"],
+        meta["name"],
+        meta["uid"],
+        int(meta["resourceVersion"]),
+        spec["resources"]["requests"]["storage"],
+        spec["accessModes"],
+    )
+
+
+class Volumes:
+    """Makes a volume for each claim of one namespace. `run()` until `stop()`."""
+
+    def __init__(self, client: Client, namespace: str, *, rng: random.Random) -> None:
+        self._client = client
+        self._claims = Cache(
+            client,
+            PERSISTENT_VOLUME_CLAIMS,
+            project=project,
+            namespace=namespace,
+            clock=system_clock,
+            rng=rng,
+        )
+        self._queue: WorkQueue[Key] = WorkQueue(rng=rng)
+        self._claims.subscribe(self._on_claim)
+        self._controller = Controller("volumes", self._make, queue=self._queue, workers=8, clock=system_clock)
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await run_beside(self._controller.run(), self._claims.run())
+
+    async def stop(self) -> None:
+        """Finish what is under way."""
+        self._queue.close()
+        await self._controller.stop()
+
+    def _on_claim(self, change: Change[Claim]) -> None:
+        if change.old is None:
+            self._queue.add(change.key)
+
+    async def _make(self, key: Key) -> None:
+        claim = self._claims.get(key)
+        if claim is None:
+            return
+        volume = {
+            "metadata": {"name": f"pv-{claim.uid}"},
+            "spec": {
+                "capacity": {"storage": claim.storage},
+                "accessModes": claim.modes,
+                "claimRef": {
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": claim.namespace,
+                    "name": claim.name,
+                    "uid": claim.uid,
+                },
+                "hostPath": {"path": "/nothing"},
+            },
+        }
+        try:
+            await self._client.create(PERSISTENT_VOLUMES, "", volume)
+        except AlreadyExistsError:
+            return
