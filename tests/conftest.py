@@ -1,6 +1,7 @@
 """Options and fixtures of all tests."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 
 import looptime
@@ -26,11 +27,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
+    """Build the real control plane if it is asked for; where that cannot be, say so in one line and end."""
     # Here and not in a fixture: a first build takes minutes, which are no test's time.
     if session.config.getoption("--cluster") == "real":
-        from support.control_plane import MISSING, binaries_or_reason
+        from testbed.build import BuildError, build
 
-        session.config.stash[MISSING] = binaries_or_reason()
+        try:
+            build()
+        except BuildError as error:
+            pytest.exit(str(error), returncode=int(os.environ.get("PYKRUISE_REQUIRE_REAL") == "1"))
 
 
 def pytest_configure() -> None:

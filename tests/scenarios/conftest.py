@@ -27,7 +27,7 @@ from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
@@ -145,9 +145,9 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
 
 
 @pytest.fixture(scope="session")
-def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+def plane() -> Iterator[ControlPlane]:
     """One real control plane with the CRDs for the whole run."""
-    with running_plane(request.config, kinds=True) as plane:
+    with running_plane(kinds=True) as plane:
         yield plane
 
 
@@ -171,15 +171,18 @@ async def _real_stage(
         transports.append(HttpTransport(load_kubeconfig(kubeconfig)))
         return transports[-1]
 
+    client = Client(transport(plane.kubeconfig), user_agent="scenario", rng=rng)
+    # Nodes stay from test to test, and pods may come to any of them.
+    nodes = max(settings.nodes, len((await client.list(NODES)).items))
     kubelets = Kubelets(
         Client(transport(plane.kubeconfig), user_agent="kubelet", rng=rng),
-        nodes=node_specs(settings.nodes, pods=settings.pods_per_node),
+        nodes=node_specs(nodes, pods=settings.pods_per_node),
         settings=settings.kubelet_settings(),
         clock=system_clock,
         rng=rng,
     )
     stage = Stage(
-        client=Client(transport(plane.kubeconfig), user_agent="scenario", rng=rng),
+        client=client,
         manager_transport=lambda: transport(plane.manager_kubeconfig),
         namespace=f"scenario-{secrets.token_hex(4)}",
         clock=system_clock,

@@ -199,7 +199,7 @@ async def test_an_image_that_cannot_be_pulled_keeps_the_pod_out_until_the_next_t
     driver = Driver(stage)
     await driver.create(container("main", image="nginx:1"))
     await driver.start(images={"main": "acme/broken:2"})
-    await asyncio.sleep(30)
+    await asyncio.sleep(stage.long_s)
     view = facts_of(await driver.pod())
     found = next_step(view, now=stage.clock(), settings=SETTINGS)
     assert isinstance(found, Waiting)

@@ -1,18 +1,9 @@
-"""The real control plane of testbed/ for tests: one for a whole run, where it can be had.
-
-testbed ──▶ binaries_or_reason() once a run ──▶ running_plane(): started, the kinds installed ──▶ tests
-
-Where it cannot be had (no Go, nothing built before) tests that need it are skipped with the reason, all under
-one line; with PYKRUISE_REQUIRE_REAL=1 they fail instead.
-"""
+"""The real control plane of testbed/ for tests: one for a whole run, with pykruise's kinds in it."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import pytest
 
 from pykruise.kinds import crds
 from pykruise.kube.client import Client
@@ -21,34 +12,17 @@ from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from testbed.build import BuildError, build
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
-
-MISSING = pytest.StashKey[str]()
-"""Why there is no control plane; empty when there is one."""
 
 ESTABLISHED_S = 30.0
 
 
-def binaries_or_reason() -> str:
-    """Build what is not built yet (minutes, the first time); why that cannot be done, else nothing."""
-    try:
-        build()
-    except BuildError as error:
-        return str(error)
-    return ""
-
-
 @contextmanager
-def running_plane(config: pytest.Config, *, kinds: bool = False, **options: Any) -> Iterator[ControlPlane]:
+def running_plane(*, kinds: bool = False, **options: Any) -> Iterator[ControlPlane]:
     """A control plane while the block runs; `kinds`: with pykruise's CRDs. `options`: of ControlPlane.start.
 
-    Skips (or fails, see above) where there is none. For session fixtures: it is bound to no event loop.
+    For session fixtures: it is bound to no event loop.
     """
-    if reason := config.stash.get(MISSING, ""):
-        if os.environ.get("PYKRUISE_REQUIRE_REAL") == "1":
-            pytest.fail(f"{reason} (and PYKRUISE_REQUIRE_REAL=1)", pytrace=False)
-        pytest.skip(reason)
     plane = asyncio.run(ControlPlane.start(**options))
     try:
         if kinds:
