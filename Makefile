@@ -5,6 +5,7 @@
 #   make real   a real control plane with simulated nodes, until Ctrl-C
 #   make test-real  conformance and scenarios on a real control plane
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
+#   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
 
 PYTHON ?= python3
@@ -12,8 +13,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
-N ?= 1000
-NODES ?= 50
+CLUSTER ?= sandbox
+N ?= $(if $(filter real,$(CLUSTER)),500,1000)
+NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
 KUBERNETES ?= 1.37
 
@@ -64,7 +66,8 @@ real: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
 bench: $(VENV)/.ready-dev
-	@PYTHONPATH=tests $(BIN)/python -m bench --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON))
+	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
+	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON))
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,7 +1,8 @@
-"""All measurements of the sandbox in one run: `make bench [N=1000] [NODES=50] [JSON=file]`.
+"""All measurements of one kind of cluster in one run: `make bench [CLUSTER=sandbox|real] [N=] [NODES=] [JSON=file]`.
 
-sandbox.py (a CloneSet's life, everything in one process) ──▶ table
-bench_cache.py, bench_plan.py (cache, decoding, planning) ──▶ lines
+--cluster sandbox: sandbox.py (a CloneSet's life, everything in one process) ──▶ table
+                   bench_cache.py, bench_plan.py (cache, decoding, planning) ──▶ lines
+--cluster real:    real.py (the same life; API server, manager and kubelets in processes of their own) ──▶ tables
 
 Prints; asserts nothing. Each part runs in a process of its own, so that none finds the memory of another.
 """
@@ -23,12 +24,32 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(prog="make bench", description="Measure CloneSets in the sandbox.")
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure CloneSets.")
+    parser.add_argument("--cluster", choices=("sandbox", "real"), default="sandbox")
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=50)
     parser.add_argument("--json", type=Path, help="write the phases to this file too")
     parser.add_argument("--only-life", action="store_true", help="leave the cache and planning parts out")
     asked = parser.parse_args()
+    if asked.cluster == "real":
+        measure_real(pods=asked.pods, nodes=asked.nodes, file=asked.json)
+    else:
+        measure_sandbox(asked)
+
+
+def measure_real(*, pods: int, nodes: int, file: Path | None) -> None:
+    """On a real control plane."""
+    from bench import real
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        report = runner.run(real.run(pods=pods, nodes=nodes))
+    print(real.text(report))
+    if file:
+        file.write_text(json.dumps(msgspec.to_builtins(report), indent=2) + "\n")
+
+
+def measure_sandbox(asked: argparse.Namespace) -> None:
+    """In the sandbox, and what needs no cluster at all."""
     if not asked.only_life:
         for part in ("bench_cache.py", "bench_plan.py"):
             print(f"── {part}", flush=True)

@@ -70,7 +70,7 @@ async def run(*, pods: int, nodes: int) -> list[Phase]:
 
 async def _phases(client: Client, counting: MeteredTransport, pods: int) -> list[Phase]:
     async def create() -> None:
-        await client.create(CLONE_SETS, "default", _cloneset(pods))
+        await client.create(CLONE_SETS, "default", cloneset(pods))
 
     async def update() -> None:
         await _merge(client, {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}})
@@ -147,7 +147,7 @@ async def _merge(client: Client, spec: dict[str, Any]) -> None:
     await client.patch(CLONE_SETS, "default", "web", {"spec": spec}, patch_type=PatchType.MERGE)
 
 
-def _cloneset(replicas: int) -> dict[str, Any]:
+def cloneset(replicas: int) -> dict[str, Any]:
     container = {
         "name": "main",
         "image": "nginx:1",

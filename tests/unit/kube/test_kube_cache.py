@@ -921,6 +921,37 @@ async def test_when_the_position_is_lost_it_lists_again(form: str) -> None:
         assert mirror.cache.stats().relists == 1
 
 
+async def test_a_server_that_is_back_with_a_new_history_is_listed_at_once() -> None:
+    """Its 410 is an answer: what was waited for between the tries has come."""
+    # given an outage long enough for long waits
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        server.refuse("watch", *[UnreachableError("refused")] * 6)
+        server.cut()
+        while mirror.cache.stats().errors < 7:
+            await asyncio.sleep(0.1)
+        # when it is back
+        server.refuse("watch", failure(410, "Expired"))
+        while mirror.cache.stats().errors < 8:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
+        # then
+        assert (mirror.cache.stats().connected, server.lists) == (True, 2)
+
+
+async def test_a_server_that_answers_410_again_and_again_is_asked_less_and_less_often() -> None:
+    # given
+    server = ModelServer()
+    async with mirrored(server):
+        server.refuse("watch", *[failure(410, "Expired")] * 1000)
+        # when
+        server.cut()
+        await asyncio.sleep(300)
+        # then
+        assert server.lists < 25
+
+
 async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost() -> None:
     # given a connection on which nothing arrives any more, and a change meanwhile
     server = ModelServer()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import socket
 import ssl
@@ -703,3 +704,36 @@ async def test_a_watch_of_the_client_works_over_http(server: Server, transport: 
         with pytest.raises(GoneError):
             await anext(events)
     assert server.asked[0].query["watch"] == "true"
+
+
+async def test_closing_ends_connections_that_were_given_up_and_whose_server_says_no_goodbye(
+    authority: Authority, tmp_path: Path
+) -> None:
+    """TLS waits for the other side's goodbye, by default half a minute; a stream given up is such a connection."""
+    # given a server that sends one line of a stream, and then only looks whether the connection still stands
+    listener = socket.create_server(("127.0.0.1", 0))
+    ended = asyncio.get_running_loop().run_in_executor(
+        None, _one_line_and_no_goodbye, listener, authority.server_context(tmp_path)
+    )
+    url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+    transport = HttpTransport(Connection(url, trusting(authority), bearer("t0ken")))
+    async with transport.stream("/pods") as lines:
+        assert await anext(lines) == b"{}"
+    # when
+    await transport.close()
+    # then
+    assert await asyncio.wait_for(ended, timeout=10) == b""
+
+
+def _one_line_and_no_goodbye(listener: socket.socket, context: ssl.SSLContext) -> bytes:
+    """What comes last on the connection: nothing, once it is closed."""
+    connection, _ = listener.accept()
+    listener.close()
+    with context.wrap_socket(connection, server_side=True) as tls:
+        tls.recv(65536)
+        tls.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
+        with socket.socket(fileno=os.dup(tls.fileno())) as raw:
+            raw.settimeout(5)
+            while raw.recv(65536):  # the other side's goodbye, which is not answered
+                pass
+            return b""

@@ -293,6 +293,26 @@ async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) ->
     assert outcome.failure is not None
 
 
+async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(store: Store) -> None:
+    # given a server that names the pod
+    def refused(_verb: str, key: Key) -> tuple[KubeError, bool]:
+        status = Status(
+            code=403, reason="Forbidden", message=f'pods "{key.name}" is forbidden: exceeded quota'
+        )
+        return ForbiddenError(status), False
+
+    store.fault_for = refused
+    # when
+    failures = [
+        (await executor(store).execute(plan_of(Stage(name="create", chains=(creation(name),))))).failure
+        for name in ("web-1a2b3", "web-4c5d6")
+    ]
+    # then
+    assert [failure.words for failure in failures if failure is not None] == [
+        'pods "…" is forbidden: exceeded quota'
+    ] * 2
+
+
 async def test_a_name_that_somebody_else_holds_means_plan_again(store: Store) -> None:
     # given a pod of that name with another owner
     store.objects[Key("ns", "a")] = pod("a", owner_uid="u-other")
