@@ -1,37 +1,28 @@
 """Updates in place of a CloneSet's pods: who can, the lifecycle's turns on the way, and the writes.
 
 pods to update ──▶ Differences ──▶ begin() ──▶ chains, or what each pod waits for
-pod under way  ──▶ go_on()     ──▶ writes, what it waits for, or that nothing is open any more
 
-Pure. The engine (pods/in_place) knows what changes and when it is done; this adds what is a CloneSet's: its
-hooks, labels, policy, events, and how many are begun at once.
+Pure. The engine (pods/in_place, plans/in_place.py) knows what changes and when it is done; this adds what is a
+CloneSet's: its hooks, labels and policy.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from pykruise.kinds.cloneset.phase import Phase, pod_chain, version
 from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import WorkingSet
-from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.in_place import BEGUN_AT_ONCE, begin_steps
+from pykruise.plans.phases import Phase, pod_chain, version
+from pykruise.plans.plan import Chain, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.in_place import (
-    Broken,
-    Complete,
-    Continue,
     NotInPlace,
-    PodPatch,
     UpdateSpec,
-    Waiting,
     difference,
-    next_step,
     start,
 )
 from pykruise.pods.lifecycle import LifecycleHook, LifecycleState, is_hooked, state_metadata
@@ -39,11 +30,7 @@ from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
-__all__ = ["BEGUN_AT_ONCE", "Differences", "Progress", "begin", "go_on", "is_in_place_policy", "told_of"]
-
-BEGUN_AT_ONCE: Final = 32
-"""Pods whose update one plan begins. Those that are done come back into service before the next are taken
-out: a pod is then out of service for as long as its containers need, and not for as long as the rollout."""
+__all__ = ["Differences", "begin", "is_in_place_policy"]
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
 
@@ -152,15 +139,7 @@ def _turn(ws: WorkingSet, pod: PodView, spec: UpdateSpec, target: RevisionView) 
         now=ws.now,
         settings=ws.settings.in_place,
     )
-    done = Note(
-        reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {target.name}"
-    )
-    failed = Note(
-        reason="FailedUpdatePodInPlace",
-        message=f"failed to update pod {pod.name} in place to {target.name}",
-        warning=True,
-    )
-    return _steps(ws, pod, writes, done=done, failed=failed)
+    return begin_steps(pod, writes, revision=target.name)
 
 
 def _prepare(
@@ -188,84 +167,3 @@ def _prepare(
         ),
         because=f"to be updated in place to {target.name}; the inPlaceUpdate hook holds it",
     )
-
-
-def _steps(
-    ws: WorkingSet,
-    pod: PodView,
-    writes: Sequence[PodPatch],
-    *,
-    done: Note | None = None,
-    failed: Note | None = None,
-) -> tuple[Step, ...]:
-    """The engine's writes as steps; `done` is told after the last."""
-    last = len(writes) - 1
-    return tuple(
-        Step(
-            action=Patch(
-                resource=PODS,
-                key=ws.key(pod),
-                patch_type=PatchType.STRATEGIC,
-                body=write.body,
-                subresource=write.subresource,
-                uid=pod.uid,
-                # After the chain's own first write the version that was looked at is gone.
-                resource_version=version(pod, unchanged=write.checked and number == 0),
-            ),
-            because=write.because,
-            done=done if number == last else None,
-            failed=failed,
-        )
-        for number, write in enumerate(writes)
-    )
-
-
-# Going on
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the update of one pod is."""
-
-    steps: tuple[Step, ...] = ()
-    """Writes by which it goes on."""
-    is_complete: bool = False
-    conditions: tuple[Document, ...] = ()
-    """When complete: what brings the pod back into service."""
-    waits: str = ""
-    look_at: Instant | None = None
-    """When time alone may end the waiting."""
-    is_broken: bool = False
-    """It cannot go on by itself; `waits` says why."""
-
-
-def go_on(ws: WorkingSet, pod: PodView) -> Progress:
-    """The next step of a pod that is, or may be, under way."""
-    found = next_step(pod, now=ws.now, settings=ws.settings.in_place)
-    match found:
-        case Continue(writes=writes):
-            failed = Note(
-                reason="FailedUpdatePodInPlace",
-                message=f"failed to go on with the update in place of pod {pod.name}",
-                warning=True,
-            )
-            return Progress(steps=_steps(ws, pod, writes, failed=failed))
-        case Complete(conditions=conditions):
-            return Progress(is_complete=True, conditions=conditions)
-        case Waiting():
-            return Progress(waits=_since(found), look_at=found.look_at)
-        case Broken(problem=problem):
-            return Progress(waits=f"its update in place cannot go on: {problem}", is_broken=True)
-
-
-def _since(found: Waiting) -> str:
-    text = f"its update in place is under way: {found.because}"
-    return f"{text} (since {format_time(found.since)})" if found.since is not None else text
-
-
-def told_of(refused: Mapping[str, str]) -> str:
-    """One line for the condition: the first pod with its reason, and how many more there are."""
-    if not refused:
-        return ""
-    name, reason = next(iter(refused.items()))
-    others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-    return f"pod {name}{others}: {reason}"

@@ -15,7 +15,6 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
-from pykruise.kinds.cloneset.phase import Phase, pod_chain
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
 from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
@@ -40,6 +39,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.phases import Phase, pod_chain
 from pykruise.plans.plan import Chain, Plan, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at

@@ -10,14 +10,14 @@ whose update in place is complete. Labels that older versions lack come with it.
 from collections.abc import Collection
 from typing import Final
 
-from pykruise.kinds.cloneset.in_place import Progress, go_on, told_of
-from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, pod_chain, version
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
+from pykruise.plans.in_place import Progress, go_on, told_of
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, version
 from pykruise.plans.plan import Chain, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
@@ -32,6 +32,7 @@ _DURING_UPDATE = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, Life
 def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
     """The writes for each pod that is not as far as it could be; `except_for` are pods written to anyway."""
     normal = LifecycleState.NORMAL.value
+    in_place = ws.settings.in_place
     chains: list[Chain] = []
     left: dict[str, str] = {}
     broken: dict[str, str] = {}
@@ -50,7 +51,7 @@ def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
         if len(chains) == MOST_AT_ONCE:
             is_partial = True
             break
-        progress = go_on(ws, pod) if pod.may_be_updating else _NOT_UPDATING
+        progress = go_on(pod, now=ws.now, settings=in_place) if pod.may_be_updating else _NOT_UPDATING
         steps = progress.steps or _steps(ws, pod, progress)
         if progress.look_at is not None:
             times.append(progress.look_at)

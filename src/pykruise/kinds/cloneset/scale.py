@@ -13,12 +13,13 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_create, ids_of_new_pods, with_claims
 from pykruise.kinds.cloneset.numbers import Numbers
-from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, delete_steps, pod_chain, state_step
+from pykruise.kinds.cloneset.phase import delete_steps
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, state_step
 from pykruise.plans.plan import Chain, Note, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import LifecycleState, state_metadata
@@ -78,7 +79,7 @@ def _keep(ws: WorkingSet) -> Phase | None:
         return None
     because = "its deletion is no longer wanted"
     state = LifecycleState.PREPARING_NORMAL
-    chains = tuple(pod_chain(pod, state_step(ws, pod, state, because=because)) for pod in back)
+    chains = tuple(pod_chain(pod, state_step(pod, state, now=ws.now, because=because)) for pod in back)
     return Phase(stages=(Stage(name="keep pods", chains=chains),))
 
 

@@ -13,12 +13,14 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy, told_of
+from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy
 from pykruise.kinds.cloneset.numbers import Numbers
-from pykruise.kinds.cloneset.phase import MOST_AT_ONCE, Phase, leave, mark_step, pod_chain
+from pykruise.kinds.cloneset.phase import mark_step
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.plans.in_place import told_of
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Stage
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState, is_hooked

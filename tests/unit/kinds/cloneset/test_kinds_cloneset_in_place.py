@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.cloneset.in_place import BEGUN_AT_ONCE
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.status import FAILED_UPDATE
 from pykruise.plans.actions import Patch
+from pykruise.plans.in_place import BEGUN_AT_ONCE
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template

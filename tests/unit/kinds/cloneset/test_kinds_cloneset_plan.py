@@ -5,12 +5,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.cloneset.phase import MOST_AT_ONCE
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import build_snapshot, project_cloneset
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from support.cloneset_builder import NOW, UID, CloneSetBuilder, cloneset, names, revision, template

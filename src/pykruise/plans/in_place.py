@@ -1,0 +1,125 @@
+"""Updates in place as steps of a plan: the engine's writes with their preconditions and events.
+
+pods/in_place start() ──▶ writes ──▶ update_steps() ──▶ steps of a chain
+pod under way         ──▶ go_on() ──▶ Progress: steps, what it waits for, or that nothing is open any more
+
+Pure; serves every kind. The engine (pods/in_place) knows what changes and when it is done; which pods, how
+many and with which labels is the kind's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.phases import pod_key, version
+from pykruise.plans.plan import Note, Step
+from pykruise.pods.in_place import (
+    Broken,
+    Complete,
+    Continue,
+    PodPatch,
+    Settings,
+    Waiting,
+    next_step,
+)
+from pykruise.pods.views import PodView
+
+__all__ = ["BEGUN_AT_ONCE", "Progress", "begin_steps", "go_on", "told_of", "update_steps"]
+
+BEGUN_AT_ONCE: Final = 32
+"""Pods whose update one plan begins. Those that are done come back into service before the next are taken
+out: a pod is then out of service for as long as its containers need, and not for as long as the rollout."""
+
+
+def update_steps(
+    pod: PodView,
+    writes: Sequence[PodPatch],
+    *,
+    done: Note | None = None,
+    failed: Note | None = None,
+) -> tuple[Step, ...]:
+    """The engine's writes as steps; `done` is told after the last."""
+    last = len(writes) - 1
+    return tuple(
+        Step(
+            action=Patch(
+                resource=PODS,
+                key=pod_key(pod),
+                patch_type=PatchType.STRATEGIC,
+                body=write.body,
+                subresource=write.subresource,
+                uid=pod.uid,
+                # After the chain's own first write the version that was looked at is gone.
+                resource_version=version(pod, unchanged=write.checked and number == 0),
+            ),
+            because=write.because,
+            done=done if number == last else None,
+            failed=failed,
+        )
+        for number, write in enumerate(writes)
+    )
+
+
+def begin_steps(pod: PodView, writes: Sequence[PodPatch], *, revision: str) -> tuple[Step, ...]:
+    """The steps that begin an update of the pod to `revision`, with their events."""
+    done = Note(reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {revision}")
+    failed = Note(
+        reason="FailedUpdatePodInPlace",
+        message=f"failed to update pod {pod.name} in place to {revision}",
+        warning=True,
+    )
+    return update_steps(pod, writes, done=done, failed=failed)
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the update of one pod is."""
+
+    steps: tuple[Step, ...] = ()
+    """Writes by which it goes on."""
+    is_complete: bool = False
+    conditions: tuple[Document, ...] = ()
+    """When complete: what brings the pod back into service."""
+    waits: str = ""
+    look_at: Instant | None = None
+    """When time alone may end the waiting."""
+    is_broken: bool = False
+    """It cannot go on by itself; `waits` says why."""
+
+
+def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
+    """The next step of a pod that is, or may be, under way."""
+    found = next_step(pod, now=now, settings=settings)
+    match found:
+        case Continue(writes=writes):
+            failed = Note(
+                reason="FailedUpdatePodInPlace",
+                message=f"failed to go on with the update in place of pod {pod.name}",
+                warning=True,
+            )
+            return Progress(steps=update_steps(pod, writes, failed=failed))
+        case Complete(conditions=conditions):
+            return Progress(is_complete=True, conditions=conditions)
+        case Waiting():
+            return Progress(waits=_since(found), look_at=found.look_at)
+        case Broken(problem=problem):
+            return Progress(waits=f"its update in place cannot go on: {problem}", is_broken=True)
+
+
+def _since(found: Waiting) -> str:
+    text = f"its update in place is under way: {found.because}"
+    return f"{text} (since {format_time(found.since)})" if found.since is not None else text
+
+
+def told_of(refused: Mapping[str, str]) -> str:
+    """One line for a condition or an event: the first pod with its reason, and how many more there are."""
+    if not refused:
+        return ""
+    name, reason = next(iter(refused.items()))
+    others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return f"pod {name}{others}: {reason}"

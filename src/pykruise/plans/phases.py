@@ -1,0 +1,135 @@
+"""What one phase of a plan decided, and the steps that phases of every kind make for a pod.
+
+scale, update, refresh of a kind ──▶ Phase ──▶ the kind's plan.py joins the phases into a Plan
+
+Pure. A kind adds what is its own (claims, labels, events) to the chains that are made here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods.lifecycle import LifecycleHook, LifecycleState, is_hooked, state_metadata
+from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "MOST_AT_ONCE",
+    "Phase",
+    "delete_steps",
+    "leave",
+    "pod_chain",
+    "pod_key",
+    "state_step",
+    "version",
+]
+
+
+MOST_AT_ONCE: Final = 2000
+"""Pods that one phase writes to in one plan: more than any API server takes in the second after which the
+world is looked at again, and few enough to be planned without holding up everything else."""
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """The writes of one phase, the pods left alone with their reasons, and what to tell."""
+
+    stages: tuple[Stage, ...] = ()
+    left: Mapping[str, str] = {}
+    notes: tuple[Note, ...] = ()
+    failure: str = ""
+    """What the phase cannot do, and why; reported as a condition."""
+    failure_reason: str = ""
+    """CamelCase, for that condition."""
+    look_at: Instant | None = None
+    """When time alone lets it go on."""
+    is_partial: bool = False
+    """More would be written if it were not for a limit per plan: plan again as soon as this is done."""
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """Names of the pods that are written to."""
+        return frozenset(chain.subject for stage in self.stages for chain in stage.chains)
+
+
+def pod_key(pod: PodView) -> Key:
+    """Where a write to the pod goes."""
+    return Key(pod.namespace, pod.name)
+
+
+def pod_chain(pod: PodView, *steps: Step) -> Chain:
+    """The writes to one pod."""
+    return Chain(subject=pod.name, steps=steps)
+
+
+def leave(pods: Iterable[PodView], because: str) -> dict[str, str]:
+    """The same reason for all."""
+    return dict.fromkeys((pod.name for pod in pods), because)
+
+
+def version(pod: PodView, *, unchanged: bool) -> str:
+    """The resourceVersion to send: with `unchanged` the pod must still be as it was when decided."""
+    return str(pod.resource_version) if unchanged else ""
+
+
+def state_step(
+    pod: PodView,
+    state: LifecycleState,
+    *,
+    now: Instant,
+    because: str,
+    conditions: Sequence[Document] = (),
+) -> Step:
+    """Set the lifecycle state; with conditions in one write of the status subresource, which takes both."""
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=pod_key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body={
+                "metadata": state_metadata(state, now=now),
+                **({"status": {"conditions": list(conditions)}} if conditions else {}),
+            },
+            subresource="status" if conditions else "",
+            uid=pod.uid,
+            # A condition with several writers is read, changed and written: nobody may come between.
+            resource_version=version(pod, unchanged=bool(conditions)),
+        ),
+        because=because,
+    )
+
+
+def delete_steps(
+    pod: PodView, *, hook: LifecycleHook | None, now: Instant, because: str
+) -> tuple[tuple[Step, ...], str]:
+    """What a deletion of the pod takes now: steps, or none and the reason why it waits.
+
+    A pod that the preDelete hook holds goes to PreparingDelete first. A pod that goes because it does not
+    serve must still be as it was seen: had it become ready meanwhile, it would cost a place in the budget.
+    """
+    if hook is not None and is_hooked(hook, pod):
+        conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []
+        if pod.state == LifecycleState.PREPARING_DELETE and not conditions:
+            return (), "waits until the preDelete hook is taken off the pod"
+        held = f"{because}; the preDelete hook holds it"
+        state = LifecycleState.PREPARING_DELETE
+        return (state_step(pod, state, now=now, because=held, conditions=conditions),), ""
+    step = Step(
+        action=Delete(
+            resource=PODS,
+            key=pod_key(pod),
+            uid=pod.uid,
+            resource_version=version(pod, unchanged=not pod.is_serving or hook is not None),
+        ),
+        because=because,
+        done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
+        failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
+    )
+    return (step,), ""
