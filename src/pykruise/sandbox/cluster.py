@@ -27,6 +27,7 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
 from pykruise.sandbox.apiserver.storage import Storage
+from pykruise.sandbox.controllers import POD_INDEXES, Controllers
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.garbage_collector import GarbageCollector
 from pykruise.sandbox.images import ImageTable
@@ -137,7 +138,14 @@ class Cluster:
             "system:kube-controller-manager", user_agent="kube-controller-manager"
         )
         # One mirror of all pods serves kubelets, scheduler and collector: decoding is most of what they cost.
-        self._pods = Cache(node_client, PODS, project=PodProjector(), clock=self.clock, rng=self._branch())
+        self._pods = Cache(
+            node_client,
+            PODS,
+            project=PodProjector(),
+            indexes=POD_INDEXES,
+            clock=self.clock,
+            rng=self._branch(),
+        )
         self._nodes = Cache(
             scheduler_client, NODES, project=project_node, clock=self.clock, rng=self._branch()
         )
@@ -175,6 +183,9 @@ class Cluster:
             manager_client, clock=self.clock, rng=self._branch(), shared={PODS: self._pods}
         )
         self.namespaces = Namespaces(manager_client, clock=self.clock, rng=self._branch())
+        self.controllers = Controllers(
+            manager_client, clock=self.clock, rng=self._branch(), pods=self._pods, nodes=self._nodes
+        )
 
     # ── ways in ──────────────────────────────────────────────────────────────
 
@@ -226,6 +237,7 @@ class Cluster:
         self.add("scheduler", self.scheduler)
         self.add("garbage collector", self.collector)
         self.add("namespaces", self.namespaces)
+        self.add("controllers", self.controllers)
         await self._unless_failed(self._wait_ready())
         for make in self._startables:
             component = make(self)
@@ -288,6 +300,7 @@ class Cluster:
         await self.kubelets.wait_registered()
         await self._nodes.wait_synced()
         await self.collector.wait_synced()
+        await self.controllers.wait_synced()
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
         waiting = asyncio.ensure_future(work)

@@ -62,6 +62,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """From running to ready, on top of the readiness probe's initial delay."""
     init_s: float = 0.0
     """How long an init container runs."""
+    job_s: float | None = 1.0
+    """How long the containers of a Job's pod run before they complete; None: until something ends them."""
     stop_s: float = 1.0
     """How long a pod takes to stop, if its grace period allows."""
     pull_error_s: float = 1.0
@@ -434,7 +436,13 @@ class _Life:
         behaviour = self._behaviour(run.number)
         if behaviour.exit_code is not None:
             return run.since + behaviour.exit_after_s
-        return run.since + self.settings.init_s if self.role is Role.INIT else NEVER
+        match self.role:
+            case Role.INIT:
+                return run.since + self.settings.init_s
+            case Role.MAIN if self.pod.is_for_a_job and self.settings.job_s is not None:
+                return run.since + self.settings.job_s
+            case _:
+                return NEVER
 
     def _restart_due(self, run: Run) -> Instant:
         if not self._restarts(run):

@@ -201,6 +201,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: Mapping[str, str] = {}
     owners: tuple[OwnerRef, ...] = ()
     finalizers: tuple[str, ...] = ()
+    deletion_cost: int = 0
+    """`controller.kubernetes.io/pod-deletion-cost`: cheaper pods go first."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -244,6 +246,13 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return plus(wanted, amounts(self.overhead)) if self.overhead else wanted
 
     @property
+    def is_for_a_job(self) -> bool:
+        """Whether it is expected to end by itself: a Job (of whatever group) controls it."""
+        return self.restart_policy != "Always" and any(
+            owner.controller and owner.kind.endswith("Job") for owner in self.owners
+        )
+
+    @property
     def owner_uid(self) -> str:
         """The uid of the controlling owner, or empty."""
         return next((owner.uid for owner in self.owners if owner.controller), "")
@@ -252,6 +261,10 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 # ── decoding ─────────────────────────────────────────────────────────────────
 
 _ABSENT: Final = msgspec.Raw()
+
+
+class _Annotations(msgspec.Struct, frozen=True, gc=False):
+    deletion_cost: str = msgspec.field(default="", name="controller.kubernetes.io/pod-deletion-cost")
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -264,6 +277,7 @@ class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
+    annotations: _Annotations | None = None
     owner_references: msgspec.Raw = _ABSENT
     finalizers: tuple[str, ...] | None = None
 
@@ -373,6 +387,7 @@ class PodProjector:
             labels=meta.labels or _NO_LABELS,
             owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
             finalizers=meta.finalizers or (),
+            deletion_cost=_deletion_cost(meta.annotations) if meta.annotations is not None else 0,
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
             is_gated=bool(spec.scheduling_gates),
@@ -415,6 +430,14 @@ class PodProjector:
 
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+def _deletion_cost(annotations: _Annotations) -> int:
+    """What cannot be read counts as nothing, as in Kubernetes."""
+    try:
+        return int(annotations.deletion_cost or 0)
+    except ValueError:
+        return 0
 
 
 def _main_containers(raw: bytes) -> Containers:

@@ -1,0 +1,390 @@
+"""What a Deployment does next: one step, decided from its replica sets.
+
+Deployment + its ReplicaSets + which of them still have pods + now ──▶ next_step() ──▶ Step ──▶ deployments.py
+
+Pure. Rules: Kubernetes' deployment controller. One step at a time: create or annotate the new replica set,
+scale it up, scale old ones down, clean up history. Each is seen through the cache before the next is decided.
+"""
+
+from collections.abc import Sequence
+from math import floor
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, canonical, deep_copy, same
+from pykruise.kube.hashing import fnv32a, hash_text
+from pykruise.kube.int_or_percent import Rounding, resolve
+from pykruise.kube.owners import owner_reference
+from pykruise.sandbox.controllers.base import View
+from pykruise.sandbox.pod_view import instant_of
+
+__all__ = [
+    "DESIRED",
+    "HASH",
+    "MAX",
+    "REVISION",
+    "Sets",
+    "Step",
+    "group",
+    "next_step",
+    "surge_and_unavailable",
+]
+
+HASH: Final = "pod-template-hash"
+REVISION: Final = "deployment.kubernetes.io/revision"
+HISTORY: Final = "deployment.kubernetes.io/revision-history"
+DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
+MAX: Final = "deployment.kubernetes.io/max-replicas"
+_NOT_COPIED: Final = {
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    HISTORY,
+    DESIRED,
+    MAX,
+    "deprecated.deployment.rollback.to",
+}
+
+
+class Sets(msgspec.Struct, frozen=True):
+    """The replica sets of a deployment."""
+
+    new: View | None
+    """The one of the current template; the oldest if there are several."""
+    old: tuple[View, ...]
+    """All others, oldest first."""
+
+    @property
+    def all(self) -> tuple[View, ...]:
+        """Every one of them."""
+        return (*self.old, self.new) if self.new is not None else self.old
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What to write now; the first of these that is set, then the status."""
+
+    create: Document | None = None
+    """A new replica set."""
+    annotate: tuple[View, Document] | None = None
+    """A replica set and the merge patch that brings its annotations up to date."""
+    scale: tuple[tuple[View, int], ...] = ()
+    """Replica sets and how many pods they shall have."""
+    delete: tuple[View, ...] = ()
+    """Replica sets beyond the history limit."""
+    revision: str = ""
+    """What the deployment's revision annotation shall be; empty: as it is."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (self.create or self.annotate or self.scale or self.delete)
+
+
+def group(deployment: View, sets: Sequence[View]) -> Sets:
+    """Which replica set is of the current template, and which are old."""
+    ordered = sorted(sets, key=lambda one: (one.created_at, one.name))
+    template = _without_hash(deployment.spec["template"])
+    new = next(
+        (one for one in ordered if same(_without_hash(one.spec.get("template") or {}), template)), None
+    )
+    return Sets(new, tuple(one for one in ordered if one is not new))
+
+
+def next_step(deployment: View, sets: Sets, *, busy: frozenset[str], now: Instant) -> Step:
+    """The next step. `busy`: uids of replica sets that have pods which have not ended."""
+    if deployment.is_terminating:
+        return Step()
+    if deployment.spec.get("paused"):
+        return _scale(deployment, sets)
+    if _is_scaled(deployment, sets):
+        step = _scale(deployment, sets)
+        return step if not step.is_nothing else _annotated(deployment, sets)
+    if deployment.spec["strategy"]["type"] == "Recreate":
+        return _recreate(deployment, sets, busy, now)
+    return _roll(deployment, sets, now)
+
+
+def surge_and_unavailable(deployment: View) -> tuple[int, int]:
+    """`maxSurge` and `maxUnavailable` as pods. Never both 0: nothing could ever be replaced."""
+    rolling = deployment.spec["strategy"].get("rollingUpdate")
+    if rolling is None:
+        return 0, 0
+    replicas = replicas_of(deployment)
+    surge = resolve(rolling.get("maxSurge", 0), of=replicas, rounding=Rounding.UP)
+    unavailable = resolve(rolling.get("maxUnavailable", 0), of=replicas, rounding=Rounding.DOWN)
+    if not surge and not unavailable:
+        return 0, 1
+    return surge, min(unavailable, replicas)
+
+
+def replicas_of(view: View) -> int:
+    """How many pods it shall have."""
+    return view.count("spec", "replicas", default=1)
+
+
+def is_complete(deployment: View, status: Document) -> bool:
+    """Whether all pods are of the new template, available, and nothing else is there."""
+    wanted = replicas_of(deployment)
+    return bool(
+        status.get("updatedReplicas", 0) == wanted
+        and status.get("replicas", 0) == wanted
+        and status.get("availableReplicas", 0) == wanted
+        and status.get("observedGeneration", 0) >= deployment.generation
+    )
+
+
+# ── strategies ───────────────────────────────────────────────────────────────
+
+
+def _roll(deployment: View, sets: Sets, now: Instant) -> Step:
+    if (step := _new_set(deployment, sets, now, all_at_once=False)) is not None:
+        return step
+    assert sets.new is not None
+    wanted = _new_size(deployment, sets)
+    if wanted != replicas_of(sets.new):
+        return Step(scale=((sets.new, wanted),))
+    if down := _scale_down_old(deployment, sets):
+        return Step(scale=down)
+    return _clean(deployment, sets)
+
+
+def _recreate(deployment: View, sets: Sets, busy: frozenset[str], now: Instant) -> Step:
+    if active := [one for one in sets.old if replicas_of(one) > 0]:
+        return Step(scale=tuple((one, 0) for one in active))
+    if any(one.uid in busy for one in sets.old):
+        return Step()
+    if (step := _new_set(deployment, sets, now, all_at_once=True)) is not None:
+        return step
+    assert sets.new is not None
+    if replicas_of(sets.new) != replicas_of(deployment):
+        return Step(scale=((sets.new, replicas_of(deployment)),))
+    return _clean(deployment, sets)
+
+
+def _new_size(deployment: View, sets: Sets) -> int:
+    """How many pods the new replica set shall have now."""
+    assert sets.new is not None
+    wanted, current = replicas_of(deployment), replicas_of(sets.new)
+    if current >= wanted:
+        return wanted
+    surge, _ = surge_and_unavailable(deployment)
+    room = wanted + surge - sum(map(replicas_of, sets.all))
+    return current + min(room, wanted - current) if room > 0 else current
+
+
+def _scale_down_old(deployment: View, sets: Sets) -> tuple[tuple[View, int], ...]:
+    """Old replica sets that may lose pods: first those that are not healthy, then as availability allows."""
+    assert sets.new is not None
+    sizes = {one.uid: replicas_of(one) for one in sets.old}
+    if not any(sizes.values()):
+        return ()
+    _, unavailable = surge_and_unavailable(deployment)
+    least = replicas_of(deployment) - unavailable
+    not_there_yet = replicas_of(sets.new) - _available(sets.new)
+    budget = sum(sizes.values()) + replicas_of(sets.new) - least - not_there_yet
+    if budget <= 0:
+        return ()
+    removed = 0
+    for one in sets.old:
+        unhealthy = min(budget - removed, sizes[one.uid] - _available(one))
+        if unhealthy > 0 and sizes[one.uid]:
+            sizes[one.uid] -= unhealthy
+            removed += unhealthy
+    spare = sum(map(_available, sets.all)) - least
+    for one in sets.old:
+        step = min(sizes[one.uid], spare)
+        if step > 0:
+            sizes[one.uid] -= step
+            spare -= step
+    return tuple((one, sizes[one.uid]) for one in sets.old if sizes[one.uid] != replicas_of(one))
+
+
+def _available(one: View) -> int:
+    return one.count("status", "availableReplicas")
+
+
+def _clean(deployment: View, sets: Sets) -> Step:
+    """Drop replica sets beyond the history limit, once the rollout is complete."""
+    limit = deployment.spec.get("revisionHistoryLimit")
+    if limit is None or not is_complete(deployment, deployment.status):
+        return Step()
+    alive = sorted((one for one in sets.old if not one.is_terminating), key=revision_of)
+    surplus = alive[: max(0, len(alive) - int(limit))]
+    gone = tuple(
+        one
+        for one in surplus
+        if not replicas_of(one)
+        and not one.count("status", "replicas")
+        and one.generation <= one.count("status", "observedGeneration")
+    )
+    return Step(delete=gone)
+
+
+# ── scaling ──────────────────────────────────────────────────────────────────
+
+
+def _is_scaled(deployment: View, sets: Sets) -> bool:
+    """Whether the deployment's size was changed since its replica sets were sized."""
+    wanted = str(replicas_of(deployment))
+    return any(one.annotations.get(DESIRED, wanted) != wanted for one in sets.all if replicas_of(one) > 0)
+
+
+def _scale(deployment: View, sets: Sets) -> Step:
+    wanted = replicas_of(deployment)
+    active = [one for one in sets.all if replicas_of(one) > 0]
+    if len(active) <= 1:
+        only = active[0] if active else sets.new or (sets.old[-1] if sets.old else None)
+        if only is None or replicas_of(only) == wanted:
+            return Step()
+        return Step(scale=((only, wanted),))
+    new = sets.new
+    if (
+        new is not None
+        and replicas_of(new) == wanted
+        and new.annotations.get(DESIRED) == str(wanted)
+        and _available(new) == wanted
+    ):
+        return Step(scale=tuple((one, 0) for one in active if one is not new))
+    if deployment.spec["strategy"]["type"] != "RollingUpdate":
+        return Step()
+    return _in_proportion(deployment, active)
+
+
+def _in_proportion(deployment: View, active: Sequence[View]) -> Step:
+    """Spread a change of size over the replica sets of a rollout under way."""
+    surge, _ = surge_and_unavailable(deployment)
+    wanted = replicas_of(deployment)
+    allowed = wanted + surge if wanted else 0
+    change = allowed - sum(map(replicas_of, active))
+    newest_first = change > 0
+    ordered = sorted(active, key=lambda one: (one.created_at, one.name), reverse=newest_first)
+    ordered.sort(key=replicas_of, reverse=True)
+    sizes: dict[str, int] = {}
+    done = 0
+    for one in ordered:
+        part = _proportion(one, deployment, allowed=allowed, change=change, done=done)
+        sizes[one.uid] = replicas_of(one) + part
+        done += part
+    sizes[ordered[0].uid] = max(0, sizes[ordered[0].uid] + change - done)
+    return Step(scale=tuple((one, sizes[one.uid]) for one in ordered if _needs(deployment, one, sizes)))
+
+
+def _needs(deployment: View, one: View, sizes: dict[str, int]) -> bool:
+    """A set that keeps its size is written too: its annotation says for which size of the whole it is."""
+    return sizes[one.uid] != replicas_of(one) or one.annotations.get(DESIRED) != str(replicas_of(deployment))
+
+
+def _proportion(one: View, deployment: View, *, allowed: int, change: int, done: int) -> int:
+    size = replicas_of(one)
+    if not size or change in (0, done):
+        return 0
+    before = int(one.annotations.get(MAX) or 0) or deployment.count("status", "replicas") or 1
+    share = floor(size * allowed / before + 0.5) - size
+    left = change - done
+    return min(share, left) if change > 0 else max(share, left)
+
+
+def size_annotations(deployment: View) -> dict[str, str]:
+    """What a replica set says about the size of the whole."""
+    surge, _ = surge_and_unavailable(deployment)
+    wanted = replicas_of(deployment)
+    return {DESIRED: str(wanted), MAX: str(wanted + surge)}
+
+
+# ── the new replica set ──────────────────────────────────────────────────────
+
+
+def revision_of(one: View) -> int:
+    """The number of a replica set's revision; 0 when it has none."""
+    text = one.annotations.get(REVISION, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _new_set(deployment: View, sets: Sets, now: Instant, *, all_at_once: bool) -> Step | None:
+    """Create the replica set of the template, or bring its annotations up to date; None: it is as it should be."""
+    revision = max(map(revision_of, sets.old), default=0) + 1
+    if sets.new is None:
+        return Step(create=_new_document(deployment, sets, revision, all_at_once), revision=str(revision))
+    step = _annotated(deployment, sets)
+    return step if step.annotate or step.revision else None
+
+
+def _annotated(deployment: View, sets: Sets) -> Step:
+    new = sets.new
+    if new is None:
+        return Step()
+    revision = max(max(map(revision_of, sets.old), default=0) + 1, revision_of(new))
+    changes = {
+        name: value
+        for name, value in deployment.annotations.items()
+        if name not in _NOT_COPIED and new.annotations.get(name) != value
+    }
+    if revision != revision_of(new):
+        changes[REVISION] = str(revision)
+        if before := new.annotations.get(REVISION):
+            history = new.annotations.get(HISTORY)
+            changes[HISTORY] = f"{history},{before}" if history else before
+    patch: Document = {}
+    if changes:
+        patch["metadata"] = {"annotations": changes}
+    min_ready_s = deployment.count("spec", "minReadySeconds")
+    if min_ready_s != new.count("spec", "minReadySeconds"):
+        patch["spec"] = {"minReadySeconds": min_ready_s}
+    told = "" if deployment.annotations.get(REVISION) == str(revision) else str(revision)
+    return Step(annotate=(new, patch) if patch else None, revision=told)
+
+
+def _new_document(deployment: View, sets: Sets, revision: int, all_at_once: bool) -> Document:
+    template = deep_copy(deployment.spec["template"])
+    digest = template_hash(deployment)
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: digest}
+    template.setdefault("metadata", {})["labels"] = labels
+    selector = deep_copy(deployment.spec["selector"])
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH: digest}
+    annotations = {name: text for name, text in deployment.annotations.items() if name not in _NOT_COPIED}
+    annotations |= {REVISION: str(revision), **size_annotations(deployment)}
+    wanted = replicas_of(deployment)
+    if not all_at_once:
+        surge, _ = surge_and_unavailable(deployment)
+        wanted = max(0, min(wanted + surge - sum(map(replicas_of, sets.old)), wanted))
+    spec: dict[str, Any] = {"replicas": wanted, "selector": selector, "template": template}
+    if min_ready_s := deployment.count("spec", "minReadySeconds"):
+        spec["minReadySeconds"] = min_ready_s
+    owner = owner_reference(
+        api_version="apps/v1", kind="Deployment", name=deployment.name, uid=deployment.uid
+    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{deployment.name}-{digest}",
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
+    }
+
+
+def template_hash(deployment: View) -> str:
+    """The hash of the pod template as it stands in names and labels.
+
+    Kubernetes hashes a dump of its Go structs; this hashes the JSON, so names differ from a real cluster's.
+    """
+    collisions = deployment.count("status", "collisionCount")
+    data = canonical(deployment.spec["template"]) + (str(collisions).encode() if collisions else b"")
+    return hash_text(fnv32a(data))
+
+
+def _without_hash(template: Document) -> Document:
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if HASH not in labels:
+        return template
+    rest = {name: value for name, value in labels.items() if name != HASH}
+    return {**template, "metadata": {**template["metadata"], "labels": rest}}
+
+
+def progress_since(condition: Document) -> Instant:
+    """When a rollout last made progress."""
+    return instant_of(condition.get("lastUpdateTime"), default=0.0)
