@@ -58,19 +58,26 @@ def demo(
     _run(run_demo(step_timeout_s=step_timeout, manifest=manifest))
 
 
-@app.command()
-def manager(
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
-    ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every turn.")] = False,
-) -> None:
-    """Run the controllers against a cluster until SIGTERM or Ctrl-C."""
-    from pykruise.cli.manager import run_manager
+@app.command(
+    # Flags are OpenKruise's, written as Go programs take them: manager/flags.py reads them.
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    add_help_option=False,
+)
+def manager(context: typer.Context) -> None:
+    """Run the controllers and webhooks against a cluster; `pykruise manager --help` lists the flags."""
+    from pykruise.cli.manager import read_flags, run_manager
+    from pykruise.manager.flags import help_text
 
-    _log(True, level=logging.DEBUG if verbose else logging.INFO)
-    _run(run_manager(kubeconfig=kubeconfig, context=context))
+    try:
+        parsed = read_flags(context.args)
+    except CommandError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    if parsed.wants_help:
+        typer.echo(help_text())
+        return
+    _log(True, level=logging.DEBUG if parsed.settings.log.verbosity >= 5 else logging.INFO)
+    _run(run_manager(parsed))
 
 
 @app.command()

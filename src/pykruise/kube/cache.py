@@ -151,6 +151,8 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     last_event_at: Instant | None
     last_error: str
     """Why there is no watch now; empty while one is open."""
+    last_code: int = 0
+    """... its HTTP status where the server refused (404: not served, 403: no right); else 0."""
 
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -352,6 +354,8 @@ class Cache(Generic[T]):
         self._handler_failures = 0
         self._last_event_at: Instant | None = None
         self._last_error = ""
+        self._last_code = 0
+        self._told_error = ""
         self._was_gone = False
 
     # ── reading ──────────────────────────────────────────────────────────────
@@ -397,6 +401,17 @@ class Cache(Generic[T]):
 
         return unsubscribe
 
+    async def redeliver(self) -> None:
+        """Tell handlers every object once more, as a change from itself to itself, in small portions."""
+        keys = tuple(self._objects)
+        for start in range(0, len(keys), _SLICE):
+            for key in keys[start : start + _SLICE]:
+                held = self._objects.get(key)
+                if held is not None:
+                    self._outbox.append(Change(key, held, held))
+            self._deliver()
+            await asyncio.sleep(0)
+
     def stats(self) -> CacheStats:
         """How it is now."""
         return CacheStats(
@@ -415,6 +430,7 @@ class Cache(Generic[T]):
             handler_failures=self._handler_failures,
             last_event_at=self._last_event_at,
             last_error=self._last_error,
+            last_code=self._last_code,
         )
 
     # ── own writes ───────────────────────────────────────────────────────────
@@ -723,6 +739,7 @@ class Cache(Generic[T]):
     def _note_failure(self, error: Exception) -> float:
         self._errors += 1
         self._last_error = f"{type(error).__name__.lstrip('_')}: {error}"
+        self._last_code = error.code if isinstance(error, ApiError) else 0
         needs_list = _needs_list(error)
         # Lists are dear: progress between two of them is not enough, it must have lasted.
         if self._open_s >= _HEALTHY_S or (self._has_progressed and not needs_list):
@@ -739,7 +756,7 @@ class Cache(Generic[T]):
         if isinstance(error, ApiError) and error.retry_after_s:
             wait_s = max(wait_s, min(error.retry_after_s, _RETRY_AFTER_CAP_S))
         _log.log(
-            logging.INFO if self._failures == 1 else logging.WARNING,
+            self._level_of_failure(),
             "%s: %s; %s in %.1f s (failure %d)",
             self.resource,
             self._last_error,
@@ -748,6 +765,14 @@ class Cache(Generic[T]):
             self._failures,
         )
         return wait_s
+
+    def _level_of_failure(self) -> int:
+        """The first may be nothing, the second is told; what stays the same is not told again and again."""
+        if self._failures == 1:
+            return logging.INFO
+        is_told = self._told_error == self._last_error
+        self._told_error = self._last_error
+        return logging.DEBUG if is_told else logging.WARNING
 
     def _backoff_s(self) -> float:
         full = min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2.0 ** min(self._failures - 1, 16))
@@ -772,7 +797,8 @@ class Cache(Generic[T]):
                 raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
             opened_at = loop.time()
             self._is_connected = True
-            self._last_error = ""
+            self._last_error = self._told_error = ""
+            self._last_code = 0
             try:
                 count = 0
                 async for event in events:

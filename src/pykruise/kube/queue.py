@@ -57,6 +57,7 @@ class WorkQueue(Generic[K]):
 
     Failures of a key wait `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each
     wait is shortened by up to a fifth, so that keys which failed together do not all come back together.
+    `retries_per_s` bounds the retries of all keys together, after `retry_burst` at once (0: no bound).
     `cost_factor` 1 leaves a key at most half of the time, 0 turns resting off.
     """
 
@@ -65,12 +66,15 @@ class WorkQueue(Generic[K]):
         *,
         base_delay_s: float = BASE_DELAY_S,
         max_delay_s: float = MAX_DELAY_S,
+        retries_per_s: float = 0.0,
+        retry_burst: int = 100,
         cost_factor: float = 1.0,
         cost_threshold_s: float = COST_THRESHOLD_S,
         rng: random.Random | None = None,
     ) -> None:
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
+        self._bucket = _Bucket(retries_per_s, retry_burst) if retries_per_s > 0 else None
         self._cost_factor = cost_factor
         self._cost_threshold_s = cost_threshold_s
         self._rng = rng
@@ -120,6 +124,8 @@ class WorkQueue(Generic[K]):
         wait_s = min(self._max_delay_s, self._base_delay_s * 2.0 ** min(failures, 64))
         if self._rng is not None:
             wait_s *= self._rng.uniform(0.8, 1.0)
+        if self._bucket is not None:
+            wait_s = max(wait_s, self._bucket.reserve(_now()))
         wait_s = max(wait_s, at_least_s)
         self.add_after(key, wait_s)
         return wait_s
@@ -262,6 +268,23 @@ class WorkQueue(Generic[K]):
                 self._adds += 1
                 self._admit(key, force=False, now=now)
         self._set_timer()
+
+
+class _Bucket:
+    """Tokens that come back at a rate; each retry takes one, if need be one that comes only later."""
+
+    def __init__(self, per_s: float, size: int) -> None:
+        self._per_s = per_s
+        self._size = float(size)
+        self._tokens = float(size)
+        self._counted_at = float("-inf")
+
+    def reserve(self, now: float) -> float:
+        """Take a token; returns in how many seconds it is there."""
+        self._tokens = min(self._size, self._tokens + (now - self._counted_at) * self._per_s)
+        self._counted_at = now
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._per_s)
 
 
 def _now() -> float:

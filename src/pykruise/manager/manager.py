@@ -2,9 +2,12 @@
 
 Client ──▶ Sources (caches) ──▶ controllers (one per kind) ──▶ Executor ──▶ Writer ──▶ Client
                                         └──▶ EventRecorder
+Components (webhooks, …) run beside them, in every replica.
 
-`run()` begins with the caches; nothing is planned before all of them have seen the cluster once. `stop()`
-lets plans under way finish their writes. A kill loses nothing either: all is planned anew from what is stored.
+`run()` begins with caches and components. The controller of a kind starts when the caches it looks at have seen
+the cluster once and no component has a problem any more; a kind that the cluster does not know yet (its CRD is
+missing) waits alone and starts when it comes. `stop()` lets plans under way finish their writes. A kill loses
+nothing either: all is planned anew from what is stored.
 """
 
 import asyncio
@@ -16,23 +19,28 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from pykruise.kinds.cloneset import controller as cloneset
 from pykruise.kube.cache import CacheStats
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller, ControllerStats
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import QueueStats
+from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
+from pykruise.manager.components import Component
+from pykruise.manager.kinds import KINDS, SHARED, Kind, enabled
+from pykruise.manager.oversight import Oversight
 from pykruise.manager.settings import Settings
 from pykruise.plans.execute import Executor
 from pykruise.plans.reconcile import KindContext
 from pykruise.plans.sources import Sources
 
+__all__ = ["Manager", "ManagerStats"]
+
 _log = logging.getLogger(__name__)
 
-STOP_GRACE_S = 30.0
-"""How long `stop()` waits for writes in flight."""
+_COMPONENT_POLL_S = 0.5
+"""How often components are asked, while controllers wait for them."""
 
 
 class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,12 +52,19 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
     queues: dict[str, QueueStats]
 
 
+class _RunningKind(msgspec.Struct, frozen=True):
+    kind: Kind
+    controller: Controller[Key]
+    needs: tuple[Resource, ...]
+    """Whose caches must be full before it works."""
+
+
 class Manager:
     """Runs the controllers of all kinds against the cluster behind `client`.
 
     `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
-    a process that is nothing but a manager.
+    a process that is nothing but a manager. `kinds` that the settings' gates switch off are left out.
     """
 
     def __init__(
@@ -57,13 +72,17 @@ class Manager:
         client: Client,
         *,
         settings: Settings | None = None,
+        components: Sequence[Component] = (),
+        kinds: Sequence[Kind] = KINDS,
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
         freeze_heap: bool = False,
     ) -> None:
         rng = rng or random.Random()
-        self._sources = Sources(client, clock=clock, rng=rng)
+        settings = settings or Settings()
+        self.settings = settings
+        self._sources = Sources(client, clock=clock, rng=rng, namespace=settings.watch_namespace)
         context = KindContext(
             client=client,
             sources=self._sources,
@@ -71,54 +90,100 @@ class Manager:
             clock=clock,
             rng=rng,
             cpu_time=cpu_time,
+            tuning=settings.tuning,
         )
         self._freeze_heap = freeze_heap
-        settings = settings or Settings()
-        self._kinds = (cloneset.build(context, settings=settings.cloneset),)
+        self._components = tuple(components)
+        self._kinds = tuple(_build(kind, context, settings) for kind in enabled(settings.gates, kinds))
+        self._oversight = Oversight(
+            self._sources.by_resource,
+            kinds={running.kind.resource: running.kind.resource.kind for running in self._kinds},
+            timeout_s=settings.cache_sync_timeout_s,
+        )
         self._recorders = context.recorders
+        self._is_frozen = False
         self._stop = asyncio.Event()
 
     @property
     def controllers(self) -> Sequence[Controller[Key]]:
         """One per kind."""
-        return self._kinds
+        return tuple(running.controller for running in self._kinds)
+
+    @property
+    def components(self) -> Sequence[Component]:
+        """What runs beside the controllers."""
+        return self._components
 
     def stats(self) -> ManagerStats:
         """How everything in it is."""
         return ManagerStats(
             synced=self._sources.synced,
             caches={str(resource): cache.stats() for resource, cache in self._sources.by_resource.items()},
-            controllers={kind.name: kind.stats() for kind in self._kinds},
-            queues={kind.name: kind.queue.stats() for kind in self._kinds},
+            controllers={one.name: one.stats() for one in self.controllers},
+            queues={one.name: one.queue.stats() for one in self.controllers},
+        )
+
+    def problems(self) -> Sequence[str]:
+        """Why it cannot do its work now, one sentence each; empty: it can."""
+        return (
+            *self._oversight.problems(),
+            *(f"{one.name}: {problem}" for one in self._components for problem in one.problems()),
         )
 
     async def wait_synced(self) -> None:
-        """Return when every cache has seen the cluster; the controllers work from then on."""
+        """Return when every cache has seen the cluster."""
         await self._sources.wait_synced()
 
     async def run(self) -> None:
         """Work until `stop()` or cancellation. Raises what a part of it dies of."""
         self._stop.clear()
         async with asyncio.TaskGroup() as tasks:
-            background = [tasks.create_task(self._sources.run(), name="caches")]
+            background = [
+                tasks.create_task(self._sources.run(), name="caches"),
+                tasks.create_task(self._oversight.run(), name="oversight"),
+            ]
+            if self.settings.resync_s is not None:
+                again = self._sources.redeliver(every_s=self.settings.resync_s)
+                background.append(tasks.create_task(again, name="resync"))
             background += [tasks.create_task(recorder.run(), name="events") for recorder in self._recorders]
-            work = tasks.create_task(self._work(), name="controllers")
+            background += [tasks.create_task(one.run(), name=one.name) for one in self._components]
+            work = [tasks.create_task(self._work(one), name=one.kind.name) for one in self._kinds]
             await self._stop.wait()
-            await asyncio.gather(*(kind.stop(grace_s=STOP_GRACE_S) for kind in self._kinds))
+            grace_s = self.settings.stop_grace_s
+            await asyncio.gather(*(one.controller.stop(grace_s=grace_s) for one in self._kinds))
             await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
-            for task in (work, *background):
+            await asyncio.gather(*(one.stop() for one in self._components))
+            for task in (*work, *background):
                 task.cancel()
 
     def stop(self) -> None:
         """Begin a graceful end: `run()` returns when the writes in flight are done."""
         self._stop.set()
 
-    async def _work(self) -> None:
-        await self._sources.wait_synced()
-        if self._freeze_heap:
+    async def _work(self, running: _RunningKind) -> None:
+        """One kind: wait for what it needs, then work."""
+        await self._sources.wait_synced(running.needs)
+        await self._components_ready()
+        self._freeze()
+        _log.info("%s: caches are synced, the controller starts", running.kind.name)
+        await running.controller.run()
+
+    async def _components_ready(self) -> None:
+        while True:
+            if not any(one.problems() for one in self._components):
+                return
+            await asyncio.sleep(_COMPONENT_POLL_S)
+
+    def _freeze(self) -> None:
+        if self._freeze_heap and not self._is_frozen:
+            self._is_frozen = True
             gc.collect()
             gc.freeze()
-        _log.info("caches are synced, controllers start")
-        async with asyncio.TaskGroup() as tasks:
-            for kind in self._kinds:
-                tasks.create_task(kind.run(), name=kind.name)
+
+
+def _build(kind: Kind, context: KindContext, settings: Settings) -> _RunningKind:
+    """Build a kind's controller; the caches that it adds are those it needs beside the shared ones."""
+    before = set(context.sources.by_resource)
+    controller = kind.build(context, settings)
+    own = [resource for resource in context.sources.by_resource if resource not in before]
+    return _RunningKind(kind, controller, (*SHARED, *own))

@@ -1,11 +1,127 @@
-"""What can be set about a manager, as one frozen value; the command line fills it in."""
+"""What can be set about a manager, as one frozen value; manager/flags.py makes it of a command line.
+
+Times are in seconds. The defaults are OpenKruise's, except where a field says otherwise.
+"""
+
+from typing import Literal
 
 import msgspec
 
 from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
+from pykruise.kinds.gates import Gates
+from pykruise.plans.reconcile import Tuning
+
+__all__ = [
+    "Address",
+    "ElectionSettings",
+    "LogSettings",
+    "ServingSettings",
+    "Settings",
+    "WebhookSettings",
+    "cloneset_settings",
+]
+
+NAMESPACE = "kruise-system"
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server listens. An empty host means all interfaces; port 0 any that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who of several managers works. See kube/leases.py."""
+
+    enabled: bool = True
+    namespace: str = NAMESPACE
+    name: str = "kruise-manager"
+    lease_s: float = 15.0
+    renew_s: float = 10.0
+    retry_s: float = 2.0
+
+
+class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Plain HTTP for probes, metrics and diagnosis; None: not served."""
+
+    metrics: Address | None = Address("", 8080)
+    health: Address | None = Address("", 8000)
+    diagnosis: Address | None = Address("", 8090)
+
+
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What admission needs to know of the environment and the command line."""
+
+    host: str = ""
+    """WEBHOOK_HOST: webhooks are registered by URL with this host, not through the Service."""
+    port: int = 9876
+    certificate_folder: str = "/tmp/kruise-webhook-certs"
+    certificate_writer: str = ""
+    secret: str = "kruise-webhook-certs"
+    service: str = "kruise-webhook-service"
+    renew_before: str = ""
+    """CERTS_RENEW_BEFORE as it is written: `30d`, `6m`, `1y`; empty: the default."""
+    initialize_timeout_s: float = 60.0
+    allow_privileged: bool = True
+    protection_log_folder: str = "/log"
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is logged and how it looks."""
+
+    format: Literal["text", "json"] = "text"
+    verbosity: int = 0
+    """From 5 on, debug lines too."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of every kind. The defaults are OpenKruise's."""
+    """Everything about one manager."""
 
+    gates: Gates = Gates()
     cloneset: CloneSetSettings = CloneSetSettings()
+    """What CloneSet plans with; `cloneset_settings` makes it of gates."""
+    tuning: Tuning = Tuning()
+    watch_namespace: str = ""
+    """Only objects of this namespace are worked on; empty: of all."""
+    own_namespace: str = NAMESPACE
+    """POD_NAMESPACE: where the Secret, the Service and the configuration of this manager are."""
+    resync_s: float | None = None
+    """How often every object is looked at again although nothing changed; None: never."""
+    cache_sync_timeout_s: float = 120.0
+    """How long caches may take to fill before that is called an error (the wait goes on)."""
+    default_image_ttl_s: int = 300
+    """ttlSecondsAfterFinished of image pulls with policy Always."""
+    node_image_delay_s: float = 30.0
+    assign_daemon_pods_by_scheduler: bool = True
+    assign_broadcast_pods_by_scheduler: bool = True
+    versioned_status_kinds: tuple[str, ...] = ("deployment", "replicaset")
+    election: ElectionSettings = ElectionSettings()
+    serving: ServingSettings = ServingSettings()
+    webhook: WebhookSettings = WebhookSettings()
+    log: LogSettings = LogSettings()
+    watchdog_s: float = 30.0
+    """An event loop that does not turn for this long is ended; 0: never. pykruise's own."""
+    stop_grace_s: float = 8.0
+    """How long writes in flight may take at the end; a pod of OpenKruise's is killed 10 s after SIGTERM."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about how the flags were understood."""
+
+
+def cloneset_settings(
+    gates: Gates, *, exclude_preparing_delete: bool = False, uses_resize: bool = True
+) -> CloneSetSettings:
+    """What CloneSet's gates mean for its plans."""
+    return CloneSetSettings(
+        short_hash=gates["CloneSetShortHash"],
+        partition_rollback=gates["CloneSetPartitionRollback"],
+        preparing_update_as_update=gates["PreparingUpdateAsUpdate"],
+        exclude_preparing_delete=exclude_preparing_delete,
+        in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
+        in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
+        recreate_on_claim_change=gates["RecreatePodWhenChangeVCTInCloneSetGate"],
+        uses_resize=uses_resize,
+    )

@@ -7,15 +7,17 @@ A kind supplies a `Planner`: four plain functions. Everything that waits or writ
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Never, Protocol, TypeVar
 
 import msgspec
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.controller import DEFAULT_WORKERS, Controller
 from pykruise.kube.errors import ConflictError, Status
 from pykruise.kube.ids import Key
+from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import Resource
 from pykruise.plans.actions import Patch
@@ -65,6 +67,18 @@ class Planner(Protocol[S]):
         ...
 
 
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """How much every controller may do at once, and how it retries. Times in seconds."""
+
+    workers: Mapping[str, int] = {}
+    """By the controller's name; others have DEFAULT_WORKERS."""
+    base_delay_s: float = BASE_DELAY_S
+    max_delay_s: float = MAX_DELAY_S
+    retries_per_s: float = 0.0
+    """Of all keys of a queue together; 0: no bound."""
+    retry_burst: int = 100
+
+
 class KindContext:
     """What a manager gives every kind to build its controller with."""
 
@@ -77,6 +91,7 @@ class KindContext:
         clock: Clock,
         rng: random.Random,
         cpu_time: Callable[[], float],
+        tuning: Tuning = Tuning(),  # noqa: B008 - frozen
     ) -> None:
         self.client = client
         self.sources = sources
@@ -84,7 +99,31 @@ class KindContext:
         self.clock = clock
         self.rng = rng
         self.cpu_time = cpu_time
+        self.tuning = tuning
         self.recorders: list[EventRecorder] = []
+
+    def queue(self) -> WorkQueue[Key]:
+        """A queue that retries as the manager was told to."""
+        return WorkQueue(
+            base_delay_s=self.tuning.base_delay_s,
+            max_delay_s=self.tuning.max_delay_s,
+            retries_per_s=self.tuning.retries_per_s,
+            retry_burst=self.tuning.retry_burst,
+            rng=self.rng,
+        )
+
+    def controller(
+        self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
+    ) -> Controller[Key]:
+        """A controller with the workers that the manager was told to give `name`."""
+        return Controller(
+            name,
+            turn,
+            queue=queue,
+            workers=self.tuning.workers.get(name, DEFAULT_WORKERS),
+            clock=self.clock,
+            cpu_time=self.cpu_time,
+        )
 
     def recorder(self, component: str) -> "RecordEvent":
         """A way to record events in the name of `component`; the manager runs and flushes it."""

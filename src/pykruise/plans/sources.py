@@ -9,7 +9,7 @@ A pod is mirrored once, however many kinds look at it.
 import asyncio
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 import msgspec
 
@@ -67,10 +67,14 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
 
 
 class Sources:
-    """All caches of one manager. Kinds add their own resource with `add()` before `run()`."""
+    """All caches of one manager. Kinds add their own resource with `add()` before `run()`.
 
-    def __init__(self, client: Client, *, clock: Clock, rng: random.Random) -> None:
+    `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all.
+    """
+
+    def __init__(self, client: Client, *, clock: Clock, rng: random.Random, namespace: str = "") -> None:
         self._client = client
+        self._namespace = namespace
         self._clock = clock
         self._rng = rng
         self._caches: dict[Resource, Cache[Any]] = {}
@@ -107,6 +111,7 @@ class Sources:
             resource,
             project=project,
             indexes=indexes or {},
+            namespace=self._namespace if resource.namespaced else "",
             label_selector=label_selector,
             clock=self._clock,
             rng=self._rng,
@@ -124,10 +129,17 @@ class Sources:
         """True once every cache has taken its first list over."""
         return all(cache.synced for cache in self._caches.values())
 
-    async def wait_synced(self) -> None:
-        """Return when `synced`."""
-        for cache in self._caches.values():
-            await cache.wait_synced()
+    async def wait_synced(self, resources: Iterable[Resource] | None = None) -> None:
+        """Return when every cache (of `resources`, where given) has taken its first list over."""
+        for resource in tuple(self._caches) if resources is None else resources:
+            await self._caches[resource].wait_synced()
+
+    async def redeliver(self, *, every_s: float) -> Never:
+        """Tell every object again to who has subscribed, about every `every_s` seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(every_s * self._rng.uniform(0.9, 1.1))
+            for cache in tuple(self._caches.values()):
+                await cache.redeliver()
 
     async def run(self) -> None:
         """Mirror until cancelled."""

@@ -363,3 +363,28 @@ async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
         worker.cancel()
     results = await asyncio.gather(*workers, return_exceptions=True)
     assert all(isinstance(result, asyncio.CancelledError) for result in results)
+
+
+async def test_failures_of_a_key_wait_twice_as_long_each_time_and_success_begins_anew() -> None:
+    """operations case_25"""
+    queue: WorkQueue[str] = WorkQueue(base_delay_s=0.005, max_delay_s=1000.0)
+    assert [queue.add_rate_limited("a") for _ in range(4)] == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    for _ in range(20):
+        queue.add_rate_limited("a")
+    assert queue.add_rate_limited("a") == 1000.0
+    queue.forget("a")
+    assert queue.add_rate_limited("a") == 0.005
+
+
+async def test_retries_of_all_keys_together_follow_a_rate_after_a_burst() -> None:
+    """operations case_26"""
+    # given
+    queue: WorkQueue[int] = WorkQueue(base_delay_s=0.005, retries_per_s=10.0, retry_burst=100)
+    # when a thousand keys fail at once
+    waits = [queue.add_rate_limited(key) for key in range(1000)]
+    # then
+    assert waits[:100] == [0.005] * 100
+    assert waits[100:] == pytest.approx([number / 10 for number in range(1, 901)])
+    # and tokens come back with time
+    await asyncio.sleep(100.0)
+    assert queue.add_rate_limited(5000) == 0.005

@@ -30,7 +30,7 @@ from pykruise.pods.names import LONGEST_REVISION_OWNER, pod_name
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import ControllerView, PodView
 
-WORKERS = 3
+NAME = "cloneset"
 COMPONENT = "cloneset-controller"
 
 BY_UID = "uid"
@@ -45,15 +45,13 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     planner = CloneSetPlanner(
         context.sources, clonesets, settings=settings, clock=context.clock, rng=context.rng
     )
-    queue: WorkQueue[Key] = WorkQueue(rng=context.rng)
+    queue = context.queue()
     clonesets.subscribe(lambda change: queue.add(change.key))
     context.sources.pods.subscribe(lambda change: _wake_owners(change, queue))
     context.sources.claims.subscribe(lambda change: _wake_by_claim(change, clonesets, queue))
     context.sources.revisions.subscribe(lambda change: _wake_by_revision(change, clonesets, queue))
     turn = Reconciler(planner, context.executor, record=context.recorder(COMPONENT))
-    return Controller(
-        "cloneset", turn, queue=queue, workers=WORKERS, clock=context.clock, cpu_time=context.cpu_time
-    )
+    return context.controller(NAME, turn, queue=queue)
 
 
 class CloneSetPlanner:

@@ -1,0 +1,236 @@
+"""Feature gates: which parts of OpenKruise are switched on, under its own names and defaults.
+
+texts of --feature-gates, environment ──▶ parse() ──▶ Gates ──▶ settings of kinds, controllers, webhooks
+
+Pure. All texts together are one wish: what is set by name wins over AllAlpha and AllBeta wherever it stands.
+Some gates need others; those that cannot work are switched off (or on) afterwards, and `Gates.notes` says so.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+__all__ = ["GATES", "Gate", "GateError", "Gates", "parse"]
+
+Stage = Literal["alpha", "beta"]
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """One gate: whether it is on by itself, how mature it is, and what it does when it is on."""
+
+    default: bool
+    stage: Stage
+    effect: str
+
+
+GATES: Mapping[str, Gate] = {
+    "PodWebhook": Gate(True, "beta", "pods are admitted through the webhooks"),
+    "KruiseDaemon": Gate(True, "beta", "kinds that need the daemon on the nodes"),
+    "DaemonWatchingPod": Gate(True, "beta", "the daemon reports container metadata of its node's pods"),
+    "WorkloadSpread": Gate(True, "beta", "WorkloadSpread"),
+    "PodUnavailableBudgetDeleteGate": Gate(True, "beta", "budgets guard deletion and eviction"),
+    "PodUnavailableBudgetUpdateGate": Gate(False, "alpha", "budgets guard updates in place"),
+    "InPlaceUpdateEnvFromMetadata": Gate(True, "beta", "changed labels restart containers fed from them"),
+    "StatefulSetAutoDeletePVC": Gate(True, "beta", "claims follow the retention policy of a StatefulSet"),
+    "PodProbeMarkerGate": Gate(True, "beta", "PodProbeMarker and NodePodProbe"),
+    "PodIndexLabel": Gate(True, "beta", "the pod-index label on pods of a StatefulSet"),
+    "ResourcesDeletionProtection": Gate(False, "beta", "deletion protection"),
+    "ResourceDistributionGate": Gate(False, "beta", "ResourceDistribution"),
+    "CloneSetShortHash": Gate(False, "alpha", "CloneSet labels pods with the hash alone"),
+    "KruisePodReadinessGate": Gate(False, "alpha", "the readiness gate KruisePodReady for all pods"),
+    "PreDownloadImageForInPlaceUpdate": Gate(False, "alpha", "images are pulled ahead of an update"),
+    "PreDownloadImageForDaemonSetUpdate": Gate(False, "alpha", "the same for DaemonSet"),
+    "CloneSetPartitionRollback": Gate(False, "alpha", "a raised partition takes updated pods back"),
+    "TemplateNoDefaults": Gate(False, "alpha", "templates are stored without defaults; never switch it off"),
+    "SidecarSetPatchPodMetadataDefaultsAllowed": Gate(
+        False, "alpha", "SidecarSet may patch any annotation of pods"
+    ),
+    "SidecarTerminator": Gate(False, "alpha", "sidecars of finished jobs are ended"),
+    "CloneSetEventHandlerOptimization": Gate(False, "alpha", "pod updates wake CloneSets less often"),
+    "PreparingUpdateAsUpdate": Gate(False, "alpha", "pods in PreparingUpdate count as updated while scaling"),
+    "ImagePullJobGate": Gate(False, "alpha", "ImagePullJob and ImageListPullJob"),
+    "DeletionProtectionForCRDCascadingGate": Gate(False, "alpha", "the protection Cascading for CRDs"),
+    "EnhancedLivenessProbe": Gate(False, "alpha", "liveness probes are moved to an annotation"),
+    "RecreatePodWhenChangeVCTInCloneSetGate": Gate(
+        False, "alpha", "changed volumeClaimTemplates recreate pods of a CloneSet"
+    ),
+    "StatefulSetStartOrdinal": Gate(False, "alpha", "ordinals.start of a StatefulSet"),
+    "EnableExternalCerts": Gate(False, "alpha", "certificates come from outside"),
+    "StatefulSetAutoResizePVCGate": Gate(False, "alpha", "claims grow with their template"),
+    "ForceDeleteTimeoutExpectationGate": Gate(False, "alpha", "no effect: there are no expectations here"),
+    "InPlaceWorkloadVerticalScaling": Gate(False, "alpha", "cpu and memory change in place"),
+    "EnablePodProbeMarkerOnServerless": Gate(False, "alpha", "PodProbeMarker by annotations"),
+    "EnableSortSidecarContainerByName": Gate(False, "alpha", "injected containers are sorted by name"),
+    "InPlacePodVerticalScaling": Gate(False, "alpha", "a budget counts RESIZE as an operation of its own"),
+    "DefaultHostNetworkHostPortsInPodTemplates": Gate(
+        False, "alpha", "hostPort is filled in for templates with hostNetwork"
+    ),
+    "DaemonSetPruneIneligibleNodes": Gate(
+        False, "alpha", "pods on nodes no longer eligible do not count for maxUnavailable"
+    ),
+}
+"""Every gate by its exact spelling."""
+
+ALIASES: Mapping[str, str] = {
+    "EnhancedLivenessProbeGate": "EnhancedLivenessProbe",
+    "ForceDeleteTimeoutExpectationFeatureGate": "ForceDeleteTimeoutExpectationGate",
+}
+"""Spellings found in documentation."""
+
+_META: Mapping[str, Stage] = {"AllAlpha": "alpha", "AllBeta": "beta"}
+
+_TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+
+CUSTOM_RESOURCES = "CUSTOM_RESOURCE_ENABLE"
+"""An old switch in the environment: a comma list of kinds; without SidecarSet in it pods are not admitted."""
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    """While any of `when` is `while_is` (all of them, if that is False), `then` become `becomes`."""
+
+    when: tuple[str, ...]
+    while_is: bool
+    then: tuple[str, ...]
+    becomes: bool
+
+
+_RULES = (
+    _Rule(
+        ("PodWebhook",),
+        False,
+        (
+            "KruisePodReadinessGate",
+            "PodUnavailableBudgetDeleteGate",
+            "PodUnavailableBudgetUpdateGate",
+            "WorkloadSpread",
+            "SidecarSetPatchPodMetadataDefaultsAllowed",
+            "EnhancedLivenessProbe",
+            "EnablePodProbeMarkerOnServerless",
+        ),
+        False,
+    ),
+    _Rule(
+        ("KruiseDaemon",),
+        False,
+        (
+            "PreDownloadImageForInPlaceUpdate",
+            "DaemonWatchingPod",
+            "InPlaceUpdateEnvFromMetadata",
+            "PreDownloadImageForDaemonSetUpdate",
+            "PodProbeMarkerGate",
+            "SidecarTerminator",
+            "ImagePullJobGate",
+            "EnhancedLivenessProbe",
+        ),
+        False,
+    ),
+    _Rule(
+        ("PreDownloadImageForInPlaceUpdate", "PreDownloadImageForDaemonSetUpdate"),
+        True,
+        ("ImagePullJobGate",),
+        True,
+    ),
+    _Rule(("ResourcesDeletionProtection",), False, ("DeletionProtectionForCRDCascadingGate",), False),
+)
+"""Applied in this order, once."""
+
+
+class GateError(ValueError):
+    """A text of gates that cannot be meant; the message says what, and what would be accepted."""
+
+
+class Gates(msgspec.Struct, frozen=True):
+    """What is on. `Gates()` is OpenKruise's default.
+
+    `wish` holds what differs from the defaults after all rules; use `parse` to make one of a text, or
+    `Gates.of(CloneSetShortHash=True)` in code.
+    """
+
+    wish: Mapping[str, bool] = {}
+    notes: tuple[str, ...] = ()
+    """What a person should know: gates that are other than asked for, and odd spellings."""
+
+    @classmethod
+    def of(cls, **wanted: bool) -> "Gates":
+        """The defaults with these changes, and what follows from them."""
+        return parse([",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())])
+
+    def __getitem__(self, name: str) -> bool:
+        """Whether a gate is on. Raises KeyError for a name that is no gate."""
+        gate = GATES[name]
+        return self.wish.get(name, gate.default)
+
+    def __iter__(self) -> Iterator[tuple[str, bool]]:
+        """All gates with their state, in the table's order."""
+        return ((name, self[name]) for name in GATES)
+
+    def __str__(self) -> str:
+        """`A=true,B=false`: what differs from the defaults; `parse` reads it back."""
+        return ",".join(f"{name}={str(on).lower()}" for name, on in self.wish.items())
+
+
+def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None) -> Gates:
+    """The gates that `A=true,B=false` texts mean together; none: the defaults.
+
+    `environ` is looked at for CUSTOM_RESOURCE_ENABLE only (None: not at all). Raises GateError for a gate that
+    is not known, a value that is no boolean, and a gate that is asked to be both on and off.
+    Rule: Kubernetes' feature gates; dependencies as OpenKruise has them.
+    """
+    asked: dict[str, bool] = {}
+    notes: list[str] = []
+    for name, value in _items(texts):
+        if name in ALIASES:
+            notes.append(f"gate {name} is spelled {ALIASES[name]}")
+            name = ALIASES[name]
+        if asked.setdefault(name, value) != value:
+            raise GateError(f"gate {name} is asked to be both on and off; set it once")
+    wish = _defaults(environ or {})
+    for meta, stage in _META.items():
+        if meta in asked:
+            wish |= {name: asked[meta] for name, gate in GATES.items() if gate.stage == stage}
+    wish |= {name: on for name, on in asked.items() if name not in _META}
+    for rule in _RULES:
+        notes += _apply(rule, wish, asked)
+    differing = {name: on for name, on in wish.items() if on != GATES[name].default}
+    return Gates({name: differing[name] for name in GATES if name in differing}, tuple(notes))
+
+
+def _defaults(environ: Mapping[str, str]) -> dict[str, bool]:
+    wish = {name: gate.default for name, gate in GATES.items()}
+    enabled = environ.get(CUSTOM_RESOURCES, "").strip()
+    if enabled and "SidecarSet" not in [kind.strip() for kind in enabled.split(",")]:
+        wish["PodWebhook"] = False
+    return wish
+
+
+def _items(texts: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    for text in texts:
+        for item in text.split(","):
+            if not item.strip():
+                continue
+            name, equals, value = (part.strip() for part in item.partition("="))
+            if name not in GATES and name not in ALIASES and name not in _META:
+                known = ", ".join((*_META, *sorted(GATES)))
+                raise GateError(f"gate {name or item.strip()!r} is not known; known are: {known}")
+            if not equals or value not in _TRUE | _FALSE:
+                raise GateError(f"gate {name}: {value!r} is not a boolean; write {name}=true or {name}=false")
+            yield name, value in _TRUE
+
+
+def _apply(rule: _Rule, wish: dict[str, bool], asked: Mapping[str, bool]) -> Iterator[str]:
+    states = [wish[name] for name in rule.when]
+    if (any(states) if rule.while_is else not any(states)) is False:
+        return
+    cause = next((name for name in rule.when if wish[name] == rule.while_is), rule.when[0])
+    for name in rule.then:
+        if wish[name] == rule.becomes:
+            continue
+        wish[name] = rule.becomes
+        if name in asked:
+            yield f"gate {name} is {_word(rule.becomes)} because {cause} is {_word(rule.while_is)}"
+
+
+def _word(on: bool) -> str:
+    return "on" if on else "off"

@@ -1,0 +1,37 @@
+"""Durations as Go programs take them on the command line: `15s`, `2m0s`, `1h30m`, `500ms`. Pure."""
+
+import re
+
+__all__ = ["format_duration", "parse_duration"]
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration. `0` needs no unit, anything else does; a sign may go first.
+
+    Raises ValueError for anything else. Rule: Go's time.ParseDuration.
+    """
+    sign, rest = (-1.0 if text.startswith("-") else 1.0), text.lstrip("+-")
+    if len(text) - len(rest) <= 1:
+        if rest == "0":
+            return 0.0
+        parts = _PART.findall(rest)
+        if parts and "".join(number + unit for number, unit in parts) == rest:
+            return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
+    raise ValueError(f"{text!r} is not a duration such as 15s, 2m0s or 500ms")
+
+
+def format_duration(seconds: float) -> str:
+    """`2m0s`, `15s`, `500ms`: what `parse_duration` reads back; at most milliseconds are told."""
+    milliseconds = round(abs(seconds) * 1000)
+    sign = "-" if seconds < 0 and milliseconds else ""
+    if milliseconds < 1000:
+        return f"{sign}{milliseconds}ms" if milliseconds else "0s"
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{rest / 1000:g}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else f"{sign}{text}"

@@ -1,0 +1,80 @@
+"""What a part of a program must be allowed to do, as values from which RBAC rules are made.
+
+declarations (tuples of Right) ──▶ merged() ──▶ rules of a ClusterRole or Role
+
+Pure. A Right says who needs it for what, so that a refusal can be told in words (`why`).
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
+
+__all__ = ["READ", "WRITE", "Right", "merged", "on"]
+
+READ = ("get", "list", "watch")
+"""What a cache needs."""
+
+WRITE = ("create", "delete", "patch")
+"""What an executor needs; nothing here replaces whole objects of others."""
+
+
+class Right(msgspec.Struct, frozen=True, kw_only=True):
+    """Verbs on one resource, or on one of its subresources.
+
+    `names`: only these objects (never with create or list). `in_namespace`: only in this program's own
+    namespace.
+    """
+
+    group: str
+    resource: str
+    """`pods` or `pods/status`."""
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    in_namespace: bool = False
+    why: str = ""
+
+    @property
+    def plural(self) -> str:
+        """The resource without a subresource."""
+        return self.resource.partition("/")[0]
+
+
+def on(
+    resource: Resource,
+    *verbs: str,
+    subresource: str = "",
+    names: tuple[str, ...] = (),
+    in_namespace: bool = False,
+    why: str = "",
+) -> Right:
+    """The right to do `verbs` to a resource (or one of its subresources)."""
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    return Right(
+        group=resource.group, resource=plural, verbs=verbs, names=names, in_namespace=in_namespace, why=why
+    )
+
+
+def merged(rights: Iterable[Right]) -> list[Document]:
+    """RBAC rules that allow exactly these rights: one rule for each set of verbs of a group, sorted."""
+    verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
+    for right in rights:
+        verbs.setdefault((right.group, right.resource, right.names), set()).update(right.verbs)
+    grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], set[str]] = {}
+    for (group, resource, names), allowed in verbs.items():
+        grouped.setdefault((group, names, tuple(sorted(allowed))), set()).add(resource)
+    return [
+        {"apiGroups": [group], "resources": sorted(resources)}
+        | ({"resourceNames": sorted(names)} if names else {})
+        | {"verbs": list(allowed)}
+        for (group, names, allowed), resources in sorted(grouped.items(), key=lambda item: _order(*item))
+    ]
+
+
+def _order(
+    key: tuple[str, tuple[str, ...], tuple[str, ...]], resources: set[str]
+) -> tuple[str, list[str], tuple[str, ...]]:
+    group, names, _ = key
+    return group, sorted(resources), names

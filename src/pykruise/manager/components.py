@@ -1,0 +1,34 @@
+"""What runs in a manager beside the controllers, behind one protocol: webhooks, servers, whatever comes.
+
+Manager ──run()──▶ Component ──problems()──▶ readiness, doctor, logs
+        ──stop()─▶
+
+Components run in every replica, whoever leads. The controllers wait until no component has a problem, since
+objects that were not defaulted must not be acted upon.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+__all__ = ["Component"]
+
+
+class Component(Protocol):
+    """A part of a manager with a life of its own."""
+
+    @property
+    def name(self) -> str:
+        """As readiness checks and logs name it: `webhook-ready`."""
+        ...
+
+    async def run(self) -> None:
+        """Work until `stop()` or cancellation. What it raises ends the manager, so it raises only for bugs."""
+        ...
+
+    async def stop(self) -> None:
+        """Begin a graceful end; returns when what was under way is done. `run()` returns then."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Why it is not ready now, one sentence each that says what to do; empty: it is."""
+        ...

@@ -1,0 +1,389 @@
+"""The manager's command line: OpenKruise's flags with their names, defaults and meaning, as a table.
+
+argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ what --help prints
+
+Pure. Flags are written as Go programs take them: `--name=value`, `--name value`, one dash or two; a boolean
+alone means true. A flag that is not known is refused. One that has no effect here is taken and says so.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds import gates as feature_gates
+from pykruise.kube.durations import parse_duration
+from pykruise.manager.settings import (
+    Address,
+    ElectionSettings,
+    LogSettings,
+    ServingSettings,
+    Settings,
+    WebhookSettings,
+    cloneset_settings,
+)
+from pykruise.plans.reconcile import Tuning
+
+__all__ = ["FLAGS", "Flag", "FlagError", "Parsed", "help_text", "parse"]
+
+WORKERS = (
+    "advancedcronjob",
+    "broadcastjob",
+    "cloneset",
+    "crr",
+    "daemonset",
+    "imagepulljob",
+    "nodeimage",
+    "nodepodprobe",
+    "persistentpodstate",
+    "podprobemarker",
+    "podunavailablebudget",
+    "resourcedistribution",
+    "sidecarset",
+    "sidecarterminator",
+    "statefulset",
+    "uniteddeployment",
+    "workloadspread",
+)
+"""What has a flag `--<name>-workers`."""
+
+RESYNC_S = 10 * 3600.0
+"""What `--sync-period` means when it is not given."""
+
+LONGEST_TTL_S = 31 * 24 * 3600
+
+
+class FlagError(ValueError):
+    """A command line that cannot be meant; the message says which flag, what is wrong and what to write."""
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag. `read` makes its value of the text, raising ValueError with what is wrong."""
+
+    name: str
+    default: str
+    read: Callable[[str], Any]
+    help: str
+    is_boolean: bool = False
+    is_list: bool = False
+    """Given several times, all count."""
+    unused: str = ""
+    """Why it has no effect here; empty: it has."""
+
+
+class Parsed(msgspec.Struct, frozen=True, kw_only=True):
+    """A command line as understood."""
+
+    settings: Settings
+    kubeconfig: str = ""
+    context: str = ""
+    wants_help: bool = False
+
+
+# ── reading values ───────────────────────────────────────────────────────────
+
+
+def _boolean(text: str) -> bool:
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise ValueError(f"{text!r} is not a boolean; write true or false")
+
+
+def _whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a whole number") from None
+        if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+            within = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+            raise ValueError(f"{number} is not {within}")
+        return number
+
+    return read
+
+
+def _duration(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds < 0:
+        raise ValueError(f"{text!r} is negative")
+    return seconds
+
+
+def _positive(text: str) -> float:
+    seconds = _duration(text)
+    if seconds <= 0:
+        raise ValueError(f"{text!r} is not longer than 0")
+    return seconds
+
+
+def _address(text: str) -> Address | None:
+    """`host:port`, `:port` for all interfaces; `0` and nothing mean: not served."""
+    if text in ("", "0"):
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not an address; write host:port or :port")
+    return Address(host.strip("[]"), int(port))
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"{text!r} is not one of: {', '.join(values)}")
+        return text
+
+    return read
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+# ── the table ────────────────────────────────────────────────────────────────
+
+
+def _text(name: str, default: str, help: str, **more: Any) -> Flag:
+    return Flag(name=name, default=default, read=more.pop("read", str), help=help, **more)
+
+
+def _switch(name: str, default: str, help: str, **more: Any) -> Flag:
+    return Flag(name=name, default=default, read=_boolean, help=help, is_boolean=True, **more)
+
+
+_LOGS = "log files are not written here; logs go to standard error"
+
+FLAGS: Sequence[Flag] = (
+    _text("kubeconfig", "", "Which cluster; else $KUBECONFIG, in-cluster, ~/.kube/config."),
+    _text("context", "", "Context of the kubeconfig."),
+    _text("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
+    _text("namespace", "", "Work on objects of this namespace only."),
+    _text("metrics-addr", ":8080", "Where /metrics is served; 0: nowhere.", read=_address),
+    _text("health-probe-addr", ":8000", "Where /healthz and /readyz are served.", read=_address),
+    _text("pprof-addr", ":8090", "Where thread dumps and memory figures are served.", read=_address),
+    _switch("enable-pprof", "true", "Serve --pprof-addr."),
+    _switch("enable-leader-election", "true", "Only the holder of the Lease runs controllers."),
+    _text("leader-election-namespace", "kruise-system", "Where the Lease is; empty: the own namespace."),
+    _text("leader-election-id", "kruise-manager", "Name of the Lease."),
+    _text("leader-election-resource-lock", "leases", "Only leases.", read=_one_of("leases")),
+    _text("leader-election-lease-duration", "15s", "How long a silent leader keeps it.", read=_positive),
+    _text("leader-election-renew-deadline", "10s", "When a leader that cannot renew stops.", read=_positive),
+    _text("leader-election-retry-period", "2s", "Between tries to take or renew it.", read=_positive),
+    _text("sync-period", "", "How often all objects are looked at again (empty: 10h, 0: never)."),
+    _text("controller-cache-sync-timeout", "2m", "When unfilled caches are an error.", read=_duration),
+    _text("webhook-initialize-timeout", "60s", "When missing certificates are an error.", read=_duration),
+    _text(
+        "default-ttlseconds-for-always-nodeimage",
+        "300",
+        "ttlSecondsAfterFinished of pulls with policy Always, in seconds.",
+        read=_whole(0, LONGEST_TTL_S),
+    ),
+    _text("rate-limiter-base-delay", "5ms", "A key's wait after its first failure.", read=_positive),
+    _text("rate-limiter-max-delay", "1000s", "A key's longest wait.", read=_positive),
+    _text("rate-limiter-qps", "10", "Retries a second of all keys of a controller.", read=_whole(1)),
+    _text("rate-limiter-bucket-size", "100", "Retries at once before that.", read=_whole(1)),
+    *(_text(f"{name}-workers", "3", f"Turns at once of {name}.", read=_whole(1)) for name in WORKERS),
+    _switch("cloneset-scaling-exclude-preparing-delete", "false", "Pods in PreparingDelete do not count."),
+    _text("ws-enabled-versioned-status", "deployment,replicaset", "For WorkloadSpread.", read=_names),
+    _switch("assign-pods-by-scheduler", "true", "Pods of DaemonSets are placed by the scheduler."),
+    _switch("assign-bcj-pods-by-scheduler", "true", "Pods of BroadcastJobs are placed by the scheduler."),
+    _text("nodeimage-creation-delay", "30s", "After a node is ready, until its NodeImage.", read=_duration),
+    _switch("allow-privileged", "true", "Templates may have privileged containers."),
+    _text("protection-log-path", "/log", "Folder of protection.log."),
+    _text("logging-format", "text", "text or json.", read=_one_of("text", "json")),
+    _text("v", "0", "Verbosity; from 5 on, debug lines.", read=_whole(0)),
+    _switch("verbose", "false", "The same as --v=5."),
+    _text(
+        "watchdog-timeout", "30s", "End a process whose event loop stands still; 0: never.", read=_duration
+    ),
+    _text("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=_duration),
+    # Taken for the sake of manifests that pass them.
+    _text("rest-config-qps", "30", "No effect.", unused="requests adapt to what the API server answers"),
+    _text("rest-config-burst", "50", "No effect.", unused="requests adapt to what the API server answers"),
+    _text("expectation-timeout", "5m", "No effect.", unused="there are no expectations that could time out"),
+    _switch("disable-no-deepcopy", "false", "No effect.", unused="cached values cannot be changed"),
+    _text("vmodule", "", "No effect.", unused="there is one verbosity"),
+    _switch("logtostderr", "true", "No effect.", unused=_LOGS),
+    _switch("alsologtostderr", "false", "No effect.", unused=_LOGS),
+    _text("stderrthreshold", "2", "No effect.", unused=_LOGS),
+    _text("log_file", "", "No effect.", unused=_LOGS),
+    _text("log_dir", "", "No effect.", unused=_LOGS),
+    _text("log_file_max_size", "1800", "No effect.", unused=_LOGS),
+    _text("log-flush-frequency", "5s", "No effect.", unused=_LOGS),
+    _text("log_backtrace_at", ":0", "No effect.", unused="bugs are logged with their traceback"),
+    _switch("skip_headers", "false", "No effect.", unused="lines always have a header"),
+    _switch("skip_log_headers", "false", "No effect.", unused=_LOGS),
+    _switch("one_output", "false", "No effect.", unused=_LOGS),
+    _switch("add_dir_header", "false", "No effect.", unused="lines name the module"),
+)
+"""Every flag that is known."""
+
+_BY_NAME = {flag.name: flag for flag in FLAGS}
+_HELP = ("help", "h")
+_QUIET = frozenset(("logtostderr", "alsologtostderr", "stderrthreshold"))
+"""Without effect, and what they ask for is what happens anyway."""
+
+
+def help_text() -> str:
+    """All flags with their defaults, in the order in which one would look for them."""
+    width = max(len(flag.name) for flag in FLAGS) + 4
+    lines = ["Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C.", "", "Flags:"]
+    for flag in FLAGS:
+        default = f" (default {flag.default})" if flag.default else ""
+        lines.append(f"  {'--' + flag.name:<{width}}{flag.help}{default}")
+    lines += ["", "Each may be written --name=value, --name value or with one dash; -v=5 is --v=5."]
+    return "\n".join(lines)
+
+
+# ── parsing ──────────────────────────────────────────────────────────────────
+
+
+def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
+    """The settings that a command line and an environment mean.
+
+    Raises FlagError for what cannot be meant, `feature_gates.GateError` for gates.
+    """
+    given = _texts(argv)
+    if any(name in given for name in _HELP):
+        return Parsed(settings=Settings(), wants_help=True)
+    values = {flag.name: _value(flag, given.get(flag.name)) for flag in FLAGS}
+    notes = [
+        f"--{name} has no effect: {_BY_NAME[name].unused}"
+        for name in given
+        if _BY_NAME[name].unused and name not in _QUIET
+    ]
+    resync_s = _resync(values["sync-period"], notes)
+    gates = feature_gates.parse(given.get("feature-gates", ()), environ=environ)
+    settings = Settings(
+        gates=gates,
+        cloneset=cloneset_settings(
+            gates, exclude_preparing_delete=values["cloneset-scaling-exclude-preparing-delete"]
+        ),
+        tuning=Tuning(
+            workers={name: values[f"{name}-workers"] for name in WORKERS},
+            base_delay_s=values["rate-limiter-base-delay"],
+            max_delay_s=values["rate-limiter-max-delay"],
+            retries_per_s=float(values["rate-limiter-qps"]),
+            retry_burst=values["rate-limiter-bucket-size"],
+        ),
+        watch_namespace=values["namespace"],
+        own_namespace=environ.get("POD_NAMESPACE") or "kruise-system",
+        resync_s=resync_s,
+        cache_sync_timeout_s=values["controller-cache-sync-timeout"],
+        default_image_ttl_s=values["default-ttlseconds-for-always-nodeimage"],
+        node_image_delay_s=values["nodeimage-creation-delay"],
+        assign_daemon_pods_by_scheduler=values["assign-pods-by-scheduler"],
+        assign_broadcast_pods_by_scheduler=values["assign-bcj-pods-by-scheduler"],
+        versioned_status_kinds=values["ws-enabled-versioned-status"],
+        election=_election(values, environ),
+        serving=ServingSettings(
+            metrics=values["metrics-addr"],
+            health=values["health-probe-addr"],
+            diagnosis=values["pprof-addr"] if values["enable-pprof"] else None,
+        ),
+        webhook=_webhook(values, environ),
+        log=LogSettings(
+            format=values["logging-format"], verbosity=max(values["v"], 5 if values["verbose"] else 0)
+        ),
+        watchdog_s=values["watchdog-timeout"],
+        stop_grace_s=values["shutdown-timeout"],
+        notes=(*notes, *gates.notes),
+    )
+    return Parsed(settings=settings, kubeconfig=values["kubeconfig"], context=values["context"])
+
+
+def _texts(argv: Sequence[str]) -> dict[str, list[str]]:
+    """What was written for each flag, in order."""
+    given: dict[str, list[str]] = {}
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word in ("-", "--"):
+            raise FlagError(f"{word!r} is not a flag; flags begin with --")
+        name, equals, text = word.lstrip("-").partition("=")
+        if name in _HELP:
+            given[name] = []
+            continue
+        flag = _BY_NAME.get(name)
+        if flag is None:
+            raise FlagError(f"--{name} is not known{_meant(name)}; pykruise manager --help lists all flags")
+        if not equals:
+            if flag.is_boolean:
+                text = "true"
+            elif not rest:
+                raise FlagError(f"--{name} needs a value: --{name}=…")
+            else:
+                text = rest.pop(0)
+        given.setdefault(name, []).append(text)
+    return given
+
+
+def _meant(name: str) -> str:
+    close = difflib.get_close_matches(name, _BY_NAME, n=1)
+    return f"; did you mean --{close[0]}?" if close else ""
+
+
+def _value(flag: Flag, texts: Iterable[str] | None) -> Any:
+    """The last text counts; the others must be readable all the same."""
+    value: Any = None
+    for text in (flag.default,) if texts is None else texts:
+        try:
+            value = flag.read(text)
+        except ValueError as error:
+            raise FlagError(f"--{flag.name}: {error}") from error
+    return value
+
+
+def _resync(text: str, notes: list[str]) -> float | None:
+    """Empty: the default; 0: never; what cannot be read is told and ignored, as OpenKruise does."""
+    if not text:
+        return RESYNC_S
+    try:
+        return _duration(text) or None
+    except ValueError as error:
+        notes.append(f"--sync-period: {error}; the default applies")
+        return RESYNC_S
+
+
+def _election(values: Mapping[str, Any], environ: Mapping[str, str]) -> ElectionSettings:
+    lease_s, renew_s, retry_s = (
+        values[f"leader-election-{name}"] for name in ("lease-duration", "renew-deadline", "retry-period")
+    )
+    if not lease_s > renew_s > retry_s * 1.2:
+        raise FlagError(
+            "--leader-election-lease-duration must be longer than --leader-election-renew-deadline, and that"
+            " longer than 1.2 times --leader-election-retry-period, or a leader could work beside its successor"
+        )
+    return ElectionSettings(
+        enabled=values["enable-leader-election"],
+        namespace=values["leader-election-namespace"] or environ.get("POD_NAMESPACE") or "kruise-system",
+        name=values["leader-election-id"],
+        lease_s=lease_s,
+        renew_s=renew_s,
+        retry_s=retry_s,
+    )
+
+
+def _webhook(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSettings:
+    defaults = WebhookSettings()
+    port = environ.get("WEBHOOK_PORT") or str(defaults.port)
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise FlagError(f"WEBHOOK_PORT in the environment: {port!r} is not a port")
+    writer = environ.get("WEBHOOK_CERT_WRITER", "")
+    if writer not in ("", "secret", "fs"):
+        raise FlagError(f"WEBHOOK_CERT_WRITER in the environment: {writer!r} is not secret or fs")
+    return WebhookSettings(
+        host=environ.get("WEBHOOK_HOST", ""),
+        port=int(port),
+        certificate_folder=environ.get("WEBHOOK_CERT_DIR") or defaults.certificate_folder,
+        certificate_writer=writer,
+        secret=environ.get("SECRET_NAME") or defaults.secret,
+        service=environ.get("SERVICE_NAME") or defaults.service,
+        renew_before=environ.get("CERTS_RENEW_BEFORE", ""),
+        initialize_timeout_s=values["webhook-initialize-timeout"],
+        allow_privileged=values["allow-privileged"],
+        protection_log_folder=values["protection-log-path"],
+    )

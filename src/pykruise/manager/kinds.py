@@ -1,0 +1,91 @@
+"""The kinds that a manager runs, one entry each: how it is built, when it is on, and what it may do.
+
+KINDS ──▶ Manager (controllers)    KINDS ──▶ install (RBAC)    KINDS ──▶ flags (--<name>-workers)
+
+A further kind is one more entry. What all kinds share (pods, revisions, claims, nodes, events) is in SHARED.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from pykruise.kinds.cloneset import controller as cloneset
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import Gates
+from pykruise.kube.controller import Controller
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    EVENTS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    Resource,
+)
+from pykruise.kube.rights import READ, Right, on
+from pykruise.manager.settings import Settings
+from pykruise.plans.reconcile import KindContext
+
+__all__ = ["KINDS", "SHARED", "SHARED_RIGHTS", "Kind", "enabled"]
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of workload, as the manager knows it."""
+
+    name: str
+    """Of its controller, and in its flag `--<name>-workers`."""
+    resource: Resource
+    """What it is about; its controller waits until the API server serves it."""
+    build: Callable[[KindContext, Settings], Controller[Key]]
+    gates: tuple[str, ...] = ()
+    """All of these must be on."""
+    any_gate: tuple[str, ...] = ()
+    """At least one of these must be on, where there are any."""
+    rights: tuple[Right, ...] = ()
+    """Beyond SHARED_RIGHTS."""
+
+    def is_enabled(self, gates: Gates) -> bool:
+        """Whether its gates let it run."""
+        return all(gates[name] for name in self.gates) and (
+            not self.any_gate or any(gates[name] for name in self.any_gate)
+        )
+
+
+def workload_rights(resource: Resource) -> tuple[Right, ...]:
+    """What the controller of a workload does to its own objects: read, report, and own others by them."""
+    return (
+        on(resource, *READ, why=f"{resource.kind}: to see them"),
+        on(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
+        # Owners with blockOwnerDeletion: OwnerReferencesPermissionEnforcement asks for it.
+        on(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),
+    )
+
+
+SHARED: Sequence[Resource] = (PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, NODES)
+"""What every kind looks at; see plans/sources.py."""
+
+SHARED_RIGHTS: Sequence[Right] = (
+    on(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
+    on(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
+    on(PODS, "patch", subresource="resize", why="cpu and memory in place"),
+    on(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
+    on(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
+    on(NODES, *READ, why="where pods run"),
+    on(EVENTS, "create", "patch", why="events about workloads"),
+)
+
+KINDS: Sequence[Kind] = (
+    Kind(
+        name=cloneset.NAME,
+        resource=CLONE_SETS,
+        build=lambda context, settings: cloneset.build(context, settings=settings.cloneset),
+        # A pod's deletion through its owner's podsToDelete is taken out of the list again.
+        rights=(*workload_rights(CLONE_SETS), on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete")),
+    ),
+)
+"""In the order in which their controllers start."""
+
+
+def enabled(gates: Gates, kinds: Iterable[Kind] = KINDS) -> tuple[Kind, ...]:
+    """The kinds that these gates let run."""
+    return tuple(kind for kind in kinds if kind.is_enabled(gates))

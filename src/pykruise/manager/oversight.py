@@ -1,0 +1,124 @@
+"""Who looks at the caches and says, once and in plain words, what keeps one from working.
+
+Cache.stats() ──every few seconds──▶ Oversight ──▶ one log line per change      problems() ──▶ readiness
+
+Caches keep trying by themselves whatever goes wrong. A CRD that is not there yet and a right that is not given
+are no reason to end, and neither are they repeated in the log every time: they are told when they begin, when
+the patience for them is over, and when they end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Never
+
+import msgspec
+
+from pykruise.kube.cache import Cache, CacheStats
+from pykruise.kube.resources import Resource
+
+__all__ = ["Oversight"]
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 2.0
+DEAD_WATCH_S = 300.0
+"""A watch that is down this long, while others are open, makes its manager unready."""
+
+State = Literal["fine", "filling", "missing", "forbidden", "down"]
+
+
+class _Seen(msgspec.Struct):
+    state: State
+    since: float
+    is_told: bool = False
+    """The patience for it is over, and that was said."""
+
+
+class Oversight:
+    """Watches over `caches` while `run()` runs. `kinds`: kinds that the cluster may not know yet, by resource."""
+
+    def __init__(
+        self, caches: Mapping[Resource, Cache[Any]], *, kinds: Mapping[Resource, str], timeout_s: float
+    ) -> None:
+        self._caches = caches
+        self._kinds = kinds
+        self._timeout_s = timeout_s
+        self._seen: dict[Resource, _Seen] = {}
+
+    async def run(self) -> Never:
+        """Look again and again until cancelled."""
+        while True:
+            self._look(asyncio.get_running_loop().time())
+            await asyncio.sleep(EVERY_S)
+
+    def problems(self) -> Sequence[str]:
+        """What keeps the manager from its work. A kind that is not installed is no problem of the manager."""
+        found: list[str] = []
+        now = asyncio.get_running_loop().time()
+        is_connected = any(cache.stats().connected for cache in self._caches.values())
+        for resource, cache in self._caches.items():
+            stats = cache.stats()
+            state = _state(stats)
+            seen = self._seen.get(resource)
+            if state == "filling" or (not stats.synced and state == "down"):
+                found.append(f"the cache of {resource} is not filled yet: {stats.last_error or 'listing'}")
+            elif state == "forbidden" and not stats.synced and resource not in self._kinds:
+                found.append(_forbidden(resource))
+            elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
+                found.append(f"the watch of {resource} has been down for {now - seen.since:.0f} s")
+        return found
+
+    def _look(self, now: float) -> None:
+        for resource, cache in self._caches.items():
+            stats = cache.stats()
+            state = _state(stats)
+            seen = self._seen.get(resource)
+            if seen is None or seen.state != state:
+                self._changed(resource, stats, state, before=seen.state if seen else None)
+                seen = self._seen[resource] = _Seen(state, now)
+            is_late = not stats.synced and state != "missing" and now - seen.since >= self._timeout_s
+            if is_late and not seen.is_told:
+                seen.is_told = True
+                _log.error(
+                    "%s: its cache could not be filled within %g s (%s); it goes on trying",
+                    resource,
+                    self._timeout_s,
+                    stats.last_error or "no answer",
+                )
+
+    def _changed(self, resource: Resource, stats: CacheStats, state: State, *, before: State | None) -> None:
+        match state:
+            case "missing":
+                what = self._kinds.get(resource, resource.kind)
+                _log.warning(
+                    "the cluster does not serve %s (%s): its controller waits for the CRD and starts when it"
+                    " is there; install it with: pykruise crds | kubectl apply --server-side -f -",
+                    what,
+                    resource,
+                )
+            case "forbidden":
+                _log.error("%s", _forbidden(resource))
+            case "fine" if before in ("missing", "forbidden"):
+                _log.info("%s: served and readable now", resource)
+            case _:
+                pass  # caches tell what they do about it themselves
+
+
+def _state(stats: CacheStats) -> State:
+    if stats.connected or not stats.last_error:
+        return "fine" if stats.synced else "filling"
+    match stats.last_code:
+        case 404:
+            return "missing"
+        case 403:
+            return "forbidden"
+        case _:
+            return "down"
+
+
+def _forbidden(resource: Resource) -> str:
+    return (
+        f"this manager may not list and watch {resource}: its role lacks the right;"
+        " apply the one that `pykruise install` prints"
+    )

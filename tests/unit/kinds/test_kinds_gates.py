@@ -1,0 +1,127 @@
+"""Feature gates: names, defaults, and what follows from what. Cases are those of operations."""
+
+import pytest
+
+from pykruise.kinds.gates import GATES, GateError, Gates, parse
+
+
+def on(gates: Gates) -> set[str]:
+    """Names of the gates that are on."""
+    return {name for name, is_on in gates if is_on}
+
+
+DEFAULTS = {name for name, gate in GATES.items() if gate.default}
+ALPHA = {name for name, gate in GATES.items() if gate.stage == "alpha"}
+
+
+def test_without_a_text_the_defaults_count() -> None:
+    assert on(parse()) == on(Gates()) == DEFAULTS
+    assert {"PodWebhook", "WorkloadSpread", "InPlaceUpdateEnvFromMetadata"} <= DEFAULTS
+    assert not {"ResourcesDeletionProtection", "ImagePullJobGate", "EnableExternalCerts"} & DEFAULTS
+
+
+def test_an_unknown_gate_is_refused_with_those_that_are_known() -> None:
+    """case_1"""
+    with pytest.raises(GateError, match="'Foo' is not known") as refused:
+        parse(["Foo=true"])
+    assert all(name in str(refused.value) for name in (*GATES, "AllAlpha", "AllBeta"))
+
+
+@pytest.mark.parametrize("text", ["CloneSetShortHash", "CloneSetShortHash=", "CloneSetShortHash=yes"])
+def test_a_value_that_is_no_boolean_is_refused(text: str) -> None:
+    with pytest.raises(GateError, match="CloneSetShortHash=true or CloneSetShortHash=false"):
+        parse([text])
+
+
+@pytest.mark.parametrize(
+    "text", ["AllAlpha=true,CloneSetShortHash=false", "CloneSetShortHash=false,AllAlpha=true"]
+)
+def test_what_is_set_by_name_wins_over_all_of_a_stage_in_either_order(text: str) -> None:
+    """case_2 case_3"""
+    gates = parse([text])
+    # DeletionProtectionForCRDCascadingGate needs a gate that is not alpha.
+    assert ALPHA - on(gates) == {"CloneSetShortHash", "DeletionProtectionForCRDCascadingGate"}
+
+
+def test_all_beta_switches_beta_gates_off_too() -> None:
+    assert on(parse(["AllBeta=false"])) == set()
+    assert "ResourcesDeletionProtection" in on(parse(["AllBeta=true"]))
+
+
+def test_texts_add_up() -> None:
+    assert {"CloneSetShortHash", "SidecarTerminator"} <= on(
+        parse(["CloneSetShortHash=true", "SidecarTerminator=1"])
+    )
+
+
+def test_spaces_do_not_matter() -> None:
+    assert "CloneSetShortHash" in on(parse([" CloneSetShortHash = true , "]))
+
+
+def test_a_gate_asked_to_be_both_is_refused() -> None:
+    with pytest.raises(GateError, match="both on and off"):
+        parse(["CloneSetShortHash=true", "CloneSetShortHash=false"])
+
+
+def test_without_the_pod_webhook_what_needs_it_is_off_and_that_is_told() -> None:
+    """case_4"""
+    gates = parse(["PodWebhook=false,WorkloadSpread=true"])
+    assert not gates["WorkloadSpread"]
+    assert not gates["PodUnavailableBudgetDeleteGate"]
+    assert gates.notes == ("gate WorkloadSpread is off because PodWebhook is off",)
+
+
+def test_without_the_daemon_there_are_no_image_pull_jobs() -> None:
+    """case_5"""
+    assert not parse(["KruiseDaemon=false,ImagePullJobGate=true"])["ImagePullJobGate"]
+
+
+def test_without_the_daemon_nothing_is_downloaded_ahead() -> None:
+    """case_6"""
+    gates = parse(["KruiseDaemon=false,PreDownloadImageForInPlaceUpdate=true"])
+    assert not gates["PreDownloadImageForInPlaceUpdate"]
+    assert not gates["PreDownloadImageForDaemonSetUpdate"]
+    assert not gates["ImagePullJobGate"]
+
+
+def test_downloading_ahead_needs_image_pull_jobs() -> None:
+    """case_7"""
+    gates = parse(["PreDownloadImageForDaemonSetUpdate=true"])
+    assert gates["ImagePullJobGate"]
+    assert gates.notes == ()
+
+
+def test_asking_for_no_image_pull_jobs_while_downloading_ahead_is_told() -> None:
+    gates = parse(["PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=false"])
+    assert gates["ImagePullJobGate"]
+    assert gates.notes == ("gate ImagePullJobGate is on because PreDownloadImageForInPlaceUpdate is on",)
+
+
+def test_cascading_protection_of_crds_needs_deletion_protection() -> None:
+    """case_8"""
+    assert not parse(["DeletionProtectionForCRDCascadingGate=true"])["DeletionProtectionForCRDCascadingGate"]
+
+
+def test_deletion_protection_does_not_need_the_pod_webhook() -> None:
+    """case_9"""
+    assert parse(["ResourcesDeletionProtection=true,PodWebhook=false"])["ResourcesDeletionProtection"]
+
+
+def test_the_old_switch_in_the_environment_changes_the_default_only() -> None:
+    """case_10"""
+    environ = {"CUSTOM_RESOURCE_ENABLE": "CloneSet"}
+    assert not parse(environ=environ)["PodWebhook"]
+    assert parse(["PodWebhook=true"], environ=environ)["PodWebhook"]
+    assert parse(environ={"CUSTOM_RESOURCE_ENABLE": "CloneSet, SidecarSet"})["PodWebhook"]
+
+
+def test_spellings_of_the_documentation_are_understood_and_told() -> None:
+    gates = parse(["EnhancedLivenessProbeGate=true"])
+    assert gates["EnhancedLivenessProbe"]
+    assert gates.notes == ("gate EnhancedLivenessProbeGate is spelled EnhancedLivenessProbe",)
+
+
+def test_gates_print_as_a_text_that_means_the_same() -> None:
+    gates = parse(["AllAlpha=true,PodWebhook=false"])
+    assert on(parse([str(gates)])) == on(gates)
+    assert str(Gates()) == ""

@@ -1,0 +1,34 @@
+"""Rights become RBAC rules that allow exactly what was declared."""
+
+from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
+from pykruise.kube.rights import READ, merged, on
+
+
+def test_rights_on_one_resource_become_one_rule() -> None:
+    rules = merged([on(PODS, *READ), on(PODS, "patch", "get")])
+    assert rules == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "patch", "watch"]}]
+
+
+def test_resources_with_the_same_verbs_share_a_rule_but_groups_do_not() -> None:
+    rules = merged([on(PODS, "get"), on(CONFIG_MAPS, "get"), on(DEPLOYMENTS, "get")])
+    assert rules == [
+        {"apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": ["get"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]},
+    ]
+
+
+def test_a_right_on_named_objects_is_not_widened_by_another() -> None:
+    rules = merged([on(CONFIG_MAPS, "get"), on(CONFIG_MAPS, "update", names=("b", "a"))])
+    assert {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]} in rules
+    assert {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["a", "b"],
+        "verbs": ["update"],
+    } in rules
+
+
+def test_subresources_are_resources_of_their_own() -> None:
+    assert merged([on(PODS, "patch", subresource="status")]) == [
+        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
+    ]

@@ -1,0 +1,230 @@
+"""The manager's command line: every flag of OpenKruise's, written as Go programs take them."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from pykruise.kinds.gates import GateError
+from pykruise.manager.flags import FLAGS, RESYNC_S, WORKERS, FlagError, help_text, parse
+from pykruise.manager.settings import Address, Settings
+
+# What the published chart and the plain manifests pass.
+UPSTREAM = [
+    "metrics-addr",
+    "health-probe-addr",
+    "pprof-addr",
+    "enable-pprof",
+    "allow-privileged",
+    "enable-leader-election",
+    "leader-election-namespace",
+    "leader-election-id",
+    "leader-election-resource-lock",
+    "leader-election-lease-duration",
+    "leader-election-renew-deadline",
+    "leader-election-retry-period",
+    "namespace",
+    "sync-period",
+    "controller-cache-sync-timeout",
+    "webhook-initialize-timeout",
+    "default-ttlseconds-for-always-nodeimage",
+    "rest-config-qps",
+    "rest-config-burst",
+    "rate-limiter-base-delay",
+    "rate-limiter-max-delay",
+    "rate-limiter-qps",
+    "rate-limiter-bucket-size",
+    "expectation-timeout",
+    "disable-no-deepcopy",
+    "protection-log-path",
+    "ws-enabled-versioned-status",
+    "assign-pods-by-scheduler",
+    "assign-bcj-pods-by-scheduler",
+    "cloneset-scaling-exclude-preparing-delete",
+    "nodeimage-creation-delay",
+    "feature-gates",
+    "logging-format",
+    "v",
+    "vmodule",
+    "logtostderr",
+    "alsologtostderr",
+    "stderrthreshold",
+    "log_file",
+    "log_dir",
+    "log_file_max_size",
+    "skip_headers",
+    "skip_log_headers",
+    "one_output",
+    "add_dir_header",
+    "log-flush-frequency",
+    "kubeconfig",
+]
+
+
+def settings(*argv: str, environ: Mapping[str, str] | None = None) -> Settings:
+    return parse(argv, environ=environ or {}).settings
+
+
+def test_every_flag_of_the_original_is_known() -> None:
+    known = {flag.name for flag in FLAGS}
+    assert known >= {*UPSTREAM, *(f"{name}-workers" for name in WORKERS)}
+    assert len(known) == len(FLAGS)
+
+
+def test_without_flags_the_original_s_defaults_count() -> None:
+    found = settings()
+    assert found.serving.metrics == Address("", 8080)
+    assert found.serving.health == Address("", 8000)
+    assert found.serving.diagnosis == Address("", 8090)
+    assert found.election.namespace == "kruise-system"
+    assert found.election.name == "kruise-manager"
+    assert (found.election.lease_s, found.election.renew_s, found.election.retry_s) == (15, 10, 2)
+    assert set(found.tuning.workers.values()) == {3}
+    assert (found.tuning.base_delay_s, found.tuning.max_delay_s) == (0.005, 1000)
+    assert (found.tuning.retries_per_s, found.tuning.retry_burst) == (10, 100)
+    assert found.webhook.port == 9876
+    assert found.own_namespace == "kruise-system"
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--cloneset-workers=7"],
+        ["-cloneset-workers=7"],
+        ["--cloneset-workers", "7"],
+        ["-cloneset-workers", "7"],
+    ],
+)
+def test_a_value_may_follow_in_either_way_and_one_dash_will_do(argv: list[str]) -> None:
+    assert settings(*argv).tuning.workers["cloneset"] == 7
+
+
+def test_a_boolean_alone_is_true_and_takes_no_word_after_it() -> None:
+    assert settings("--cloneset-scaling-exclude-preparing-delete", "-v=5").cloneset.exclude_preparing_delete
+    assert not settings("--enable-leader-election=false").election.enabled
+
+
+def test_of_several_values_the_last_counts_but_gates_add_up() -> None:
+    found = settings(
+        "--cloneset-workers=1",
+        "--cloneset-workers=2",
+        "--feature-gates=CloneSetShortHash=true",
+        "--feature-gates",
+        "CloneSetPartitionRollback=true",
+    )
+    assert found.tuning.workers["cloneset"] == 2
+    assert found.cloneset.short_hash
+    assert found.cloneset.partition_rollback
+
+
+@pytest.mark.parametrize(
+    ("gate", "field", "by_default"),
+    [
+        ("CloneSetShortHash", "short_hash", False),
+        ("CloneSetPartitionRollback", "partition_rollback", False),
+        ("PreparingUpdateAsUpdate", "preparing_update_as_update", False),
+        ("InPlaceUpdateEnvFromMetadata", "in_place_env_from_metadata", True),
+        ("InPlaceWorkloadVerticalScaling", "in_place_vertical_scaling", False),
+        ("RecreatePodWhenChangeVCTInCloneSetGate", "recreate_on_claim_change", False),
+    ],
+)
+def test_each_gate_of_cloneset_reaches_its_plans(gate: str, field: str, by_default: bool) -> None:
+    assert getattr(settings().cloneset, field) is by_default
+    assert getattr(settings(f"--feature-gates={gate}={not by_default}").cloneset, field) is not by_default
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--clonset-workers=1"], "did you mean --cloneset-workers?"),
+        (["--nonsense"], "--nonsense is not known"),
+        (["web"], "'web' is not a flag"),
+        (["--cloneset-workers"], "--cloneset-workers needs a value"),
+        (["--cloneset-workers=0"], "--cloneset-workers: 0 is not at least 1"),
+        (["--cloneset-workers=x"], "--cloneset-workers: 'x' is not a whole number"),
+        (["--enable-leader-election=maybe"], "'maybe' is not a boolean"),
+        (["--metrics-addr=8080"], "'8080' is not an address"),
+        (["--leader-election-lease-duration=15"], "'15' is not a duration"),
+        (["--leader-election-resource-lock=configmaps"], "'configmaps' is not one of: leases"),
+        (["--leader-election-renew-deadline=20s"], "must be longer than"),
+        (["--logging-format=xml"], "'xml' is not one of: text, json"),
+    ],
+)
+def test_a_flag_that_cannot_be_meant_is_refused_in_words(argv: list[str], told: str) -> None:
+    with pytest.raises(FlagError) as refused:
+        parse(argv, environ={})
+    assert told in str(refused.value)
+
+
+def test_an_unknown_gate_is_refused() -> None:
+    """case_1"""
+    with pytest.raises(GateError, match="'Foo' is not known"):
+        parse(["--feature-gates=Foo=true"], environ={})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_accepted"), [("-1", False), ("0", True), ("2678400", True), ("2678401", False)]
+)
+def test_the_time_to_live_of_image_pulls_has_bounds(seconds: str, is_accepted: bool) -> None:
+    """case_11"""
+    flag = f"--default-ttlseconds-for-always-nodeimage={seconds}"
+    if is_accepted:
+        assert settings(flag).default_image_ttl_s == int(seconds)
+    else:
+        with pytest.raises(FlagError, match="is not from 0 to 2678400"):
+            settings(flag)
+
+
+@pytest.mark.parametrize("port", ["abc", "0", "70000"])
+def test_a_webhook_port_that_is_none_is_refused(port: str) -> None:
+    """case_12"""
+    with pytest.raises(FlagError, match="WEBHOOK_PORT"):
+        settings(environ={"WEBHOOK_PORT": port})
+
+
+def test_the_resync_period_is_ten_hours_unless_it_says_otherwise() -> None:
+    assert settings().resync_s == RESYNC_S == 36000
+    assert settings("--sync-period=0").resync_s is None
+    assert settings("--sync-period=10m").resync_s == 600
+
+
+def test_a_resync_period_that_cannot_be_read_is_told_and_ignored() -> None:
+    """case_23"""
+    found = settings("--sync-period=abc")
+    assert found.resync_s == RESYNC_S
+    assert found.notes == (
+        "--sync-period: 'abc' is not a duration such as 15s, 2m0s or 500ms; the default applies",
+    )
+
+
+def test_flags_without_effect_are_taken_and_told() -> None:
+    found = settings("--rest-config-qps=30", "--logtostderr=true", "-v", "4")
+    assert found.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
+    assert found.log.verbosity == 4
+
+
+def test_gates_that_are_other_than_asked_for_are_told() -> None:
+    assert settings("--feature-gates=PodWebhook=false,WorkloadSpread=true").notes == (
+        "gate WorkloadSpread is off because PodWebhook is off",
+    )
+
+
+def test_the_environment_says_where_the_manager_is() -> None:
+    found = settings(
+        "--leader-election-namespace=",
+        environ={"POD_NAMESPACE": "here", "WEBHOOK_HOST": "10.0.0.1", "SECRET_NAME": "s"},
+    )
+    assert found.own_namespace == found.election.namespace == "here"
+    assert (found.webhook.host, found.webhook.secret) == ("10.0.0.1", "s")
+
+
+def test_a_server_can_be_switched_off() -> None:
+    found = settings("--metrics-addr=0", "--enable-pprof=false")
+    assert found.serving.metrics is None
+    assert found.serving.diagnosis is None
+
+
+def test_the_help_names_every_flag() -> None:
+    assert parse(["--help"], environ={}).wants_help
+    text = help_text()
+    assert all(f"--{flag.name}" in text for flag in FLAGS)

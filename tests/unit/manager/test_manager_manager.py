@@ -1,0 +1,212 @@
+"""The manager on the sandbox: what it waits for, what it looks at, and how it says so."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pykruise.kinds import crds
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
+from pykruise.manager.manager import Manager
+from pykruise.manager.settings import Settings
+from pykruise.plans.reconcile import Tuning
+from support.faults import Answer, FaultyTransport, reads, watches
+from support.sandbox import Place, small_cluster
+from support.scenario import cloneset
+
+MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
+
+
+@asynccontextmanager
+async def running(
+    place: Place, *, settings: Settings | None = None, **options: Any
+) -> AsyncIterator[Manager]:
+    """A manager at work on a cluster."""
+    transport = options.pop("transport", None) or place.cluster.transport_for(MANAGER)
+    rng = random.Random(1)
+    client = Client(transport, clock=place.cluster.clock, rng=rng)
+    manager = Manager(
+        client, settings=settings, clock=place.cluster.clock, rng=rng, cpu_time=lambda: 0.0, **options
+    )
+    task = asyncio.create_task(manager.run())
+    try:
+        yield manager
+    finally:
+        manager.stop()
+        await task
+
+
+async def install(place: Place) -> None:
+    for crd in crds():
+        await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
+
+
+async def pods(place: Place, namespace: str = "default") -> int:
+    return len(await place.names(PODS, namespace=namespace))
+
+
+async def test_a_manager_waits_for_its_crds_says_so_once_and_starts_when_they_come(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """operations case_20; and no restart is needed"""
+    caplog.set_level(logging.INFO, logger="pykruise")
+    async with small_cluster() as place, running(place) as manager:
+        # given a cluster without CRDs
+        await asyncio.sleep(600.0)
+        # then it is up, and says why nothing happens, once
+        assert manager.problems() == ()
+        told = [
+            line for line in caplog.messages if "does not serve CloneSet (clonesets.apps.kruise.io)" in line
+        ]
+        assert len(told) == 1
+        # the cache's own line, once, and not one per try
+        assert sum("NotFoundError" in line and "listing" in line for line in caplog.messages) <= 2
+        # when they come
+        await install(place)
+        await place.create(CLONE_SETS, cloneset(replicas=2))
+        # then
+        await place.until(lambda: _has(place, 2), within_s=60.0)
+        await asyncio.sleep(5.0)
+        assert any("clonesets.apps.kruise.io: served and readable now" in line for line in caplog.messages)
+
+
+async def test_a_right_that_is_missing_is_one_clear_line_and_makes_it_unready(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with small_cluster() as place:
+        await install(place)
+        # given a manager that may not list claims
+        faulty = FaultyTransport(place.cluster.transport_for(MANAGER))
+        faulty.on(reads("persistentvolumeclaims"), lambda _: Answer(403, message="claims is forbidden"))
+        async with running(place, transport=faulty) as manager:
+            await asyncio.sleep(600.0)
+            # then
+            wanted = "this manager may not list and watch persistentvolumeclaims: its role lacks the right"
+            assert sum(wanted in line for line in caplog.messages) == 1
+            assert any(wanted in problem for problem in manager.problems())
+            # when it may
+            faulty.clear()
+            await place.create(CLONE_SETS, cloneset(replicas=1))
+            # then
+            await place.until(lambda: _has(place, 1), within_s=60.0)
+            assert manager.problems() == ()
+
+
+async def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:
+    """operations case_21"""
+    async with small_cluster() as place:
+        await install(place)
+        await place.create(NAMESPACES, {"metadata": {"name": "foo"}})
+        async with running(place, settings=Settings(watch_namespace="foo")):
+            await place.create(CLONE_SETS, cloneset(replicas=1))
+            await place.create(CLONE_SETS, cloneset(replicas=2), namespace="foo")
+            await place.until(lambda: _has(place, 2, "foo"))
+            await asyncio.sleep(600.0)
+            assert await pods(place) == 0
+
+
+async def test_every_object_is_looked_at_again_after_the_resync_period() -> None:
+    """operations case_22"""
+    async with small_cluster() as place:
+        await install(place)
+        async with running(place, settings=Settings(resync_s=600.0)) as manager:
+            await place.create(CLONE_SETS, cloneset(replicas=1))
+            await place.until(lambda: _has(place, 1))
+            await asyncio.sleep(60.0)
+            before = manager.stats().controllers["cloneset"].reconciles
+            # when
+            await asyncio.sleep(3600.0)
+            # then the CloneSet, its pod and its revision woke it, six times more or less
+            turns = manager.stats().controllers["cloneset"].reconciles - before
+            assert 5 * 3 <= turns <= 7 * 3
+
+
+async def test_without_a_resync_period_nothing_happens_while_nothing_changes() -> None:
+    async with small_cluster() as place:
+        await install(place)
+        async with running(place) as manager:
+            await place.create(CLONE_SETS, cloneset(replicas=1))
+            await place.until(lambda: _has(place, 1))
+            await asyncio.sleep(60.0)
+            before = manager.stats().controllers["cloneset"].reconciles
+            await asyncio.sleep(3600.0)
+            assert manager.stats().controllers["cloneset"].reconciles == before
+
+
+async def test_a_controller_has_as_many_workers_as_its_flag_says() -> None:
+    """operations case_24"""
+    async with small_cluster() as place:
+        await install(place)
+        settings = Settings(tuning=Tuning(workers={"cloneset": 1}))
+        async with running(place, settings=settings) as manager:
+            await manager.wait_synced()
+            for number in range(5):
+                await place.create(CLONE_SETS, cloneset(f"web{number}", replicas=1))
+            most = 0
+            while await pods(place) < 5:
+                most = max(most, manager.stats().controllers["cloneset"].in_flight)
+                await asyncio.sleep(0.001)
+            assert most == 1
+            assert manager.stats().controllers["cloneset"].workers == 1
+
+
+class Gate:
+    """A component that has a problem until it is told otherwise."""
+
+    name = "gate"
+
+    def __init__(self) -> None:
+        self.found: Sequence[str] = ("closed",)
+        self.stopped = asyncio.Event()
+
+    async def run(self) -> None:
+        await self.stopped.wait()
+
+    async def stop(self) -> None:
+        self.stopped.set()
+
+    def problems(self) -> Sequence[str]:
+        return self.found
+
+
+async def test_controllers_wait_until_no_component_has_a_problem() -> None:
+    """operations pitfall 9: what was not defaulted must not be acted upon"""
+    async with small_cluster() as place:
+        await install(place)
+        gate = Gate()
+        async with running(place, components=[gate]) as manager:
+            await place.create(CLONE_SETS, cloneset(replicas=1))
+            await asyncio.sleep(60.0)
+            assert manager.problems() == ("gate: closed",)
+            assert await pods(place) == 0
+            # when
+            gate.found = ()
+            # then
+            await place.until(lambda: _has(place, 1))
+        assert gate.stopped.is_set()
+
+
+async def test_a_watch_that_stays_down_while_others_are_open_makes_the_manager_unready() -> None:
+    async with small_cluster() as place:
+        await install(place)
+        faulty = FaultyTransport(place.cluster.transport_for(MANAGER))
+        async with running(place, transport=faulty) as manager:
+            await manager.wait_synced()
+            assert manager.problems() == ()
+            # when the watch of nodes cannot be opened any more, and the one that is open ends
+            faulty.on(watches("nodes"), lambda _: Answer(500))
+            await asyncio.sleep(600.0)
+            assert manager.problems() == ()
+            await asyncio.sleep(400.0)
+            # then
+            assert any("the watch of nodes has been down" in problem for problem in manager.problems())
+
+
+async def _has(place: Place, count: int, namespace: str = "default") -> bool:
+    return await pods(place, namespace) == count
