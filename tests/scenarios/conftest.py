@@ -32,7 +32,7 @@ from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
 from support.control_plane import running_plane
-from support.scenario import Audience, Stage, audience
+from support.scenario import AdmissionSwitch, Audience, Stage, audience
 from support.volumes import Volumes
 from testbed.control_plane import ControlPlane
 
@@ -121,7 +121,8 @@ async def seen(stage: Stage) -> AsyncIterator[Audience]:
 async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> AsyncIterator[Stage]:
     """A cluster of the test's own, with the CRDs and admission in it."""
     clock = loop_clock(start=START)
-    async with Cluster(settings, clock=clock, rng=rng, reviewers=reviewers()) as cluster:
+    switch = AdmissionSwitch()
+    async with Cluster(settings, clock=clock, rng=rng, reviewers=switch.over(reviewers())) as cluster:
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         stage = Stage(
@@ -133,6 +134,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
             patience_s=600.0,
             long_s=3600.0,
             kubelets=cluster.kubelets,
+            admission=switch,
         )
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
         try:

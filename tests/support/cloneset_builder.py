@@ -23,6 +23,7 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodProjector, PodView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
@@ -110,6 +111,7 @@ class CloneSetBuilder:
         self.seed = 1
         self.old_template = template("nginx:0")
         self.current = ""
+        self.managed: dict[str, Any] | str | None = "the selector"
 
     # the CloneSet itself
 
@@ -155,6 +157,11 @@ class CloneSetBuilder:
 
     def paused(self) -> Self:
         return self.with_rolling(paused=True)
+
+    def managed_by(self, selector: dict[str, Any] | None) -> Self:
+        """The selector recorded with the revisions (default: that of the spec); None: no record."""
+        self.managed = selector
+        return self
 
     def terminating(self) -> Self:
         self.document["metadata"]["deletionTimestamp"] = format_time(NOW)
@@ -400,7 +407,14 @@ class CloneSetBuilder:
         return [project(orjson.dumps(pod)) for pod in self.pods.values()]
 
     def revision_views(self) -> list[RevisionView]:
-        return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
+        documents = copy.deepcopy(self.stored_revisions())
+        recorded = self.spec.get("selector") if isinstance(self.managed, str) else self.managed
+        if recorded is not None:
+            for document in documents:
+                annotations = document["metadata"].get("annotations")
+                if annotations is not None:
+                    annotations |= record_of(recorded)
+        return [project_revision(orjson.dumps(one)) for one in documents]
 
     def claim_views(self) -> list[ClaimView]:
         return [project_claim(orjson.dumps(claim)) for claim in self.claims.values()]

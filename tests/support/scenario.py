@@ -7,11 +7,14 @@ over time are watched by an `Audience`, which has a watch of its own.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import msgspec
+
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
@@ -52,6 +55,21 @@ def rolling(**fields: Any) -> Object:
     return {"type": "RollingUpdate", "rollingUpdate": fields}
 
 
+class AdmissionSwitch:
+    """Whether the webhooks are asked. Without webhooks (a real control plane) it changes nothing."""
+
+    def __init__(self) -> None:
+        self.is_on = True
+
+    def over(self, rules: Sequence[ReviewRule]) -> list[ReviewRule]:
+        """The same rules, heeded only while the switch is on."""
+
+        def switched(rule: ReviewRule) -> ReviewRule:
+            return msgspec.structs.replace(rule, wants=lambda *what: self.is_on and rule.wants(*what))
+
+        return [switched(rule) for rule in rules]
+
+
 class Stage:
     """One scenario's cluster: a client with all rights, a namespace, managers to start and kill.
 
@@ -70,6 +88,7 @@ class Stage:
         patience_s: float,
         long_s: float,
         kubelets: Kubelets,
+        admission: AdmissionSwitch | None = None,
     ) -> None:
         self.client = client
         self.manager_transport = manager_transport
@@ -79,6 +98,7 @@ class Stage:
         self.patience_s = patience_s
         self.long_s = long_s
         self.kubelets = kubelets
+        self._admission = admission or AdmissionSwitch()
         self._managers: list[tuple[Manager, asyncio.Task[None]]] = []
 
     # ── managers ─────────────────────────────────────────────────────────────
@@ -116,6 +136,15 @@ class Stage:
 
     # ── deeds ────────────────────────────────────────────────────────────────
 
+    @contextmanager
+    def past_admission(self) -> Iterator[None]:
+        """What is written meanwhile is not shown to any webhook, as in an outage or a restore."""
+        self._admission.is_on = False
+        try:
+            yield
+        finally:
+            self._admission.is_on = True
+
     async def create(self, doc: Object, *, resource: Resource = CLONE_SETS) -> Object:
         """Create an object in the scenario's namespace."""
         return decode(await self.client.create(resource, self.namespace, doc))
@@ -148,6 +177,10 @@ class Stage:
     async def get(self, name: str, *, resource: Resource = CLONE_SETS) -> Object:
         """An object as the API server stores it."""
         return decode(await self.client.get(resource, self.namespace, name))
+
+    async def stored(self, resource: Resource) -> list[Object]:
+        """All objects of the namespace, as stored."""
+        return [decode(raw) for raw in (await self.client.list(resource, self.namespace)).items]
 
     async def exists(self, name: str, *, resource: Resource = CLONE_SETS) -> bool:
         """Whether there is an object of that name."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
 from pykruise.kube.resources import Resource
 
@@ -42,6 +43,19 @@ class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALLOWED = AdmissionAnswer()
+
+
+def is_on_its_way_out(request: AdmissionRequest) -> bool:
+    """Whether a terminating object is written with the spec that is stored, as when its finalizers are taken off.
+
+    Such a write must not be refused for what the spec says: the object could then never go.
+    """
+    new, old = request.object, request.old_object
+    if request.operation != "UPDATE" or new is None or old is None:
+        return False
+    is_terminating = bool((old.get("metadata") or {}).get("deletionTimestamp"))
+    return is_terminating and same(new.get("spec"), old.get("spec"))
+
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
 

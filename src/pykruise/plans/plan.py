@@ -20,6 +20,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     message: str
     warning: bool = False
+    again_after_s: float = 0.0
+    """The same note about the same object is told again only after this time; 0: each time."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -169,6 +169,7 @@ class Reconciler(Generic[S]):
         self._record = record
         self._slice_s = slice_s
         self._pace = StatusPace()
+        self._told: dict[Key, dict[tuple[str, str, str], float]] = {}
 
     async def __call__(self, key: Key) -> float | None:
         """One turn for `key`. Returns in how many seconds to look again; None: only when something changes.
@@ -179,11 +180,12 @@ class Reconciler(Generic[S]):
         snapshot = self._planner.snapshot(key)
         if snapshot is None:
             self._pace.forget(key)
+            self._told.pop(key, None)
             return None
         owner = self._planner.owner(snapshot)
         plan = self._planner.plan(snapshot)
         for note, count in merged([("", note) for note in plan.notes]):
-            self._record(owner, note, count)
+            self._tell(owner, note, count)
         report = await self._report(owner, plan.status)
         if report.failure is not None and report.failure.is_stale:
             raise _error_of(report.failure) from report.failure.error
@@ -196,6 +198,20 @@ class Reconciler(Generic[S]):
         if report.failure is not None:
             raise _error_of(report.failure) from report.failure.error
         return 0.0 if outcome.interrupted else _sooner(plan.after, report.due_in_s)
+
+    def _tell(self, owner: Owner, note: Note, count: int) -> None:
+        """Record an event, unless it is one that was told a short while ago."""
+        if note.again_after_s > 0:
+            told = self._told.setdefault(owner.key, {})
+            now = asyncio.get_running_loop().time()
+            same = (owner.uid, note.reason, note.message)
+            if same in told and now - told[same] < note.again_after_s:
+                return
+            # What the object was told before is past: only the latest wording of a reason is kept.
+            for other in [one for one in told if one[1] == note.reason]:
+                del told[other]
+            told[same] = now
+        self._record(owner, note, count)
 
     async def _execute(self, snapshot: S, plan: Plan) -> Outcome:
         if not plan.stages:

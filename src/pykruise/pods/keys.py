@@ -25,6 +25,9 @@ REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
 
 CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
+MANAGED_SELECTOR_ANNOTATION: Final = "pykruise.io/managed-selector"
+"""On a ControllerRevision: the selector under which pods of its owner are managed (pods/selector_guard.py)."""
+
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"

@@ -1,5 +1,6 @@
 """One turn of the loop: what is written when, and what a failure leads to."""
 
+import asyncio
 import random
 from collections.abc import Callable
 from typing import Any
@@ -116,6 +117,32 @@ async def test_writes_are_reported_once_per_reason(world: World) -> None:
     # then
     assert world.writes == ["create a", "create b", "create c"]
     assert world.events == [("SuccessfulCreate: created a (and 2 more: b, c)", 3)]
+
+
+async def test_a_note_that_is_not_to_be_repeated_is_told_again_only_after_its_time(world: World) -> None:
+    # given
+    note = Note(reason="Stopped", message="why", warning=True, again_after_s=600)
+    world.plan_now = Plan(notes=(note,))
+    take = turn(world)
+    # when it is planned again and again
+    for _ in range(3):
+        await take(KEY)
+        await asyncio.sleep(100)
+    # then
+    assert world.events == [("Stopped: why", 1)]
+    # when
+    await asyncio.sleep(400)
+    await take(KEY)
+    # then
+    assert world.events == [("Stopped: why", 1)] * 2
+
+
+async def test_another_message_is_told_at_once(world: World) -> None:
+    take = turn(world)
+    for message in ("one", "two", "two", "one"):
+        world.plan_now = Plan(notes=(Note(reason="Stopped", message=message, again_after_s=600),))
+        await take(KEY)
+    assert [event for event, _ in world.events] == ["Stopped: one", "Stopped: two", "Stopped: one"]
 
 
 async def test_an_object_that_is_gone_needs_nothing(world: World) -> None:

@@ -13,7 +13,7 @@ from pykruise.kinds.cloneset.defaults import DefaultingSettings, with_defaults
 from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec
 from pykruise.kinds.cloneset.validation import errors_of, warnings_of
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
 from pykruise.kube.field_errors import bad_request, refusal
@@ -41,8 +41,8 @@ mutate_cloneset: Reviewer = mutating(DefaultingSettings())
 
 
 async def validate_cloneset(request: AdmissionRequest) -> AdmissionAnswer:
-    """The validating review. Deletions are allowed here."""
-    if request.operation not in ("CREATE", "UPDATE") or request.subresource:
+    """The validating review. Deletions are allowed here, and so is what completes one."""
+    if request.operation not in ("CREATE", "UPDATE") or request.subresource or is_on_its_way_out(request):
         return ALLOWED
     if problem := _unreadable(request):
         return AdmissionAnswer(refusal=problem)

@@ -28,6 +28,7 @@ from pykruise.kinds.cloneset.status import (
     deadline_at,
     status_of,
     with_failures,
+    without,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
@@ -40,17 +41,27 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import Phase, pod_chain
-from pykruise.plans.plan import Chain, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.claims import templates_hash
 from pykruise.pods.names import short_hash
 from pykruise.pods.revisions import (
+    RevisionView,
     UpdateChoice,
     choose_current,
     choose_update,
     revision_body,
     to_truncate,
+)
+from pykruise.pods.selector_guard import (
+    LOOK_AGAIN_S,
+    SELECTOR_CHANGED,
+    SELECTOR_MISMATCH,
+    Managed,
+    Mismatch,
+    check_selector,
+    record_of,
 )
 from pykruise.pods.views import PodView
 
@@ -68,6 +79,9 @@ def plan_cloneset(snapshot: Snapshot) -> Plan:
         return _plan_of_terminating(snapshot)
     if spec is None or cloneset.candidate is None:
         return _refused(snapshot, {FAILED_SCALE: [FieldProblem("spec", cloneset.problem)]})
+    guard = _guard(snapshot, spec)
+    if isinstance(guard, Mismatch):
+        return _guarded(snapshot, guard)
     problems = _problems(spec)
     if problems:
         return _refused(snapshot, problems)
@@ -87,7 +101,7 @@ def plan_cloneset(snapshot: Snapshot) -> Plan:
         field = "spec.template.metadata.labels"
         problem = f"those of revision {ws.current.name} do not match spec.selector"
         return _refused(snapshot, {FAILED_SCALE: [FieldProblem(field, problem)]})
-    return _joined(ws, choice, strangers)
+    return _joined(ws, choice, strangers, unrecorded=guard.unrecorded)
 
 
 def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) -> Document | None:
@@ -108,9 +122,15 @@ def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) ->
 # Joining the phases
 
 
-def _joined(ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView]) -> Plan:
-    clean_up = clean_up_stages(ws.snapshot, ws.spec)
-    before = [*clean_up, *_release(ws.snapshot, strangers), *_revision(ws.snapshot.cloneset, choice)]
+def _joined(
+    ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView], *, unrecorded: RevisionView | None
+) -> Plan:
+    before = [
+        *_record_selector(ws, choice, unrecorded),
+        *clean_up_stages(ws.snapshot, ws.spec),
+        *_release(ws.snapshot, strangers),
+        *_revision(ws.snapshot.cloneset, choice),
+    ]
     scale = plan_scale(ws)
     update = Phase() if scale.stages else plan_update(ws)
     # Refreshing comes first of the three: a pod is finished before the next is begun.
@@ -170,6 +190,53 @@ def _after(ws: WorkingSet, status: CloneSetStatus, phases: Sequence[Phase]) -> f
     return min(times, default=None)
 
 
+# The selector that pods are managed by
+
+
+def _guard(snapshot: Snapshot, spec: CloneSetSpec) -> Managed | Mismatch:
+    uid = snapshot.cloneset.uid
+    return check_selector(
+        msgspec.to_builtins(spec.selector),
+        owned=[one for one in snapshot.revisions if one.controller_uid == uid],
+        pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
+    )
+
+
+def _guarded(snapshot: Snapshot, mismatch: Mismatch) -> Plan:
+    """Nothing is touched; observedGeneration stays, so that whoever waits for it sees that nothing was done."""
+    cloneset = snapshot.cloneset
+    message = mismatch.message(CLONE_SETS.kind)
+    status = msgspec.structs.replace(
+        _observed(snapshot), observed_generation=cloneset.status.observed_generation
+    )
+    failures = {SELECTOR_MISMATCH: Failure(SELECTOR_CHANGED, message)}
+    conditions = with_failures(status.conditions or (), failures, now=snapshot.now)
+    note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
+    return Plan(
+        status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
+        left={pod.name: mismatch.why_left() for pod in snapshot.pods},
+        notes=(note,),
+        after=LOOK_AGAIN_S,
+    )
+
+
+def _record_selector(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionView | None) -> list[Stage]:
+    """Revisions of another manager have no record of the selector yet; one that is written anyway gets it so."""
+    if unrecorded is None or choice.create is not None or choice.patch is not None:
+        return []
+    step = Step(
+        action=Patch(
+            resource=CONTROLLER_REVISIONS,
+            key=Key(unrecorded.namespace, unrecorded.name),
+            patch_type=PatchType.MERGE,
+            body={"metadata": {"annotations": record_of(msgspec.to_builtins(ws.spec.selector))}},
+            uid=unrecorded.uid,
+        ),
+        because="it says by which selector pods are managed",
+    )
+    return [Stage(name="record selector", chains=(Chain(subject=unrecorded.name, steps=(step,)),))]
+
+
 # Pods that no longer match
 
 
@@ -219,7 +286,10 @@ def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
 def _choose_update(snapshot: Snapshot, spec: CloneSetSpec) -> UpdateChoice:
     cloneset = snapshot.cloneset
     assert cloneset.candidate is not None
-    annotations = {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash(spec.volume_claim_templates)}
+    annotations = {
+        keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash(spec.volume_claim_templates),
+        **record_of(msgspec.to_builtins(spec.selector)),
+    }
     return choose_update(
         cloneset.candidate,
         snapshot.revisions,
@@ -327,7 +397,8 @@ def _refused(snapshot: Snapshot, problems: Mapping[str, Sequence[FieldProblem]])
     """Nothing is touched, and the conditions say which fields are in the way."""
     failures = {kind: Failure("InvalidSpec", "; ".join(map(str, found))) for kind, found in problems.items()}
     status = _observed(snapshot)
-    conditions = with_failures(status.conditions or (), failures, now=snapshot.now)
+    kept = without(status.conditions or (), SELECTOR_MISMATCH)
+    conditions = with_failures(kept, failures, now=snapshot.now)
     return Plan(
         status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
         left={pod.name: "; ".join(failure.message for failure in failures.values()) for pod in snapshot.pods},

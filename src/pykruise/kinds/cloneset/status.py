@@ -16,6 +16,7 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneS
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.selectors import selector_from
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 
 __all__ = [
     "FAILED_SCALE",
@@ -27,6 +28,7 @@ __all__ = [
     "status_of",
     "with_condition",
     "with_failures",
+    "without",
 ]
 
 PROGRESSING: Final = "Progressing"
@@ -84,7 +86,8 @@ def status_of(
         collision_count=collision_count or stored.collision_count,
         label_selector=str(selector_from(msgspec.to_builtins(ws.spec.selector))),
     )
-    conditions = with_failures(stored.conditions or (), failures, now=ws.now)
+    kept = without(stored.conditions or (), SELECTOR_MISMATCH)  # gets here only when there is none
+    conditions = with_failures(kept, failures, now=ws.now)
     conditions = _with_progressing(conditions, status, stored, ws.spec, now=ws.now)
     return msgspec.structs.replace(status, conditions=list(conditions) or None)
 
@@ -130,7 +133,7 @@ def with_condition(
         last_update_time=time,
         last_transition_time=old.last_transition_time if old is not None and old.status == status else time,
     )
-    return [*_without(conditions, kind), new]
+    return [*without(conditions, kind), new]
 
 
 def with_failures(conditions: Conditions, failures: Mapping[str, Failure], *, now: Instant) -> Conditions:
@@ -152,11 +155,12 @@ def with_failures(conditions: Conditions, failures: Mapping[str, Failure], *, no
             last_update_time=time,
             last_transition_time=kept,
         )
-        conditions = [*_without(conditions, kind), new]
+        conditions = [*without(conditions, kind), new]
     return conditions
 
 
-def _without(conditions: Conditions, kind: str) -> list[CloneSetCondition]:
+def without(conditions: Conditions, kind: str) -> list[CloneSetCondition]:
+    """The conditions of other types."""
     return [one for one in conditions if one.type != kind]
 
 
@@ -170,7 +174,7 @@ def _with_progressing(
 ) -> Conditions:
     deadline_s = spec.progress_deadline_seconds
     if deadline_s is None or deadline_s == NO_DEADLINE:
-        return _without(conditions, PROGRESSING)
+        return without(conditions, PROGRESSING)
     old = stored.condition(PROGRESSING)
     done = status.current_revision == status.update_revision and (
         status.replicas == status.updated_replicas == status.updated_available_replicas == spec.replicas
@@ -184,7 +188,7 @@ def _with_progressing(
         message = "CloneSet has been paused due to partition ready"
         return _true(conditions, PARTITION_AVAILABLE, message, now=now)
     if _has_progressed(status, stored, old):
-        return [*_without(conditions, PROGRESSING), _updated(old, now=now)]
+        return [*without(conditions, PROGRESSING), _updated(old, now=now)]
     due = deadline_at(old, deadline_s)
     if old is not None and (old.reason == DEADLINE_EXCEEDED or (due is not None and due < now)):
         return with_condition(

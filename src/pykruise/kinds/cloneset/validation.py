@@ -35,6 +35,7 @@ from pykruise.kube.field_errors import (
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
+from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
 from pykruise.pods.template_validation import labels_errors, template_errors
 
 __all__ = ["errors_of", "warnings_of"]
@@ -72,7 +73,7 @@ def errors_of(
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
     if old is not None:
-        errors += _update_errors(given, old.get("spec") or {})
+        errors += _update_errors(given, old)
     return errors
 
 
@@ -256,12 +257,20 @@ def _is_whole_number(value: int | str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) < 2**31
 
 
-def _update_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    """Section 5.2: in practice, the selector stays."""
+def _update_errors(new: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[Cause]:
+    """Section 5.2: in practice, the selector stays. The one that pods are managed by may come back."""
+    old: Mapping[str, Any] = stored.get("spec") or {}
     fields = {*new, *old} - {*MUTABLE}
+    managed = managed_by_condition((stored.get("status") or {}).get("conditions") or ())
+    if managed is not None and _is_selector(new.get("selector"), managed):
+        fields.discard("selector")
     if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in MUTABLE)
         yield forbidden("spec", f"updates to cloneset spec for fields other than {allowed} are forbidden")
+
+
+def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:
+    return isinstance(selector, Mapping) and canonical_selector(selector) == canonical_selector(managed)
 
 
 def _means_the_same(field: str, new: Any, old: Any) -> bool:

@@ -15,6 +15,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH, Mismatch
 from support.cloneset_builder import cloneset, template
 
 BLOCK = "spec.updateStrategy.rollingUpdate"
@@ -451,6 +452,28 @@ def test_the_selector_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("selector", "is_admitted"),
+    [
+        ({"matchLabels": {"app": "web"}, "matchExpressions": []}, True),
+        ({"matchLabels": {"app": "third"}}, False),
+    ],
+)
+def test_only_the_managed_selector_may_come_back(selector: dict[str, Any], is_admitted: bool) -> None:
+    """daemonset cases 66 and 67, for CloneSet"""
+    # given a stored object whose selector was changed past admission, and the controller's condition
+    labels = {"app": "web", "tier": "x"} if is_admitted else selector["matchLabels"]
+    message = Mismatch(managed='{"matchLabels":{"app":"web"}}', found="{}").message("CloneSet")
+    stored = document(selector={"matchLabels": {"app": "web", "tier": "x"}})
+    stored["status"] = {"conditions": [{"type": SELECTOR_MISMATCH, "status": "True", "message": message}]}
+    # when
+    new = document(selector=selector)
+    new["spec"]["template"]["metadata"]["labels"] = labels
+    # then
+    found = [(one.field, one.reason) for one in causes(new, old=stored)]
+    assert found == ([] if is_admitted else [("spec", "FieldValueForbidden")])
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]},
@@ -550,3 +573,18 @@ def test_names_subresources_and_columns_are_those_of_the_original() -> None:
     assert version["subresources"] == {"status": {}, "scale": expected["subresources"]["scale"]}
     assert (version["name"], version["served"], version["storage"]) == ("v1beta1", True, True)
     assert crd()["metadata"]["name"] == "clonesets.apps.kruise.io"
+
+
+@pytest.mark.parametrize(("changes_spec", "is_allowed"), [(False, True), (True, False)])
+def test_an_invalid_object_that_is_being_deleted_can_lose_its_finalizers(
+    changes_spec: bool, is_allowed: bool
+) -> None:
+    """Else the garbage collector could never complete a deletion with --cascade=orphan."""
+    # given a stored object that admission would refuse, on its way out
+    stored = document(selector={"matchLabels": {"app": "other"}})
+    stored["metadata"] |= {"deletionTimestamp": "2026-01-31T12:00:00Z", "finalizers": ["orphan"]}
+    # when
+    new = document(selector={"matchLabels": {"app": "other"}}, **({"replicas": 9} if changes_spec else {}))
+    new["metadata"] |= {"deletionTimestamp": "2026-01-31T12:00:00Z"}
+    # then
+    assert (causes(new, old=stored) == ()) == is_allowed

@@ -11,6 +11,7 @@ from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from pykruise.pods.claims import templates_hash
+from pykruise.pods.selector_guard import record_of
 from support.cloneset_builder import (
     UID,
     CloneSetBuilder,
@@ -388,9 +389,8 @@ def test_a_new_revision_records_the_hash_of_the_templates() -> None:
 
 def test_without_templates_the_hash_is_empty_but_there() -> None:
     builder = cloneset(1).with_revisions(revision(template("nginx:0"), 1))
-    assert revision_write(plan_of(builder)).body["metadata"]["annotations"] == {
-        keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""
-    }
+    annotations = revision_write(plan_of(builder)).body["metadata"]["annotations"]
+    assert annotations[keys.CLAIM_TEMPLATES_HASH_ANNOTATION] == ""
 
 
 def test_a_change_of_the_templates_alone_changes_neither_revision_nor_pods() -> None:
@@ -414,7 +414,10 @@ def test_an_older_revision_that_is_wanted_again_gets_the_hash_of_now() -> None:
     assert write.body == {
         "revision": 3,
         "metadata": {
-            "annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash([claim_template("data")])}
+            "annotations": {
+                keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash([claim_template("data")]),
+                **record_of(builder.spec["selector"]),
+            }
         },
     }
 

@@ -44,6 +44,7 @@ def test_a_new_cloneset_stores_its_revision_before_the_first_pod() -> None:
     assert metadata["annotations"] == {
         "kubernetes.io/change-cause": "first",
         keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "",
+        keys.MANAGED_SELECTOR_ANNOTATION: '{"matchLabels":{"app":"web"}}',
     }
     assert metadata["ownerReferences"][0]["uid"] == UID
     assert len(created(plan)) == 2
@@ -149,7 +150,7 @@ def test_an_unreadable_amount_stops_everything_and_is_named(
     [
         ({"selector": {}}, "spec.selector"),
         ({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.selector"),
-        ({"selector": {"matchLabels": {"app": "other"}}}, "spec.template.metadata.labels"),
+        ({"template": {"metadata": {"labels": {"app": "other"}}}}, "spec.template.metadata.labels"),
         ({"scaleStrategy": {"maxUnavailable": "many"}}, "spec.scaleStrategy.maxUnavailable"),
         ({"replicas": -1}, "spec.replicas"),
         ({"replicas": "five"}, "spec.replicas"),

@@ -1,0 +1,176 @@
+"""A CloneSet whose stored selector is not the one it manages by."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.actions import Create, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH, record_of
+from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template
+from support.plan_views import condition, left, reasons, steps_named
+
+WEB = {"matchLabels": {"app": "web"}}
+OTHER = {"matchLabels": {"app": "other"}}
+
+
+def planned(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+def changed(builder: CloneSetBuilder | None = None, **spec: Any) -> CloneSetBuilder:
+    """Managed by app=web, now asking for app=other."""
+    return (builder or cloneset(3)).managed_by(WEB).with_spec(selector=OTHER, **spec)
+
+
+def relabelled(image: str = "nginx:1") -> dict[str, Any]:
+    found = template(image)
+    found["metadata"]["labels"] = {"app": "other"}
+    return found
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        changed(),
+        changed(template=relabelled()),
+        changed(cloneset(3, old=2, max_unavailable=1)),
+        changed(cloneset(5, pods=2)),
+        changed(cloneset(1, pods=3)),
+        changed(cloneset(3).marked("a")),
+        changed(cloneset(3).with_templates("data").claim("gone")),
+        changed(cloneset(3).fresh("b")),
+        changed(cloneset(3).labelled({"app": "other"}, "a")),
+        changed(cloneset(0, pods=3)),
+    ],
+    ids=[
+        "pods run",
+        "template labels change too",
+        "a rollout is under way",
+        "pods are missing",
+        "pods are too many",
+        "a pod is marked",
+        "claims are left over",
+        "a pod waits for its state",
+        "a pod matches the new one",
+        "scaled to nothing",
+    ],
+)
+def test_nothing_is_written_but_the_status(builder: CloneSetBuilder) -> None:
+    """daemonset cases 63 to 65, for CloneSet"""
+    # given a stored status of the last generation
+    builder.with_status(observedGeneration=2, updateRevision="web-before", labelSelector="app=web")
+    # when
+    plan = planned(builder)
+    # then
+    assert plan.stages == ()
+    assert plan.status is not None
+    assert plan.status["observedGeneration"] == 2
+    assert plan.status["updateRevision"] == "web-before"
+    assert plan.status["replicas"] == len(builder.pods)
+    found = condition(plan, SELECTOR_MISMATCH)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("True", "SelectorChanged")
+    assert '"app":"web"' in found["message"]
+    assert '"app":"other"' in found["message"]
+    assert reasons(plan) == {SELECTOR_MISMATCH}
+    assert len(left(plan)) == len(builder.pods)
+    assert plan.after == 600
+
+
+def test_the_condition_is_written_once_and_the_event_not_with_every_plan() -> None:
+    builder = changed()
+    builder.document["status"] = planned(builder).status
+    plan = planned(builder)
+    assert plan.status is None
+    assert [note.again_after_s for note in plan.notes] == [600]
+
+
+def test_the_old_selector_put_back_takes_the_condition_away_and_touches_no_pod() -> None:
+    """daemonset case 66, for CloneSet"""
+    builder = changed()
+    builder.document["status"] = planned(builder).status
+    # when
+    plan = planned(builder.with_spec(selector=WEB))
+    # then
+    assert plan.stages == ()
+    assert plan.status is not None
+    assert condition(plan, SELECTOR_MISMATCH) is None
+    assert plan.status["observedGeneration"] == 3
+    assert not plan.notes
+
+
+def test_a_spec_that_is_refused_after_the_selector_is_back_has_only_its_own_condition() -> None:
+    builder = changed()
+    builder.document["status"] = planned(builder).status
+    plan = planned(builder.with_spec(selector=WEB, replicas=-1))
+    assert condition(plan, SELECTOR_MISMATCH) is None
+    assert condition(plan, "FailedScale") is not None
+
+
+def test_deleting_it_is_not_held_up() -> None:
+    plan = planned(changed().terminating())
+    assert plan.stages == ()
+    assert not plan.notes
+
+
+# The record
+
+
+def test_a_new_revision_is_born_with_the_record() -> None:
+    builder = cloneset(2).with_revisions(revision(template("nginx:0"), 1))
+    (step,) = steps_named(planned(builder), "store revision")
+    assert isinstance(step.action, Create)
+    assert record_of(WEB).items() <= step.action.body["metadata"]["annotations"].items()
+
+
+def test_revisions_of_another_manager_get_the_record_with_the_newest() -> None:
+    # given two revisions without a record
+    builder = cloneset(3, old=1, partition=1).managed_by(None)
+    # when
+    plan = planned(builder)
+    # then only the record is written
+    (step,) = plan.steps
+    assert isinstance(step.action, Patch)
+    assert (step.action.resource, step.action.key.name) == (CONTROLLER_REVISIONS, builder.update_revision)
+    assert step.action.patch_type is PatchType.MERGE
+    assert step.action.body == {"metadata": {"annotations": record_of(WEB)}}
+    assert step.action.uid
+
+
+def test_an_older_revision_that_is_wanted_again_gets_the_record_in_the_same_write() -> None:
+    # given revisions without a record, and a template that is that of the older one
+    builder = cloneset(1).managed_by(None)
+    builder.with_revisions(revision(builder.spec["template"], 1), revision(template("nginx:2"), 2))
+    # when
+    plan = planned(builder)
+    # then
+    assert not steps_named(plan, "record selector")
+    (step,) = steps_named(plan, "store revision")
+    assert step.action.body["metadata"]["annotations"] == record_of(WEB)
+
+
+def test_a_selector_that_had_changed_before_the_take_over_touches_nothing() -> None:
+    """daemonset case 71, for CloneSet"""
+    # given no record, and a newest revision with the labels of before
+    builder = cloneset(3).managed_by(None).with_spec(selector=OTHER)
+    # when
+    plan = planned(builder)
+    # then
+    assert plan.stages == ()
+    assert reasons(plan) == {SELECTOR_MISMATCH}
+
+
+def test_one_pod_that_somebody_relabelled_is_released_as_ever() -> None:
+    """cloneset case 44, daemonset case 72"""
+    plan = planned(cloneset(3).labelled({"app": "other"}, "a"))
+    assert steps_named(plan, "release pods")
+    assert condition(plan, SELECTOR_MISMATCH) is None
+
+
+def test_the_record_is_spelled_with_the_projects_own_prefix() -> None:
+    assert keys.MANAGED_SELECTOR_ANNOTATION == "pykruise.io/managed-selector"

@@ -1,0 +1,165 @@
+"""The guard against a selector that changed behind admission's back."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.pods import keys
+from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.selector_guard import (
+    SELECTOR_MISMATCH,
+    Managed,
+    Mismatch,
+    canonical_selector,
+    check_selector,
+    managed_by_condition,
+    record_of,
+)
+
+WEB = {"matchLabels": {"app": "web"}}
+API = {"matchLabels": {"app": "api"}}
+
+
+def stored(number: int, *, record: dict[str, Any] | str | None = None, **labels: str) -> RevisionView:
+    """An owned revision; its record may be a selector or any text."""
+    annotations = {keys.MANAGED_SELECTOR_ANNOTATION: record} if isinstance(record, str) else None
+    if isinstance(record, dict):
+        annotations = record_of(record)
+    document = {
+        "metadata": {
+            "name": f"web-{number}",
+            "namespace": "shop",
+            "uid": f"uid-{number}",
+            "resourceVersion": "1",
+            "labels": labels or {"app": "web"},
+            "annotations": annotations,
+        },
+        "revision": number,
+    }
+    return project_revision(orjson.dumps(document))
+
+
+def test_the_recorded_selector_may_act() -> None:
+    assert check_selector(WEB, owned=[stored(1, record=WEB)], pods=[]) == Managed()
+
+
+@pytest.mark.parametrize("found", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
+def test_another_selector_than_the_recorded_one_touches_nothing(found: dict[str, Any]) -> None:
+    """daemonset case 63; whatever the revisions and pods look like"""
+    verdict = check_selector(found, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
+    assert verdict == Mismatch(managed=canonical_selector(WEB), found=canonical_selector(found))
+
+
+def test_a_selector_that_cannot_be_read_is_another_than_the_recorded_one() -> None:
+    broken = {"matchExpressions": [{"key": "app", "operator": "Like"}]}
+    assert isinstance(check_selector(broken, owned=[stored(1, record=WEB)], pods=[]), Mismatch)
+
+
+def test_the_order_of_expressions_and_values_is_no_change() -> None:
+    """daemonset case 70"""
+    before = {
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["b", "a"]},
+            {"key": "app", "operator": "Exists"},
+        ],
+        "matchLabels": {"b": "2", "a": "1"},
+    }
+    after = {
+        "matchLabels": {"a": "1", "b": "2"},
+        "matchExpressions": [
+            {"key": "app", "operator": "Exists", "values": []},
+            {"key": "tier", "operator": "In", "values": ["a", "b"]},
+        ],
+    }
+    assert canonical_selector(before) == canonical_selector(after)
+    assert check_selector(after, owned=[stored(1, record=before)], pods=[]) == Managed()
+
+
+def test_absent_and_empty_parts_of_a_selector_are_equal() -> None:
+    assert canonical_selector({"matchLabels": {}, "matchExpressions": None}) == canonical_selector({}) == "{}"
+
+
+def test_the_newest_record_counts() -> None:
+    # given a revision without a record on top of two with different ones
+    owned = [stored(3), stored(1, record=API), stored(2, record=WEB)]
+    # then
+    assert check_selector(WEB, owned=owned, pods=[]) == Managed()
+    assert check_selector(API, owned=owned, pods=[]) == Mismatch(
+        managed=canonical_selector(WEB), found=canonical_selector(API)
+    )
+
+
+def test_a_record_that_somebody_reformatted_still_counts() -> None:
+    record = '{ "matchLabels": { "app": "web" }, "matchExpressions": [] }'
+    assert check_selector(WEB, owned=[stored(1, record=record)], pods=[]) == Managed()
+
+
+def test_a_record_that_cannot_be_read_lets_nothing_happen() -> None:
+    assert isinstance(check_selector(WEB, owned=[stored(1, record="what?")], pods=[]), Mismatch)
+
+
+def test_a_set_of_another_manager_is_taken_over_and_recorded_with_its_newest_revision() -> None:
+    verdict = check_selector(WEB, owned=[stored(2), stored(1)], pods=[])
+    assert isinstance(verdict, Managed)
+    assert verdict.unrecorded is not None
+    assert verdict.unrecorded.number == 2
+
+
+def test_a_set_whose_selector_had_changed_before_the_take_over_is_not_touched() -> None:
+    """daemonset case 71"""
+    verdict = check_selector(WEB, owned=[stored(1), stored(2, app="old")], pods=[{"app": "web"}])
+    assert verdict == Mismatch(managed="", found=canonical_selector(WEB))
+
+
+@pytest.mark.parametrize(
+    ("pods", "may_act"),
+    [
+        ([], True),
+        ([{"app": "web"}], True),
+        ([{"app": "old"}, {"app": "web"}], True),
+        ([{"app": "old"}], False),
+    ],
+)
+def test_without_revisions_one_pod_that_matches_is_enough(pods: list[dict[str, str]], may_act: bool) -> None:
+    assert isinstance(check_selector(WEB, owned=[], pods=pods), Managed) == may_act
+
+
+# What people and admission read
+
+
+def test_the_message_names_both_selectors_and_how_to_recover() -> None:
+    message = Mismatch(managed=canonical_selector(WEB), found=canonical_selector(API)).message("CloneSet")
+    assert canonical_selector(WEB) in message
+    assert canonical_selector(API) in message
+    assert "Put it back" in message
+    assert "delete the CloneSet" in message
+    assert "--cascade=orphan" in message
+
+
+def test_admission_finds_the_managed_selector_in_the_condition() -> None:
+    tricky = {"matchLabels": {"example.com/a": "x"}, "matchExpressions": [{"key": "é", "operator": "Exists"}]}
+    message = Mismatch(managed=canonical_selector(tricky), found="{}").message("DaemonSet")
+    condition = {"type": SELECTOR_MISMATCH, "status": "True", "message": message}
+    assert managed_by_condition([{"type": "Other", "status": "True"}, condition]) == tricky
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {
+            "type": SELECTOR_MISMATCH,
+            "status": "False",
+            "message": Mismatch(managed="{}", found="{}").message("x"),
+        },
+        {
+            "type": SELECTOR_MISMATCH,
+            "status": "True",
+            "message": Mismatch(managed="", found="{}").message("x"),
+        },
+        {"type": SELECTOR_MISMATCH, "status": "True", "message": "something else"},
+        {"type": SELECTOR_MISMATCH, "status": "True"},
+    ],
+)
+def test_without_a_readable_record_admission_finds_nothing(condition: dict[str, str]) -> None:
+    assert managed_by_condition([condition]) is None
