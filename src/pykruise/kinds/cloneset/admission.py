@@ -25,7 +25,7 @@ def mutating(settings: DefaultingSettings) -> Reviewer:
     """The mutating review under these settings."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        if request.operation not in ("CREATE", "UPDATE") or request.subresource:
+        if not _is_reviewed(request):
             return ALLOWED
         if problem := _unreadable(request):
             return AdmissionAnswer(refusal=problem)
@@ -42,7 +42,7 @@ mutate_cloneset: Reviewer = mutating(DefaultingSettings())
 
 async def validate_cloneset(request: AdmissionRequest) -> AdmissionAnswer:
     """The validating review. Deletions are allowed here, and so is what completes one."""
-    if request.operation not in ("CREATE", "UPDATE") or request.subresource or is_on_its_way_out(request):
+    if not _is_reviewed(request):
         return ALLOWED
     if problem := _unreadable(request):
         return AdmissionAnswer(refusal=problem)
@@ -54,6 +54,11 @@ async def validate_cloneset(request: AdmissionRequest) -> AdmissionAnswer:
         name = (request.object.get("metadata") or {}).get("name") or request.name
         return AdmissionAnswer(refusal=refusal(CLONE_SETS, name, errors))
     return AdmissionAnswer(warnings=tuple(warnings_of(spec)))
+
+
+def _is_reviewed(request: AdmissionRequest) -> bool:
+    wanted = request.operation in ("CREATE", "UPDATE") and not request.subresource
+    return wanted and not is_on_its_way_out(request)
 
 
 def _unreadable(request: AdmissionRequest) -> Status | None:
