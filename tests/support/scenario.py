@@ -21,6 +21,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.leases import LeaderElector
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, PODS, Resource
 from pykruise.kube.transport import Transport
@@ -104,27 +105,61 @@ class Stage:
     # ── managers ─────────────────────────────────────────────────────────────
 
     async def start_manager(
-        self, transport: Transport | None = None, *, settings: Settings | None = None
+        self,
+        transport: Transport | None = None,
+        *,
+        settings: Settings | None = None,
+        identity: str = "",
     ) -> Manager:
-        """A manager with empty caches over `transport` (default: without faults); runs until killed."""
+        """A manager with empty caches over `transport` (default: without faults); runs until killed.
+
+        `identity`: it stands for election under this name; empty: it works alone.
+        """
         client = Client(transport or self.manager_transport(), clock=self.clock, rng=self.rng)
-        manager = Manager(client, settings=settings, clock=self.clock, rng=self.rng, cpu_time=lambda: 0.0)
+        manager = Manager(
+            client,
+            settings=settings,
+            elector=self._elector(client, identity) if identity else None,
+            clock=self.clock,
+            rng=self.rng,
+            cpu_time=lambda: 0.0,
+        )
         self._managers.append((manager, asyncio.create_task(manager.run())))
         return manager
 
-    async def kill_manager(self) -> None:
-        """End all managers as a kill -9 would: nothing is finished, nothing is said."""
-        while self._managers:
-            _, task = self._managers.pop()
+    def _elector(self, client: Client, identity: str) -> LeaderElector:
+        own = Client(client.transport, clock=self.clock, rng=self.rng)
+        return LeaderElector(
+            own,
+            namespace=self.namespace,
+            name="kruise-manager",
+            identity=identity,
+            clock=self.clock,
+            rng=self.rng,
+        )
+
+    async def kill_manager(self, only: Manager | None = None) -> None:
+        """End all managers (or one) as a kill -9 would: nothing is finished, nothing is said."""
+        for task in self._take(only):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def stop_manager(self) -> None:
-        """End all managers gracefully."""
-        while self._managers:
-            manager, task = self._managers.pop()
-            manager.stop()
+    async def stop_manager(self, only: Manager | None = None) -> None:
+        """End all managers (or one) gracefully."""
+        for manager, _ in self._managers:
+            if only in (None, manager):
+                manager.stop()
+        for task in self._take(only):
             await task
+
+    def ended(self, manager: Manager) -> asyncio.Task[None]:
+        """The task of a manager that ends by itself; the caller looks at how."""
+        return self._take(manager)[0]
+
+    def _take(self, only: Manager | None) -> list[asyncio.Task[None]]:
+        taken = [task for manager, task in self._managers if only in (None, manager)]
+        self._managers = [pair for pair in self._managers if only not in (None, pair[0])]
+        return taken
 
     async def close(self) -> None:
         """What a fixture calls at the end: a manager that died of a bug fails the test."""

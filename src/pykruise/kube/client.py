@@ -124,6 +124,7 @@ class Client:
     ) -> None:
         self.transport = transport
         self.clock = clock
+        self._user_agent = user_agent
         self.limiter = limiter if limiter is not None else Limiter()
         self._rng = rng if rng is not None else random.Random()
         self._retry = retry
@@ -132,6 +133,17 @@ class Client:
             kind: {**self._read_headers, "content-type": kind}
             for kind in (JSON_CONTENT, *(patch_type.value for patch_type in PatchType))
         }
+
+    def over(self, transport: Transport) -> "Client":
+        """The same client (limits, retries, names) over another transport, such as one that wraps its own."""
+        return Client(
+            transport,
+            clock=self.clock,
+            user_agent=self._user_agent,
+            limiter=self.limiter,
+            rng=self._rng,
+            retry=self._retry,
+        )
 
     # ── reads ────────────────────────────────────────────────────────────────
 

@@ -8,6 +8,10 @@ Components (webhooks, …) run beside them, in every replica.
 the cluster once and no component has a problem any more; a kind that the cluster does not know yet (its CRD is
 missing) waits alone and starts when it comes. `stop()` lets plans under way finish their writes. A kill loses
 nothing either: all is planned anew from what is stored.
+
+With an elector, several managers share a cluster: all have full caches and serve webhooks, one runs controllers.
+A replica that could not work does not stand for election. A leader that loses its Lease cannot write any more
+from that moment (kube/leases.py), ends its controllers, and `run()` raises: the process ends and starts anew.
 """
 
 import asyncio
@@ -24,6 +28,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller, ControllerStats
 from pykruise.kube.ids import Key
+from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
 from pykruise.kube.queue import QueueStats
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
@@ -74,6 +79,7 @@ class Manager:
         settings: Settings | None = None,
         components: Sequence[Component] = (),
         kinds: Sequence[Kind] = KINDS,
+        elector: LeaderElector | None = None,
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
@@ -82,6 +88,9 @@ class Manager:
         rng = rng or random.Random()
         settings = settings or Settings()
         self.settings = settings
+        if elector is not None:
+            client = client.over(FencedTransport(client.transport, elector.term))
+        self.elector = elector
         self._sources = Sources(client, clock=clock, rng=rng, namespace=settings.watch_namespace)
         context = KindContext(
             client=client,
@@ -126,6 +135,7 @@ class Manager:
     def problems(self) -> Sequence[str]:
         """Why it cannot do its work now, one sentence each; empty: it can."""
         return (
+            *(("it is about to end",) if self._stop.is_set() else ()),
             *self._oversight.problems(),
             *(f"{one.name}: {problem}" for one in self._components for problem in one.problems()),
         )
@@ -134,8 +144,22 @@ class Manager:
         """Return when every cache has seen the cluster."""
         await self._sources.wait_synced()
 
+    @property
+    def is_leading(self) -> bool:
+        """Whether controllers run here: without an elector, always."""
+        return self.elector is None or self.elector.is_leading
+
     async def run(self) -> None:
-        """Work until `stop()` or cancellation. Raises what a part of it dies of."""
+        """Work until `stop()` or cancellation. Raises LeaseLostError, or what a part of it dies of."""
+        try:
+            await self._run()
+        except BaseExceptionGroup as group:
+            lost, others = group.split(LeaseLostError)
+            if lost is None or others is not None:
+                raise
+            raise lost.exceptions[0] from None
+
+    async def _run(self) -> None:
         self._stop.clear()
         async with asyncio.TaskGroup() as tasks:
             background = [
@@ -147,11 +171,14 @@ class Manager:
                 background.append(tasks.create_task(again, name="resync"))
             background += [tasks.create_task(recorder.run(), name="events") for recorder in self._recorders]
             background += [tasks.create_task(one.run(), name=one.name) for one in self._components]
+            background.append(tasks.create_task(self._stand_for_election(), name="election"))
             work = [tasks.create_task(self._work(one), name=one.kind.name) for one in self._kinds]
             await self._stop.wait()
             grace_s = self.settings.stop_grace_s
             await asyncio.gather(*(one.controller.stop(grace_s=grace_s) for one in self._kinds))
             await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
+            if self.elector is not None and self.elector.is_leading:
+                await self.elector.release()
             await asyncio.gather(*(one.stop() for one in self._components))
             for task in (*work, *background):
                 task.cancel()
@@ -164,9 +191,18 @@ class Manager:
         """One kind: wait for what it needs, then work."""
         await self._sources.wait_synced(running.needs)
         await self._components_ready()
+        if self.elector is not None:
+            await self.elector.wait_leading()
         self._freeze()
         _log.info("%s: caches are synced, the controller starts", running.kind.name)
         await running.controller.run()
+
+    async def _stand_for_election(self) -> None:
+        """Only once this replica could do the work."""
+        if self.elector is not None:
+            await self._sources.wait_synced(SHARED)
+            await self._components_ready()
+            await self.elector.run()
 
     async def _components_ready(self) -> None:
         while True:

@@ -1,0 +1,134 @@
+"""Two managers on one cluster: one works, and whatever happens to it, the other goes on where it was."""
+
+import asyncio
+
+import pytest
+
+from pykruise.kube.leases import LeaseLostError
+from pykruise.manager.manager import Manager
+from support.faults import FaultyTransport, Refuse, requests
+from support.scenario import Audience, Stage, cloneset, rolling
+
+REPLICAS = 12
+UNAVAILABLE = 2
+LEASE_S = 15.0
+
+
+async def two_managers(stage: Stage) -> tuple[Manager, Manager]:
+    """One that leads and one that waits, both with full caches."""
+    first = await stage.start_manager(identity="first")
+    await stage.until(lambda: first.is_leading)
+    second = await stage.start_manager(identity="second")
+    await second.wait_synced()
+    return first, second
+
+
+async def rollout_under_way(stage: Stage, seen: Audience) -> None:
+    strategy = rolling(maxUnavailable=UNAVAILABLE)
+    await stage.create(cloneset(replicas=REPLICAS, updateStrategy=strategy))
+    await stage.settled(replicas=REPLICAS)
+    seen.watch_from_now()
+    await stage.set_image("web", "nginx:2")
+    await stage.until(lambda: seen.created > REPLICAS + UNAVAILABLE)
+
+
+def nothing_lost_and_nothing_twice(seen: Audience) -> None:
+    assert seen.created == 2 * REPLICAS
+    assert seen.most <= REPLICAS
+    assert seen.fewest_available is not None
+    assert seen.fewest_available >= REPLICAS - UNAVAILABLE
+
+
+async def test_only_the_leader_works_and_both_know_the_cluster(stage: Stage) -> None:
+    """operations case_13"""
+    first, second = await two_managers(stage)
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    assert (first.is_leading, second.is_leading) == (True, False)
+    assert second.stats().synced
+    assert second.stats().controllers["cloneset"].reconciles == 0
+    assert second.stats().controllers["cloneset"].workers > 0
+
+
+async def test_a_leader_that_is_stopped_hands_over_within_seconds(stage: Stage, seen: Audience) -> None:
+    # given
+    first, second = await two_managers(stage)
+    await rollout_under_way(stage, seen)
+    # when
+    loop = asyncio.get_running_loop()
+    await stage.stop_manager(first)
+    stopped_at = loop.time()
+    await stage.until(lambda: second.is_leading)
+    # then
+    assert loop.time() - stopped_at < 3.0
+    await stage.settled(replicas=REPLICAS)
+    nothing_lost_and_nothing_twice(seen)
+
+
+async def test_a_leader_killed_in_mid_rollout_is_followed_within_the_lease_time(
+    stage: Stage, seen: Audience
+) -> None:
+    """operations case_14"""
+    # given
+    first, second = await two_managers(stage)
+    await rollout_under_way(stage, seen)
+    # when
+    loop = asyncio.get_running_loop()
+    await stage.kill_manager(first)
+    killed_at = loop.time()
+    await stage.until(lambda: second.is_leading)
+    # then
+    assert loop.time() - killed_at < LEASE_S + 5.0
+    await stage.settled(replicas=REPLICAS)
+    nothing_lost_and_nothing_twice(seen)
+
+
+async def test_a_leader_that_is_cut_off_writes_nothing_more_and_ends(stage: Stage, seen: Audience) -> None:
+    """operations case_14"""
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    first = await stage.start_manager(faulty, identity="first")
+    await stage.until(lambda: first.is_leading)
+    second = await stage.start_manager(identity="second")
+    await rollout_under_way(stage, seen)
+    # when
+    faulty.on(requests(), lambda _: Refuse())
+    await stage.until(lambda: second.is_leading)
+    # then it has ended before, with the reason
+    with pytest.raises(LeaseLostError, match="could not be renewed"):
+        await stage.ended(first)
+    # and does nothing although it reaches the API server again
+    faulty.clear()
+    count = len(faulty.log)
+    await stage.settled(replicas=REPLICAS)
+    assert len(faulty.log) == count
+    nothing_lost_and_nothing_twice(seen)
+
+
+async def test_an_outage_longer_than_the_lease_ends_with_one_leader(stage: Stage, seen: Audience) -> None:
+    # given
+    transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
+    first = await stage.start_manager(transports[0], identity="first")
+    await stage.until(lambda: first.is_leading)
+    second = await stage.start_manager(transports[1], identity="second")
+    await rollout_under_way(stage, seen)
+    # when neither reaches the API server
+    for one in transports:
+        one.on(requests(), lambda _: Refuse())
+    await asyncio.sleep(LEASE_S)
+    with pytest.raises(LeaseLostError):
+        await stage.ended(first)
+    for one in transports:
+        one.clear()
+    # then
+    await stage.until(lambda: second.is_leading)
+    await stage.settled(replicas=REPLICAS)
+    nothing_lost_and_nothing_twice(seen)
+
+
+async def test_a_manager_without_an_election_works_at_once(stage: Stage) -> None:
+    """operations case_15"""
+    manager = await stage.start_manager()
+    assert manager.is_leading
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)

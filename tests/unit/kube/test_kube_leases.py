@@ -1,0 +1,383 @@
+"""Leader election: one leads, the next one takes over in time, and nobody writes out of term."""
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError, NotLeadingError, Term
+from pykruise.kube.resources import CONFIG_MAPS, LEASES
+from support.faults import Answer, Delay, DropAnswer, FaultyTransport, Refuse, TimeOut, requests, writes
+from support.sandbox import Place, config_map, small_cluster
+
+LEASE_S, RENEW_S, RETRY_S = 15.0, 10.0, 2.0
+
+
+class Candidate:
+    """An elector over a transport of its own, with what became of it."""
+
+    def __init__(self, place: Place, identity: str, *, clock: Clock | None = None, **options: Any) -> None:
+        self.faulty = FaultyTransport(place.cluster.transport_for(identity))
+        rng = random.Random(identity)
+        self.elector = LeaderElector(
+            Client(self.faulty, clock=place.cluster.clock, rng=rng),
+            namespace="default",
+            name="kruise-manager",
+            identity=identity,
+            lease_s=LEASE_S,
+            renew_s=RENEW_S,
+            retry_s=RETRY_S,
+            clock=clock or place.cluster.clock,
+            rng=rng,
+            **options,
+        )
+        self.task = asyncio.create_task(self.elector.run())
+
+    @property
+    def leads(self) -> bool:
+        return self.elector.is_leading
+
+    async def kill(self) -> None:
+        """As kill -9: nothing is given back."""
+        self.task.cancel()
+        with suppress(asyncio.CancelledError, LeaseLostError):
+            await self.task
+
+
+@asynccontextmanager
+async def stand(**options: Any) -> AsyncIterator[tuple[Place, Callable[..., Candidate]]]:
+    """A cluster, and a way to let candidates stand; all are gone at the end."""
+    async with small_cluster() as place:
+        candidates: list[Candidate] = []
+
+        def candidate(identity: str, **more: Any) -> Candidate:
+            candidates.append(Candidate(place, identity, **{**options, **more}))
+            return candidates[-1]
+
+        try:
+            yield place, candidate
+        finally:
+            for one in candidates:
+                await one.kill()
+
+
+async def spec(place: Place) -> dict[str, Any]:
+    found: dict[str, Any] = (await place.get(LEASES, "kruise-manager"))["spec"]
+    return found
+
+
+async def test_the_first_one_leads_and_writes_what_go_clients_read() -> None:
+    async with stand() as (place, candidate):
+        # when
+        a = candidate("a_1")
+        await a.elector.wait_leading()
+        # then
+        found = await spec(place)
+        assert found["holderIdentity"] == "a_1"
+        assert found["leaseDurationSeconds"] == 15
+        assert found["leaseTransitions"] == 0
+        assert all(
+            re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", found[field])
+            for field in ("acquireTime", "renewTime")
+        )
+
+
+async def test_the_leader_renews_and_the_others_wait() -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        b = candidate("b")
+        acquired = (await spec(place))["acquireTime"]
+        # when
+        await asyncio.sleep(600.0)
+        # then
+        assert a.leads
+        assert not b.leads
+        found = await spec(place)
+        assert found["acquireTime"] == acquired < found["renewTime"]
+        assert found["leaseTransitions"] == 0
+        assert b.elector.stats().holder == "a"
+        # one write each, without a read before it
+        assert a.elector.stats().slow_renewals == 0
+
+
+async def test_a_lease_given_back_is_taken_within_seconds() -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        b = candidate("b")
+        await asyncio.sleep(10.0)
+        # when
+        await a.elector.release()
+        assert not a.leads
+        assert "holderIdentity" not in await spec(place)
+        # then
+        assert await place.until(lambda: b.leads) <= RETRY_S * 1.2
+        await a.task
+        found = await spec(place)
+        assert (found["holderIdentity"], found["leaseTransitions"]) == ("b", 1)
+
+
+async def test_the_lease_of_a_killed_leader_is_taken_when_it_runs_out_and_not_before() -> None:
+    """operations case_14"""
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        b = candidate("b")
+        await asyncio.sleep(60.0)
+        # when
+        await a.kill()
+        # then
+        took_s = await place.until(lambda: b.leads)
+        assert LEASE_S - RETRY_S * 1.2 <= took_s <= LEASE_S + 2 * RETRY_S * 1.2
+
+
+async def test_a_leader_that_cannot_renew_ends_before_anybody_else_leads() -> None:
+    """operations case_14"""
+    async with stand() as (_, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        b = candidate("b")
+        await asyncio.sleep(60.0)
+        # when it reaches the API server no more
+        a.faulty.on(requests(), lambda _: Refuse())
+        together = 0
+        while not b.leads:
+            together += a.leads and b.leads
+            await asyncio.sleep(0.05)
+        # then
+        assert together == 0
+        with pytest.raises(LeaseLostError, match="could not be renewed for 10 s"):
+            await a.task
+
+
+@pytest.mark.parametrize(
+    "fault", [Refuse(), Answer(500), Answer(429, retry_after_s=1), DropAnswer(), TimeOut(60.0)]
+)
+async def test_a_short_outage_does_not_end_a_term(fault: Any) -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        b = candidate("b")
+        # when one renewal goes wrong, whichever way
+        a.faulty.on(writes("leases"), fault)
+        await asyncio.sleep(60.0)
+        # then
+        assert a.leads
+        assert not b.leads
+        assert (await spec(place))["leaseTransitions"] == 0
+
+
+async def test_an_outage_for_all_ends_the_term_and_the_first_one_back_leads() -> None:
+    async with stand() as (place, candidate):
+        a, b = candidate("a"), candidate("b")
+        await place.until(lambda: a.leads or b.leads)
+        leader, other = (a, b) if a.leads else (b, a)
+        # when nobody reaches the API server for a minute
+        for one in (a, b):
+            one.faulty.on(requests(), lambda _: Refuse())
+        await asyncio.sleep(60.0)
+        assert leader.task.done()
+        for one in (a, b):
+            one.faulty.clear()
+        # then the other one leads when it has seen the Lease stand still for as long as it lasts
+        assert await place.until(lambda: other.leads) <= LEASE_S + 2 * RETRY_S * 1.2
+        with pytest.raises(LeaseLostError):
+            await leader.task
+
+
+async def test_a_clock_that_is_hours_off_changes_nothing() -> None:
+    async with stand() as (place, candidate):
+        # given a leader whose clock is a day behind, and a candidate whose clock is a day ahead
+        now = place.cluster.clock
+        a = candidate("a", clock=lambda: now() - 86400)
+        await a.elector.wait_leading()
+        b = candidate("b", clock=lambda: now() + 86400)
+        await asyncio.sleep(300.0)
+        assert a.leads
+        assert not b.leads
+        # when
+        await a.kill()
+        # then
+        assert await place.until(lambda: b.leads) >= LEASE_S - RETRY_S * 1.2
+
+
+async def test_somebody_who_takes_the_lease_away_ends_the_term_at_once() -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        # when a person or a program without manners writes itself in
+        await place.merge(LEASES, "kruise-manager", {"spec": {"holderIdentity": "somebody"}})
+        # then
+        await asyncio.sleep(3 * RETRY_S)
+        with pytest.raises(LeaseLostError, match="is held by somebody now"):
+            await a.task
+        assert (await spec(place))["holderIdentity"] == "somebody"
+
+
+async def test_a_lease_deleted_under_the_leader_is_made_anew() -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        await place.client.delete(LEASES, "default", "kruise-manager")
+        await asyncio.sleep(30.0)
+        assert (await spec(place))["holderIdentity"] == "a"
+        assert a.leads
+
+
+async def test_a_label_written_by_somebody_costs_one_slow_renewal() -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        await place.merge(LEASES, "kruise-manager", {"metadata": {"labels": {"a": "b"}}})
+        await asyncio.sleep(60.0)
+        assert a.leads
+        assert a.elector.stats().slow_renewals == 1
+        assert (await place.get(LEASES, "kruise-manager"))["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_the_length_that_the_holder_wrote_counts() -> None:
+    async with stand() as (place, candidate):
+        # given a Lease that a Go manager with a longer one holds
+        held = {
+            "metadata": {"name": "kruise-manager"},
+            "spec": {
+                "holderIdentity": "go_1",
+                "leaseDurationSeconds": 60,
+                "acquireTime": "2026-01-31T12:00:00.000000Z",
+                "renewTime": "2026-01-31T12:00:00.000000Z",
+                "leaseTransitions": 4,
+            },
+        }
+        await place.create(LEASES, held)
+        # when
+        b = candidate("b")
+        # then it waits for as long, from when it first saw it
+        assert await place.until(lambda: b.leads, within_s=100.0) >= 60.0
+        assert (await spec(place))["leaseTransitions"] == 5
+
+
+async def test_candidates_that_come_at_once_make_one_leader() -> None:
+    async with stand() as (place, candidate):
+        electors = [candidate(f"c{number}") for number in range(8)]
+        await asyncio.sleep(60.0)
+        assert sum(one.leads for one in electors) == 1
+        leader = next(one for one in electors if one.leads)
+        assert (await spec(place))["holderIdentity"] == leader.elector.identity
+
+
+async def test_a_lost_answer_to_the_first_write_is_found_to_be_one_s_own() -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        a.faulty.on(writes("leases"), DropAnswer())
+        assert await place.until(lambda: a.leads) <= RETRY_S * 1.2 + 1.0
+        assert (await spec(place))["leaseTransitions"] == 0
+
+
+async def test_a_missing_right_leaves_it_standing_and_says_so() -> None:
+    async with stand() as (_, candidate):
+        a = candidate("a")
+        a.faulty.on(requests(path="leases"), lambda _: Answer(403, message="leases is forbidden"))
+        await asyncio.sleep(60.0)
+        assert not a.leads
+        assert not a.task.done()
+        assert "leases is forbidden" in a.elector.stats().last_error
+
+
+async def test_lengths_that_would_let_two_lead_are_refused() -> None:
+    async with small_cluster() as place:
+        with pytest.raises(ValueError, match="lease_s > renew_s > retry_s > 0"):
+            LeaderElector(
+                place.client,
+                namespace="default",
+                name="x",
+                identity="a",
+                lease_s=10,
+                renew_s=10,
+                clock=place.cluster.clock,
+                rng=random.Random(1),
+            )
+
+
+# ── the fence ────────────────────────────────────────────────────────────────
+
+
+async def test_a_write_out_of_term_does_not_leave_and_a_read_does() -> None:
+    async with small_cluster() as place:
+        term = Term(asyncio.get_running_loop().time)
+        client = place.client.over(FencedTransport(place.client.transport, term))
+        # given no term
+        with pytest.raises(NotLeadingError):
+            await client.create(CONFIG_MAPS, "default", config_map("a"))
+        assert (await client.list(CONFIG_MAPS, "default")).items == []
+        # when there is one
+        now = asyncio.get_running_loop().time()
+        term.extend(until=now + 10, taken_at=now + 15)
+        await client.create(CONFIG_MAPS, "default", config_map("a"))
+        # and when it is over
+        await asyncio.sleep(10.0)
+        with pytest.raises(NotLeadingError):
+            await client.create(CONFIG_MAPS, "default", config_map("b"))
+
+
+async def test_a_write_under_way_ends_before_anybody_else_can_lead() -> None:
+    async with small_cluster() as place:
+        # given a server that takes forever
+        slow = FaultyTransport(place.cluster.transport_for("slow"))
+        timeouts: list[float | None] = []
+
+        class Noting:
+            async def request(self, method: str, path: str, **options: Any) -> Any:
+                timeouts.append(options["timeout_s"])
+                return await slow.request(method, path, **options)
+
+            async def close(self) -> None: ...
+
+        now = asyncio.get_running_loop().time()
+        term = Term(asyncio.get_running_loop().time)
+        term.extend(until=now + 10, taken_at=now + 15)
+        fenced = FencedTransport(Noting(), term)  # type: ignore[arg-type]  # streams are not asked for
+        # when writes begin early and late
+        await asyncio.sleep(1.0)
+        await fenced.request("POST", "/api/v1/namespaces/default/configmaps", body=b"{}")
+        await asyncio.sleep(8.0)
+        await fenced.request("PATCH", "/api/v1/namespaces/default/configmaps/a", body=b"{}", timeout_s=2.0)
+        await fenced.request("POST", "/api/v1/namespaces/default/configmaps", body=b"{}")
+        # then
+        assert timeouts == pytest.approx([14.0, 2.0, 6.0], abs=0.01)
+
+
+async def test_a_process_that_stood_still_does_not_write_when_it_goes_on() -> None:
+    """Its timers have not fired yet, but time has passed."""
+    async with stand() as (place, candidate):
+        # given a leader whose own time can be made to jump
+        skipped_s = 0.0
+        loop = asyncio.get_running_loop()
+        a = candidate("a", now=lambda: loop.time() + skipped_s)
+        await a.elector.wait_leading()
+        client = place.client.over(FencedTransport(place.client.transport, a.elector.term))
+        await client.create(CONFIG_MAPS, "default", config_map("a"))
+        # when it stands still for 20 s and goes on
+        skipped_s = 20.0
+        # then
+        with pytest.raises(NotLeadingError):
+            await client.create(CONFIG_MAPS, "default", config_map("b"))
+        assert not a.leads
+
+
+async def test_a_slow_answer_counts_from_when_it_was_asked_for() -> None:
+    async with stand() as (_, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        # when the answer to a renewal takes four seconds on its way back
+        a.faulty.on(writes("leases"), Delay(4.0, on_the_way_back=True))
+        await asyncio.sleep(RETRY_S * 1.2 + 4.1)
+        # then what is left is counted from before it
+        assert a.leads
+        assert a.elector.term.write_time_s() <= LEASE_S - 4.0
