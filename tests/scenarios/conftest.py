@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from pykruise.admission.reviewers import reviewers
-from pykruise.kinds import crds
+from pykruise.kinds import conversions, crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
@@ -28,6 +28,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
@@ -122,7 +123,10 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
     """A cluster of the test's own, with the CRDs and admission in it."""
     clock = loop_clock(start=START)
     switch = AdmissionSwitch()
-    async with Cluster(settings, clock=clock, rng=rng, reviewers=switch.over(reviewers())) as cluster:
+    converting = ConversionFunctions(conversions())
+    async with Cluster(
+        settings, clock=clock, rng=rng, reviewers=switch.over(reviewers()), conversions=converting
+    ) as cluster:
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         stage = Stage(

@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from pykruise.admission.reviewers import reviewers
-from pykruise.kinds import crds
+from pykruise.kinds import conversions, crds
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.manager import Manager
+from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
@@ -59,7 +60,10 @@ async def playground(
 ) -> AsyncIterator[Playground]:
     """Start everything, wait until the manager has seen the cluster, and stop it all at the end."""
     rng = rng or random.Random()
-    async with Cluster(settings, clock=clock, rng=rng, reviewers=reviewers()) as cluster:
+    converting = ConversionFunctions(conversions())
+    async with Cluster(
+        settings, clock=clock, rng=rng, reviewers=reviewers(), conversions=converting
+    ) as cluster:
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         metered = MeteredTransport(cluster.transport_for(MANAGER_USER))

@@ -4,15 +4,18 @@ msgspec types + schema() annotations ──▶ structural_schema() ──▶ ope
 Version values ──▶ definition() ──▶ a CustomResourceDefinition document
 
 Pure. A field without a default is required. What a type cannot say (int64, "any fields", a default of the
-schema) is said by an annotation made with `schema()`, `integer()` or `int_or_string()`.
+schema) is said by an annotation made with `schema()`, `integer()`, `int_or_string()` or `shaped_like()`.
+Descriptions are the docstrings of the types (kube/descriptions.py).
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Meta, inspect
 
+from pykruise.kube import descriptions
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 
@@ -24,7 +27,10 @@ __all__ = [
     "int_or_string",
     "integer",
     "schema",
+    "shaped_like",
     "structural_schema",
+    "webhook_conversion",
+    "with_schema_at",
 ]
 
 _REQUIRED = "x-required"
@@ -39,6 +45,11 @@ def schema(
     required: bool = False,
     any_object: bool = False,
     any_metadata: bool = False,
+    embedded: bool = False,
+    enum: Sequence[str] = (),
+    pattern: str = "",
+    min_length: int | None = None,
+    max_length: int | None = None,
     list_type: Literal["", "atomic", "set", "map"] = "",
     list_map_keys: Sequence[str] = (),
     map_type: Literal["", "atomic", "granular"] = "",
@@ -47,15 +58,31 @@ def schema(
     """What a type alone does not say about a field.
 
     `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any
-    value, nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows itself.
+    value, nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows itself;
+    `embedded` is for a whole object of any kind. `enum` and `pattern` are checked by the API server only: what
+    is stored already is still read.
     """
     extra: dict[str, Any] = {}
     if any_object:
         extra[_REPLACE] = {"x-kubernetes-preserve-unknown-fields": True}
     if any_metadata:
         extra[_REPLACE] = {"type": "object"}
+    if embedded:
+        extra[_REPLACE] = {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
     if format:
         extra["format"] = format
+    if enum:
+        extra["enum"] = list(enum)
+    if pattern:
+        extra["pattern"] = pattern
+    if min_length is not None:
+        extra["minLength"] = min_length
+    if max_length is not None:
+        extra["maxLength"] = max_length
     if default is not msgspec.UNSET:
         extra["default"] = default
     if list_type:
@@ -81,10 +108,32 @@ def int_or_string() -> Meta:
     return Meta(extra_json_schema={_REPLACE: {"x-kubernetes-int-or-string": True}})
 
 
+def shaped_like(type_: Any, *, is_open: bool = False) -> Meta:
+    """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept."""
+    found = structural_schema(type_)
+    if is_open:
+        found["x-kubernetes-preserve-unknown-fields"] = True
+    return Meta(extra_json_schema={_REPLACE: found})
+
+
 def structural_schema(type_: Any) -> Document:
-    """The structural schema of a Struct type (or of any type of its fields)."""
-    found, _ = _schema_of(inspect.type_info(type_))
-    return found
+    """The structural schema of a Struct type (or of any type of its fields), with descriptions."""
+    info = inspect.type_info(type_)
+    found, _ = _schema_of(info)
+    return _described(found, "", info)
+
+
+def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Document:
+    """A copy of an object's schema in which the field at `path` (`spec.template.spec`) has this schema.
+
+    Its description stays when `part` has none. Raises KeyError when there is no such field.
+    """
+    step, _, rest = path.partition(".")
+    properties = schema["properties"]
+    old = properties[step]
+    described = {"description": old["description"]} if "description" in old else {}
+    new = with_schema_at(old, rest, part) if rest else {**described, **part}
+    return {**schema, "properties": {**properties, step: new}}
 
 
 def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
@@ -116,29 +165,48 @@ def _plain(info: inspect.Type) -> Document:
         case inspect.EnumType(cls=cls):
             return {"type": "string", "enum": [member.value for member in cls]}
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            return {"type": "array", "items": _schema_of(item)[0]}
+            return {"type": "array", "items": _described(_schema_of(item)[0], "", item)}
         case inspect.DictType(value_type=value):
             if isinstance(value, inspect.AnyType):
                 return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-            return {"type": "object", "additionalProperties": _schema_of(value)[0]}
-        case inspect.StructType(fields=fields):
-            return _object(fields)
+            return {"type": "object", "additionalProperties": _described(_schema_of(value)[0], "", value)}
+        case inspect.StructType():
+            return _object(info)
         case inspect.AnyType() | inspect.RawType():
             return {"x-kubernetes-preserve-unknown-fields": True}
     raise TypeError(f"a structural schema has no form for {info}")
 
 
-def _object(fields: Sequence[inspect.Field]) -> Document:
+def _object(info: inspect.StructType) -> Document:
     properties: Document = {}
     required: list[str] = []
-    for field in sorted(fields, key=lambda one: one.encode_name):
-        properties[field.encode_name], always = _schema_of(field.type)
+    texts = descriptions.of_fields(info.cls)
+    for field in sorted(info.fields, key=lambda one: one.encode_name):
+        found, always = _schema_of(field.type)
+        properties[field.encode_name] = _described(found, texts.get(field.name, ""), field.type)
         if field.required or always:
             required.append(field.encode_name)
-    found: Document = {"type": "object", "properties": properties}
+    whole: Document = {"type": "object", "properties": properties}
     if required:
-        found["required"] = required
-    return found
+        whole["required"] = required
+    return whole
+
+
+def _described(found: Document, text: str, info: inspect.Type) -> Document:
+    """The schema with its description: the field's own, or that of the class it holds."""
+    text = text or _class_text(info)
+    return {"description": text, **found} if text else found
+
+
+def _class_text(info: inspect.Type) -> str:
+    match info:
+        case inspect.Metadata(type=inner):
+            return _class_text(inner)
+        case inspect.UnionType(types=types):
+            return next(filter(None, map(_class_text, types)), "")
+        case inspect.StructType(cls=cls):
+            return descriptions.of_class(cls)
+    return ""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -148,12 +216,15 @@ class Column(msgspec.Struct, frozen=True):
     type: str
     json_path: str
     priority: int = 0
+    description: str = ""
 
     def document(self) -> Document:
         """As it stands in a definition."""
         doc: Document = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         if self.priority:
             doc["priority"] = self.priority
+        if self.description:
+            doc["description"] = self.description
         return doc
 
 
@@ -174,10 +245,14 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a kind. `root` is the Struct type of the whole object."""
+    """One version of a kind. `root` is the Struct type of the whole object.
+
+    `embeds` gives fields that the type leaves open a schema: by path, `spec.template.spec`.
+    """
 
     name: str
     root: Any
+    embeds: Mapping[str, Document] = {}
     served: bool = True
     storage: bool = False
     columns: tuple[Column, ...] = ()
@@ -192,7 +267,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.name,
             "served": self.served,
             "storage": self.storage,
-            "schema": {"openAPIV3Schema": _root(self.root)},
+            "schema": {"openAPIV3Schema": _root(self.root, self.embeds)},
             "subresources": subresources,
             "additionalPrinterColumns": [column.document() for column in self.columns],
         }
@@ -203,6 +278,7 @@ def definition(
     *,
     versions: Sequence[Version],
     short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
     conversion: Mapping[str, Any] | None = None,
     singular: str = "",
 ) -> Document:
@@ -215,6 +291,8 @@ def definition(
     }
     if short_names:
         names["shortNames"] = list(short_names)
+    if categories:
+        names["categories"] = list(categories)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -229,9 +307,41 @@ def definition(
     }
 
 
-def _root(root: Any) -> Document:
+def webhook_conversion(
+    *,
+    service: tuple[str, str] = ("", ""),
+    url: str = "",
+    path: str = "/convert",
+    ca_bundle: bytes = b"",
+    review_versions: Sequence[str] = ("v1", "v1beta1"),
+) -> Document:
+    """The stanza `spec.conversion` of a CRD whose objects a webhook converts.
+
+    The webhook is behind a `service` (namespace and name, port 443), or, when given, at the base `url`
+    (`https://host:9876`). `ca_bundle` is the PEM text of the CA that signs its certificate; empty: the API
+    server's own trust decides.
+    """
+    client: Document = {}
+    if url:
+        client["url"] = url.rstrip("/") + path
+    else:
+        namespace, name = service
+        if not namespace or not name:
+            raise ValueError("a conversion webhook needs a service (namespace and name) or a url")
+        client["service"] = {"namespace": namespace, "name": name, "port": 443, "path": path}
+    if ca_bundle:
+        client["caBundle"] = base64.b64encode(ca_bundle).decode()
+    return {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": client, "conversionReviewVersions": list(review_versions)},
+    }
+
+
+def _root(root: Any, embeds: Mapping[str, Document]) -> Document:
     """The schema of a whole object: only `spec` can be required, the API server sees to the rest."""
     found = structural_schema(root)
     found["properties"]["metadata"] = {"type": "object"}
     found.pop("required", None)
+    for path, part in embeds.items():
+        found = with_schema_at(found, path, part)
     return found

@@ -50,8 +50,11 @@ class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     """Labels and finalizers by which somebody else holds a pod back."""
 
     finalizers_handler: list[str] | None = None
+    """Finalizers that hold the pod while it has any of them."""
     labels_handler: dict[str, str] | None = None
+    """Labels (key and value) that hold the pod while it has any of them."""
     mark_pod_not_ready: bool = False
+    """Whether a pod that is held is taken out of service first. Without effect on preNormal."""
 
     @property
     def has_handlers(self) -> bool:
@@ -60,11 +63,14 @@ class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
 
 
 class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """`spec.lifecycle`: the hooks at the turns of a pod's life."""
+    """Hooks at the turns of a pod's life, by which somebody else takes part in them."""
 
     in_place_update: LifecycleHook | None = None
+    """Holds a pod before it is updated in place, and after that until the hook is on it again."""
     pre_delete: LifecycleHook | None = None
+    """Holds a pod before it is deleted."""
     pre_normal: LifecycleHook | None = None
+    """Holds a new pod back from counting as in service until the hook is on it."""
 
     @property
     def marks_not_ready(self) -> bool:

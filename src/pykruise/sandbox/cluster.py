@@ -26,6 +26,7 @@ from pykruise.kube.limiter import Limiter
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
+from pykruise.sandbox.apiserver.catalog import Conversions
 from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.controllers import POD_INDEXES, Controllers
 from pykruise.sandbox.faults import Rule
@@ -101,8 +102,9 @@ class Cluster:
     """A cluster, running while the context is entered. Make it inside a running event loop.
 
     `clock`: by default wall time that runs with the event loop. `rng`: where all uids, names and delays come
-    from; by default unpredictable. `storage`, `reviewers`: handed to the ApiServer. `startables` are called
-    with the cluster once its own parts run, and what they return is run and stopped with it.
+    from; by default unpredictable. `storage`, `reviewers`, `conversions`: handed to the ApiServer.
+    `startables` are called with the cluster once its own parts run, and what they return is run and stopped
+    with it.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Cluster:
         rng: random.Random | None = None,
         storage: Storage | None = None,
         reviewers: Sequence[ReviewRule] = (),
+        conversions: Conversions | None = None,
         images: ImageTable | None = None,
         rules: Iterable[Rule] = (),
         startables: Sequence[Callable[["Cluster"], Component]] = (),
@@ -128,7 +131,13 @@ class Cluster:
         self._has_failed = asyncio.Event()
         self._is_stopping = False
 
-        self.server = ApiServer(clock=self.clock, rng=self._branch(), storage=storage, reviewers=reviewers)
+        self.server = ApiServer(
+            clock=self.clock,
+            rng=self._branch(),
+            storage=storage,
+            reviewers=reviewers,
+            conversions=conversions,
+        )
         self.transport = self.transport_for(ADMIN)
         self.client = self.client_for(ADMIN, user_agent="pykruise")
 

@@ -1,14 +1,19 @@
 """The CustomResourceDefinition of CloneSets, made from the types.
 
-types.py ──▶ crd() ──▶ a document for `install`, the sandbox, and the comparison with the original
+types.py, v1alpha1.py ──▶ crd() ──▶ a document for `install`, the sandbox, and the comparison with the original
 
-v1beta1 is served and stored. The older v1alpha1 joins with its conversion; a second entry in `_VERSIONS` is
-all that this module then needs.
+v1beta1 is served and stored; v1alpha1 is served.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
+from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kube.crds import Column, ScalePaths, Version, definition
 from pykruise.kube.documents import Document
+
+__all__ = ["crd"]
 
 _COLUMNS = (
     Column("DESIRED", "integer", ".spec.replicas"),
@@ -23,9 +28,12 @@ _COLUMNS = (
     Column("SELECTOR", "string", ".status.labelSelector", priority=1),
 )
 
-_VERSIONS = (Version(name="v1beta1", root=CloneSet, storage=True, columns=_COLUMNS, scale=ScalePaths()),)
+_VERSIONS = (
+    Version(name="v1alpha1", root=CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
+    Version(name="v1beta1", root=CloneSet, storage=True, columns=_COLUMNS, scale=ScalePaths()),
+)
 
 
-def crd() -> Document:
-    """The definition `clonesets.apps.kruise.io`."""
-    return definition(CLONE_SETS, versions=_VERSIONS, short_names=("clone",))
+def crd(conversion: Mapping[str, Any] | None = None) -> Document:
+    """The definition `clonesets.apps.kruise.io`; `conversion` is its stanza of that name."""
+    return definition(CLONE_SETS, versions=_VERSIONS, short_names=("clone",), conversion=conversion)

@@ -12,8 +12,16 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from pykruise.kube.crds import int_or_string, integer, schema
+from pykruise.kube.api import ApiObject, Count, Int32, Int64, IntOrString, Selector, Time, Typed
+from pykruise.kube.crds import schema
 from pykruise.kube.resources import Resource
+from pykruise.pods.api import (
+    ClaimTemplates,
+    InPlaceUpdateStrategy,
+    PodTemplate,
+    PriorityStrategy,
+    ScatterTerm,
+)
 from pykruise.pods.lifecycle import Lifecycle
 
 CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")
@@ -23,15 +31,8 @@ NO_DEADLINE: Final = 2_147_483_647
 
 DEFAULT_MAX_UNAVAILABLE: Final = "20%"
 
-Int32 = Annotated[int, integer("int32")]
-Int64 = Annotated[int, integer("int64")]
-Count = Annotated[int, integer("int32", required=True)]
-Time = Annotated[str, schema(format="date-time")]
-IntOrString = Annotated[int | str, int_or_string()]
 SchemaFalse = Annotated[bool, schema(default=False)]
 """False, and the API server writes that into the object."""
-PodTemplate = Annotated[dict[str, Any], schema(any_object=True)]
-ClaimTemplates = Annotated[list[dict[str, Any]], schema(any_object=True)]
 
 
 class UpdateType(StrEnum):
@@ -49,106 +50,72 @@ class PodUpdatePolicy(StrEnum):
     IN_PLACE_ONLY = "InPlaceOnly"
 
 
-class _Typed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Base of all: frozen, camelCase in JSON, absent fields stay absent."""
-
-
-class LabelSelectorRequirement(_Typed, frozen=True, kw_only=True):
-    """One expression of a label selector."""
-
-    key: str
-    operator: str
-    values: Annotated[list[str], schema(list_type="atomic")] | None = None
-
-
-class LabelSelector(_Typed, frozen=True, kw_only=True):
-    """`meta/v1 LabelSelector`."""
-
-    match_expressions: Annotated[list[LabelSelectorRequirement], schema(list_type="atomic")] | None = None
-    match_labels: dict[str, str] | None = None
-
-
-Selector = Annotated[LabelSelector, schema(map_type="atomic")]
-
-
-class ScaleStrategy(_Typed, frozen=True, kw_only=True):
+class ScaleStrategy(Typed, frozen=True, kw_only=True):
     """How pods come and go."""
 
     enable_pvc_reuse: SchemaFalse = msgspec.field(name="enablePVCReuse", default=False)
+    """Whether a new pod takes over the claims, and with them the id, of a pod that somebody deleted."""
     exclude_preparing_delete: bool = False
+    """Whether pods that a preDelete hook holds no longer count as pods of the set."""
     max_unavailable: IntOrString | None = None
+    """How many pods may be unavailable while the set grows, as a number or a share of replicas; no limit by
+    default."""
     pods_to_delete: list[str] | None = None
+    """Names of pods to delete before any other. A name is taken off the list when its pod is gone."""
 
 
-class InPlaceUpdateStrategy(_Typed, frozen=True, kw_only=True):
-    """Settings of updates in place."""
-
-    grace_period_seconds: Int32 = 0
-    image_pre_download_min_updated_ready_pods: Int32 | None = None
-    image_pre_download_parallelism: IntOrString | None = None
-    image_pre_download_timeout_seconds: Int32 | None = None
-
-
-class OrderPriorityTerm(_Typed, frozen=True, kw_only=True):
-    """Pods that carry the label go by the number at the end of its value."""
-
-    ordered_key: str
-
-
-class WeightPriorityTerm(_Typed, frozen=True, kw_only=True):
-    """Pods that match weigh this much more."""
-
-    match_selector: Selector
-    weight: Int32
-
-
-class PriorityStrategy(_Typed, frozen=True, kw_only=True):
-    """Which pods are updated first. Only one of the lists may be used."""
-
-    order_priority: list[OrderPriorityTerm] | None = None
-    weight_priority: list[WeightPriorityTerm] | None = None
-
-
-class ScatterTerm(_Typed, frozen=True, kw_only=True):
-    """Pods with this label are spread over the rollout. Admission adds a missing value."""
-
-    key: str
-    value: Annotated[str, schema(required=True)] = ""
-
-
-class RollingUpdate(_Typed, frozen=True, kw_only=True):
+class RollingUpdate(Typed, frozen=True, kw_only=True):
     """How a rolling update goes."""
 
     in_place_update_strategy: InPlaceUpdateStrategy | None = None
     max_surge: IntOrString | None = None
+    """Pods above replicas while updating, as a number or a share of replicas, rounded up; 0 by default."""
     max_unavailable: IntOrString | None = None
+    """Pods that may be unavailable while updating, as a number or a share of replicas; 20% by default."""
     partition: IntOrString | None = None
+    """Pods that stay at older revisions, as a number or a share of replicas; 0 by default."""
     paused: bool = False
+    """Whether updating is stopped; scaling goes on."""
     pod_update_policy: str = ""
+    """ReCreate (the default), InPlaceIfPossible or InPlaceOnly."""
     priority_strategy: PriorityStrategy | None = None
     scatter_strategy: list[ScatterTerm] | None = None
+    """Pods that are spread over the rollout."""
 
 
-class UpdateStrategy(_Typed, frozen=True, kw_only=True):
+class UpdateStrategy(Typed, frozen=True, kw_only=True):
     """When and how pods are updated."""
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
+    """RollingUpdate (the default), or OnDelete: pods change only when somebody deletes them."""
 
 
-class CloneSetSpec(_Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+class CommonSpec(Typed, frozen=True, kw_only=True):
+    """What is wanted: the fields that all versions have."""
 
     lifecycle: Lifecycle | None = None
     min_ready_seconds: Int32 = 0
+    """Seconds that a pod must be ready before it counts as available."""
     progress_deadline_seconds: Int32 | None = None
+    """Seconds without progress after which a rollout counts as stuck; 2147483647 or absent means never."""
     replicas: Int32 = 1
+    """Number of pods; 1 by default."""
     revision_history_limit: Int32 = 10
-    scale_strategy: ScaleStrategy | None = None
+    """Older revisions that are kept; 10 by default."""
     selector: Selector
+    """Labels of the pods. Cannot be changed, and must match the labels of the template."""
     template: PodTemplate
-    update_strategy: UpdateStrategy | None = None
+    """The pods, as a core/v1 PodTemplateSpec."""
     volume_claim_templates: ClaimTemplates | None = None
+    """Claims that each pod gets of its own, as a list of core/v1 PersistentVolumeClaim."""
+
+
+class CloneSetSpec(CommonSpec, frozen=True, kw_only=True):
+    """What is wanted."""
+
+    scale_strategy: ScaleStrategy | None = None
+    update_strategy: UpdateStrategy | None = None
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
@@ -177,33 +144,52 @@ class CloneSetSpec(_Typed, frozen=True, kw_only=True):
         return (block.pod_update_policy if block else "") or PodUpdatePolicy.RECREATE
 
 
-class CloneSetCondition(_Typed, frozen=True, kw_only=True):
-    """One condition of the status."""
+class CloneSetCondition(Typed, frozen=True, kw_only=True):
+    """One aspect of the state: Progressing, FailedScale or FailedUpdate."""
 
     type: str
+    """What the condition is about."""
     status: str
+    """True, False or Unknown."""
     last_transition_time: Time | None = None
+    """When the status last changed."""
     last_update_time: Time | None = None
+    """When the condition was last written."""
     message: str = ""
+    """Details for people."""
     reason: str = ""
+    """Why, in one word for programs."""
 
 
 class CloneSetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is. Counts are pods that are neither finished nor terminating."""
 
     available_replicas: Count = 0
+    """Pods that have been ready for minReadySeconds."""
     collision_count: Int32 | None = None
+    """How often the name of a revision was already taken."""
     conditions: list[CloneSetCondition] | None = None
+    """Aspects of the state, one of each type."""
     current_revision: str = ""
+    """Revision that pods were at before the update."""
     expected_updated_replicas: Int32 = 0
+    """Pods that will be at the update revision when the rollout has gone as far as the partition lets it."""
     label_selector: str = ""
+    """The selector as text, for autoscalers."""
     observed_generation: Int64 = 0
+    """The metadata.generation that this status is about."""
     ready_replicas: Count = 0
+    """Pods that are ready."""
     replicas: Count = 0
+    """Pods that there are."""
     update_revision: str = ""
+    """Revision that pods are updated to."""
     updated_available_replicas: Int32 = 0
+    """Pods at the update revision that are available."""
     updated_ready_replicas: Count = 0
+    """Pods at the update revision that are ready."""
     updated_replicas: Count = 0
+    """Pods at the update revision."""
 
     def document(self) -> dict[str, Any]:
         """As it is written: the required counts always, the rest only when there is something to say."""
@@ -220,25 +206,10 @@ _ALWAYS_WRITTEN: Final = frozenset(
 )
 
 
-class ObjectMeta(_Typed, frozen=True, kw_only=True):
-    """The part of the metadata that the controller reads."""
-
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-
-
-class CloneSet(_Typed, frozen=True, kw_only=True):
-    """One CloneSet as the API server stores it."""
+class CloneSet(ApiObject, frozen=True, kw_only=True):
+    """A set of interchangeable pods: scaled with chosen victims, updated by recreation or in place."""
 
     api_version: str = CLONE_SETS.api_version
     kind: str = CLONE_SETS.kind
-    metadata: Annotated[ObjectMeta, schema(any_metadata=True)]
     spec: CloneSetSpec
     status: CloneSetStatus | None = None

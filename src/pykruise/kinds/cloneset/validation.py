@@ -15,11 +15,8 @@ import msgspec
 from pykruise.kinds.cloneset.types import (
     NO_DEADLINE,
     CloneSetSpec,
-    InPlaceUpdateStrategy,
     PodUpdatePolicy,
-    PriorityStrategy,
     RollingUpdate,
-    ScatterTerm,
     UpdateType,
 )
 from pykruise.kube.documents import labels_of, same
@@ -35,6 +32,7 @@ from pykruise.kube.field_errors import (
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
+from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
 from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
 from pykruise.pods.template_validation import labels_errors, template_errors
 

@@ -26,6 +26,7 @@ __all__ = [
     "Catalog",
     "CatalogEntry",
     "Column",
+    "Conversions",
     "Converter",
     "ScalePaths",
     "Subresource",
@@ -77,6 +78,14 @@ class Converter(Protocol):
 
     async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
         """Documents of the served version as they are stored."""
+        ...
+
+
+class Conversions(Protocol):
+    """Who converts the objects of CRDs."""
+
+    def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
+        """Between this CRD's storage version and `version`; None: only the apiVersion differs."""
         ...
 
 

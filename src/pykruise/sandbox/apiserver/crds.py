@@ -18,6 +18,7 @@ from pykruise.sandbox.apiserver.builtin.typed import Decoder, decoder_for
 from pykruise.sandbox.apiserver.catalog import (
     CatalogEntry,
     Column,
+    Conversions,
     ScalePaths,
     Subresource,
     version_priority,
@@ -123,7 +124,7 @@ class CustomStrategy:
                 yield causes.invalid(path, value, "should be a non-negative integer")
 
 
-def entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
+def entries_of(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[CatalogEntry, ...]:
     """What an established CRD serves: an entry for each served version, the preferred one first."""
     status = crd.get("status") or {}
     if not _is_true(status, "Established"):
@@ -132,10 +133,12 @@ def entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: version_priority(version["name"]), reverse=True)
-    return tuple(_entry(crd, version, storage) for version in served)
+    return tuple(_entry(crd, version, storage, conversions) for version in served)
 
 
-def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> CatalogEntry:
+def _entry(
+    crd: Mapping[str, Any], version: Mapping[str, Any], storage: str, conversions: Conversions | None
+) -> CatalogEntry:
     spec = crd["spec"]
     names = crd["status"].get("acceptedNames") or spec["names"]
     resource = Resource(
@@ -180,6 +183,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         scale=scale,
         crd=crd["metadata"]["name"],
         schema=schema,
+        converter=conversions.converter(crd, version["name"]) if conversions is not None else None,
         unconditional_update=False,
         selectable=selectable,
         facts=selectable,

@@ -8,7 +8,7 @@ served.
 
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, decode
-from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.catalog import CatalogEntry, Conversions
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.crds import CRD_SHELF, entries_of, set_condition, settle
 from pykruise.sandbox.apiserver.deletion import CRD_CLEANUP
@@ -18,10 +18,11 @@ __all__ = ["Definitions"]
 
 
 class Definitions:
-    """Owns the part of the catalog that comes from CRDs."""
+    """Owns the part of the catalog that comes from CRDs; `conversions` convert their objects."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, conversions: Conversions | None = None) -> None:
         self._core = core
+        self._conversions = conversions
         self._shelves: set[str] = set()
         self._raws: dict[str, bytes] = {}
         core.on_change(CRD_SHELF, self._crd_changed)
@@ -55,7 +56,7 @@ class Definitions:
     def _serve(self, stored: Stored) -> None:
         name = stored.key.name
         self._raws[name] = stored.raw
-        entries = entries_of(decode(stored.raw))
+        entries = entries_of(decode(stored.raw), self._conversions)
         served = {entry.resource.version for entry in entries}
         if {entry.resource.version for entry in self._core.catalog.of_crd(name)} - served:
             self._core.catalog.remove(name)

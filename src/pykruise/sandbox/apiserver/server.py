@@ -23,7 +23,7 @@ from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import builtin, deletion, reads, scale, subresources, writes
 from pykruise.sandbox.apiserver.admission import Admission, AdmissionChain, ReviewRule
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_entries
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, builtin_entries
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.crds import CRD_SHELF, CrdStrategy
 from pykruise.sandbox.apiserver.definitions import Definitions
@@ -82,8 +82,8 @@ class ApiServer:
     """One API server with its storage, holding the namespaces every cluster starts with.
 
     `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission`
-    replaces that chain altogether. `watch_buffer` is how many events a watcher may lag behind before it is
-    cut off.
+    replaces that chain altogether. `conversions` convert the objects of CRDs. `watch_buffer` is how many
+    events a watcher may lag behind before it is cut off.
     """
 
     def __init__(
@@ -94,6 +94,7 @@ class ApiServer:
         storage: Storage | None = None,
         reviewers: Sequence[ReviewRule] = (),
         admission: Admission | None = None,
+        conversions: Conversions | None = None,
         watch_buffer: int = 10_000,
     ) -> None:
         self._core = Core(
@@ -104,7 +105,7 @@ class ApiServer:
             clock=clock,
             rng=rng,
         )
-        self._definitions = Definitions(self._core)
+        self._definitions = Definitions(self._core, conversions)
         self._expiry = EventExpiry(self._core)
         self._make_first_namespaces()
 

@@ -17,11 +17,11 @@ from pykruise.kinds.cloneset.numbers import (
 )
 from pykruise.kinds.cloneset.types import (
     CloneSetSpec,
-    LabelSelector,
     RollingUpdate,
     ScaleStrategy,
     UpdateStrategy,
 )
+from pykruise.kube.api import LabelSelector
 
 
 def spec(

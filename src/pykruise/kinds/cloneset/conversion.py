@@ -1,0 +1,121 @@
+"""CloneSets between v1alpha1 and v1beta1.
+
+v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/conversion.py keeps what one side lacks
+
+What is called differently: the update strategy is flat in v1alpha1 (pods/flat_strategy.py), the reuse of
+claims is asked for the other way round, the exclusion of pods in PreparingDelete is a label, and the settings
+of image pre-download are annotations. A label or annotation stays on the v1beta1 object; in v1alpha1 it always
+says what the field says, so that a write through v1alpha1 brings back nothing that was taken away.
+"""
+
+from typing import Final
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.conversion import Conversion, annotate, section
+from pykruise.kube.documents import Document
+from pykruise.pods import flat_strategy
+
+__all__ = ["CONVERSION", "EXCLUDE_PREPARING_DELETE"]
+
+EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
+"""Label of a v1alpha1 CloneSet: "true" is the field of that name."""
+PARALLELISM: Final = "apps.kruise.io/image-predownload-parallelism"
+TIMEOUT_SECONDS: Final = "apps.kruise.io/image-predownload-timeout-seconds"
+MIN_UPDATED_READY: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+"""Annotations of a v1alpha1 CloneSet: fields of the in-place strategy."""
+
+_FIELDS: Final = (
+    (PARALLELISM, "imagePreDownloadParallelism"),
+    (TIMEOUT_SECONDS, "imagePreDownloadTimeoutSeconds"),
+    (MIN_UPDATED_READY, "imagePreDownloadMinUpdatedReadyPods"),
+)
+
+
+def to_hub(doc: Document) -> Document:
+    """v1alpha1 as v1beta1."""
+    spec = section(doc, "spec")
+    if spec is None:
+        return doc
+    scale = spec.setdefault("scaleStrategy", {}) or {}
+    if isinstance(scale, dict):
+        spec["scaleStrategy"] = scale
+        # Always written: the default of the v1beta1 schema says the opposite.
+        scale["enablePVCReuse"] = scale.pop("disablePVCReuse", None) is not True
+        if (section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true":
+            scale["excludePreparingDelete"] = True
+    # v1alpha1 has fields for image pre-download, but its annotations are what counts.
+    in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
+    for _, field in _FIELDS:
+        if in_place is not None:
+            in_place.pop(field, None)
+    flat_strategy.nest(spec)
+    _read_annotations(doc, spec)
+    return doc
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    spec = section(doc, "spec")
+    if spec is None:
+        return doc
+    scale = spec.setdefault("scaleStrategy", {}) or {}
+    if isinstance(scale, dict):
+        spec["scaleStrategy"] = scale
+        scale["disablePVCReuse"] = scale.pop("enablePVCReuse", None) is not True
+        if scale.pop("excludePreparingDelete", None) is True:
+            annotate(doc, EXCLUDE_PREPARING_DELETE, "true", part="labels")
+        elif (section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true":
+            annotate(doc, EXCLUDE_PREPARING_DELETE, None, part="labels")
+    flat_strategy.flatten(spec)
+    _write_annotations(doc, spec)
+    return doc
+
+
+def _read_annotations(doc: Document, spec: Document) -> None:
+    """Settings of image pre-download into the strategy; what is no number is left out, except as text."""
+    annotations = section(doc, "metadata", "annotations") or {}
+    texts = {field: annotations[key] for key, field in _FIELDS if annotations.get(key)}
+    found: Document = {}
+    for field, text in texts.items():
+        number = _number(text)
+        if number is not None:
+            found[field] = number
+        elif field == "imagePreDownloadParallelism":
+            found[field] = text
+    if not found:
+        return
+    rolling = flat_strategy.rolling_update_of(spec)
+    if rolling is not None:
+        in_place = rolling.get("inPlaceUpdateStrategy")
+        rolling["inPlaceUpdateStrategy"] = {**(in_place if isinstance(in_place, dict) else {}), **found}
+
+
+def _write_annotations(doc: Document, spec: Document) -> None:
+    in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
+    was_empty = not in_place
+    for key, field in _FIELDS:
+        value = in_place.pop(field, None) if in_place is not None else None
+        readable = _number((section(doc, "metadata", "annotations") or {}).get(key)) is not None
+        if value is not None:
+            annotate(doc, key, str(value))
+        elif readable or field == "imagePreDownloadParallelism":
+            annotate(doc, key, None)
+    if not in_place and not was_empty:
+        del spec["updateStrategy"]["inPlaceUpdateStrategy"]
+
+
+def _number(text: object) -> int | None:
+    try:
+        return int(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+CONVERSION: Final = Conversion(
+    group=CLONE_SETS.group,
+    kind=CLONE_SETS.kind,
+    hub=CLONE_SETS.version,
+    spoke="v1alpha1",
+    to_hub=to_hub,
+    to_spoke=to_spoke,
+)

@@ -1,0 +1,294 @@
+"""Conversion of custom resources between their versions, losing nothing on the way.
+
+document in version S ──▶ the kind's rule S→T ──▶ what T has room for ─┐
+     │                                                                 ├──▶ document in version T
+     └──▶ what the rule T→S would not bring back ──▶ an annotation ────┘
+
+A kind gives two rules, plain functions that say how fields are called on the other side. What only one side
+can express is not their business: `convert` compares a document with what would come back from the other
+version, and keeps the difference in the annotation `pykruise.io/conversion-<version>` of the converted
+document, as JSON of the fields in their version. On the way back the fields return to their places and the
+annotation goes.
+
+A kept field is dropped when it contradicts what a client has written since: it returns only if all that the
+other version would then show differently is what the client wrote. So a client of an old version that changes
+a field wins over what was kept, and a client that changes something else loses nothing.
+
+Pure: documents that come in are not changed. Rules get a document of their own, may change it, and must not
+raise on values of the wrong type: such values stay where they are. They raise ConversionError for what has
+no meaning in the other version.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kube.documents import Document, deep_copy, same
+
+__all__ = [
+    "KEPT_PREFIX",
+    "Conversion",
+    "ConversionError",
+    "Conversions",
+    "Rule",
+    "annotate",
+    "convert",
+    "section",
+    "unchanged",
+]
+
+KEPT_PREFIX: Final = "pykruise.io/conversion-"
+"""Annotation with the fields that only the version named at its end has."""
+
+Rule = Callable[[Document], Document]
+"""A document in one version to the same in another; `apiVersion` is seen to by `convert`."""
+
+
+class ConversionError(ValueError):
+    """A document cannot be converted; the message says why, with the path of the field."""
+
+
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """How the objects of a kind go between its two versions."""
+
+    group: str
+    kind: str
+    hub: str
+    """The version that is stored."""
+    spoke: str
+    """The other one."""
+    to_hub: Rule
+    to_spoke: Rule
+    forgets: Sequence[tuple[str, ...]] = ()
+    """Paths of fields that are not kept: their meaning is in other fields after the conversion."""
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """Hub and spoke."""
+        return (self.hub, self.spoke)
+
+
+Conversions = Mapping[tuple[str, str], Conversion]
+"""By group and kind."""
+
+
+def unchanged(doc: Document) -> Document:
+    """The rule of a kind whose versions have the same fields, or of a version that has some more."""
+    return doc
+
+
+def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Document:
+    """The document in the version `to` (`apps.kruise.io/v1beta1`); a copy when it is in that version already.
+
+    Raises ConversionError for a kind, or a version of it, that `conversions` does not know, and when a rule
+    does.
+    """
+    version_of, kind = doc.get("apiVersion"), doc.get("kind")
+    if not isinstance(version_of, str) or not isinstance(kind, str):
+        raise ConversionError("the object has no apiVersion and kind")
+    group, _, version = version_of.rpartition("/")
+    to_group, _, to_version = to.rpartition("/")
+    conversion = conversions.get((group, kind))
+    if conversion is None:
+        raise ConversionError(f"there is no conversion of {version_of} {kind}")
+    for each in (version, to_version):
+        if to_group != group or each not in conversion.versions:
+            known = " and ".join(f"{group}/{one}" for one in conversion.versions)
+            raise ConversionError(f"{kind} is converted between {known}, not from {version_of} to {to}")
+    if version == to_version:
+        return deep_copy(dict(doc))  # type: ignore[no-any-return]  # the copy of a dict is one
+    if version == conversion.hub:
+        found = _across(doc, there=conversion.to_spoke, back=conversion.to_hub, to=to_version, of=conversion)
+    else:
+        found = _across(doc, there=conversion.to_hub, back=conversion.to_spoke, to=to_version, of=conversion)
+    found["apiVersion"] = to
+    return found
+
+
+def _across(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Conversion) -> Document:
+    source: Document = deep_copy(dict(doc))
+    here = of.hub if to == of.spoke else of.spoke
+    annotate(source, KEPT_PREFIX + here, None)  # its fields are in their places
+    kept = _read(_annotation(source, KEPT_PREFIX + to))
+    annotate(source, KEPT_PREFIX + to, None)
+    found = there(deep_copy(source))
+    found["apiVersion"] = ""  # of no account in comparisons
+    seen = back(deep_copy(found))
+    if kept:
+        found, seen = _restored(found, kept, back, seen=seen, source=source)
+    lost = _lost(source, seen, forgets=of.forgets)
+    if lost:
+        annotate(found, KEPT_PREFIX + here, orjson.dumps(lost, option=orjson.OPT_SORT_KEYS).decode())
+    return found
+
+
+# ── what would be lost ───────────────────────────────────────────────────────
+
+
+_ABSENT: Final = object()
+_OWN: Final = ("apiVersion", "kind")
+_IDENTITY: Final = ("uid", "namespace", "name", "type", "key", "tag")
+"""Members by which an item of a list is recognised in another list."""
+
+
+def _lost(source: Document, seen: Document, *, forgets: Sequence[tuple[str, ...]]) -> Document:
+    """What is in `source` and not, or otherwise, in `seen`; of the metadata only labels and annotations."""
+    whole = {field: value for field, value in source.items() if field not in (*_OWN, "metadata")}
+    metadata = source.get("metadata")
+    if isinstance(metadata, dict):
+        whole["metadata"] = {part: metadata[part] for part in ("labels", "annotations") if part in metadata}
+    for path in forgets:
+        whole = _without(whole, path)
+    missing = _missing(whole, seen)
+    return missing if isinstance(missing, dict) else {}
+
+
+def _missing(value: Any, seen: Any) -> Any:
+    """The part of `value` that `seen` lacks, or `_ABSENT`. Null and empty text mean the same as absence."""
+    if value is None or value == "" or same(value, seen):
+        return _ABSENT
+    if isinstance(value, dict) and isinstance(seen, dict):
+        parts = {field: _missing(item, seen.get(field)) for field, item in value.items()}
+        parts = {field: part for field, part in parts.items() if part is not _ABSENT}
+        return parts or _ABSENT
+    if isinstance(value, list) and isinstance(seen, list) and _are_recognisable(value, seen):
+        known = {_identity(item): item for item in seen}
+        items = []
+        for item in value:
+            part = _missing(item, known.get(_identity(item)))
+            if part is not _ABSENT:
+                items.append({**dict(_identity(item)), **part})
+        return items or _ABSENT
+    return value
+
+
+def _without(doc: Any, path: Sequence[str]) -> Any:
+    if not isinstance(doc, dict) or path[0] not in doc:
+        return doc
+    if len(path) == 1:
+        return {field: value for field, value in doc.items() if field != path[0]}
+    return {**doc, path[0]: _without(doc[path[0]], path[1:])}
+
+
+def _are_recognisable(*lists: list[Any]) -> bool:
+    """Whether every item can be told from the others by its identity."""
+    for items in lists:
+        identities = [_identity(item) for item in items]
+        if not all(identities) or len(set(identities)) < len(identities):
+            return False
+    return True
+
+
+def _identity(item: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(item, dict):
+        return ()
+    return tuple((field, item[field]) for field in _IDENTITY if isinstance(item.get(field), str))
+
+
+# ── and how it comes back ────────────────────────────────────────────────────
+
+
+def _restored(
+    found: Document, kept: Document, back: Rule, *, seen: Document, source: Document
+) -> tuple[Document, Document]:
+    """The document with the kept fields in their places, and what comes back of it.
+
+    First all at once; when that contradicts the source, one after the other, leaving out those that do.
+    """
+    for part in (kept, *_singles(kept)):
+        with_it = _overlaid(found, part)
+        after = back(deep_copy(with_it))
+        if _agrees(after, seen=seen, source=source):
+            found, seen = with_it, after
+            if part is kept:
+                break
+    return found, seen
+
+
+def _agrees(after: Any, *, seen: Any, source: Any) -> bool:
+    """Whether all that changed from `seen` to `after` is now as `source` has it."""
+    if same(after, seen):
+        return True
+    if isinstance(after, dict) and (isinstance(seen, dict) or isinstance(source, dict)):
+        seen = seen if isinstance(seen, dict) else {}
+        source = source if isinstance(source, dict) else {}
+        return all(
+            _agrees(after.get(field), seen=seen.get(field), source=source.get(field))
+            for field in after.keys() | seen.keys()
+        )
+    return same(after, source)
+
+
+def _overlaid(value: Any, kept: Any) -> Any:
+    """A copy of the value with the kept fields in it."""
+    if isinstance(value, dict) and isinstance(kept, dict):
+        found = dict(value)
+        for field, part in kept.items():
+            found[field] = _overlaid(value[field], part) if field in value else deep_copy(part)
+        return found
+    if isinstance(value, list) and isinstance(kept, list) and _are_recognisable(value, kept):
+        parts = {_identity(part): part for part in kept}
+        items = [_overlaid(item, parts.pop(_identity(item), {})) for item in value]
+        return [*items, *(deep_copy(part) for part in parts.values())]
+    return deep_copy(kept)
+
+
+def _singles(kept: Any) -> Iterator[Any]:
+    """The kept fields, each on its own with the way to it."""
+    if isinstance(kept, dict) and kept:
+        for field, part in kept.items():
+            yield from ({field: single} for single in _singles(part))
+    elif isinstance(kept, list) and kept and _are_recognisable(kept):
+        for item in kept:
+            identity = dict(_identity(item))
+            rest = {field: part for field, part in item.items() if field not in identity}
+            yield from ([{**identity, **single}] for single in (_singles(rest) if rest else ({},)))
+    else:
+        yield kept
+
+
+# ── for rules ────────────────────────────────────────────────────────────────
+
+
+def section(doc: Mapping[str, Any], *path: str) -> Document | None:
+    """The object at this path, or None when there is none (or something else is there)."""
+    value: Any = doc
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None
+
+
+def annotate(doc: Document, key: str, value: str | None, *, part: str = "annotations") -> None:
+    """Set an annotation of the document (or a label: `part="labels"`), or take it off with None.
+
+    Changes the document; a map that ends up empty goes.
+    """
+    metadata = doc.get("metadata")
+    if not isinstance(metadata, dict):
+        if value is None or metadata is not None:
+            return
+        metadata = doc["metadata"] = {}
+    entries = metadata.get(part)
+    if value is not None:
+        metadata[part] = {**(entries if isinstance(entries, dict) else {}), key: value}
+    elif isinstance(entries, dict) and key in entries:
+        metadata[part] = {each: text for each, text in entries.items() if each != key}
+        if not metadata[part]:
+            del metadata[part]
+
+
+def _annotation(doc: Mapping[str, Any], key: str) -> str:
+    entries = section(doc, "metadata", "annotations") or {}
+    value = entries.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _read(text: str) -> Document:
+    """The kept fields; what is not their JSON (somebody edited it) counts as nothing kept."""
+    try:
+        kept = orjson.loads(text) if text else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return kept if isinstance(kept, dict) else {}

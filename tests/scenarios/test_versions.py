@@ -1,0 +1,110 @@
+"""Both versions of a kind at once: written in one, read in the other, run by the manager."""
+
+import msgspec
+import pytest
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import BadRequestError, InvalidError
+from support.scenario import Object, Stage, cloneset, rolling
+
+OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
+
+pytestmark = pytest.mark.needs_admission
+
+
+def flat(**strategy: object) -> Object:
+    """The CloneSet `web` in v1alpha1."""
+    return {**cloneset(updateStrategy=strategy), "apiVersion": OLD_CLONE_SETS.api_version}
+
+
+async def test_a_cloneset_written_as_v1alpha1_runs_and_reads_back_as_both_versions(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    # when
+    written = await stage.create(
+        flat(type="InPlaceIfPossible", partition=1, maxUnavailable="50%"), resource=OLD_CLONE_SETS
+    )
+    await stage.settled(replicas=3)
+    # then it is answered in the version it was written in, with defaults
+    assert written["apiVersion"] == "apps.kruise.io/v1alpha1"
+    assert written["spec"]["updateStrategy"] == {
+        "type": "InPlaceIfPossible",
+        "inPlaceUpdateStrategy": {},
+        "partition": 1,
+        "maxUnavailable": "50%",
+        "maxSurge": 0,
+    }
+    # and read in either
+    old = await stage.get("web", resource=OLD_CLONE_SETS)
+    new = await stage.get("web")
+    assert old["spec"]["updateStrategy"] == written["spec"]["updateStrategy"]
+    assert old["spec"]["scaleStrategy"] == {"disablePVCReuse": False}
+    assert new["spec"]["scaleStrategy"] == {"enablePVCReuse": True}
+    assert new["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"] == "InPlaceIfPossible"
+    assert old["status"] == new["status"]
+    for part in ("uid", "resourceVersion", "generation"):
+        assert old["metadata"][part] == new["metadata"][part]
+
+
+async def test_an_update_written_as_v1alpha1_is_rolled_out(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(flat(type="InPlaceOnly"), resource=OLD_CLONE_SETS)
+    await stage.settled(replicas=3)
+    before = {pod.uid for pod in await stage.pods()}
+    # when
+    containers = [{"name": "main", "image": "nginx:2"}]
+    patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+    await stage.merge("web", patch, resource=OLD_CLONE_SETS)
+    # then in place
+    await stage.settled(replicas=3)
+    pods = await stage.pods()
+    assert {pod.uid for pod in pods} == before
+    assert {container.image for pod in pods for container in pod.containers} == {"nginx:2"}
+
+
+async def test_a_client_of_v1alpha1_loses_nothing_that_only_v1beta1_has(stage: Stage) -> None:
+    # given
+    await stage.create(
+        cloneset(
+            updateStrategy={**rolling(partition=2, podUpdatePolicy="InPlaceOnly"), "type": "OnDelete"},
+            scaleStrategy={"excludePreparingDelete": True},
+        )
+    )
+    before = await stage.get("web")
+    # when it reads, changes what it knows, and writes all of it
+    shown = await stage.get("web", resource=OLD_CLONE_SETS)
+    shown["spec"]["replicas"] = 7
+    await stage.client.update(OLD_CLONE_SETS, stage.namespace, "web", shown)
+    # then
+    after = await stage.get("web")
+    assert after["spec"] == {**before["spec"], "replicas": 7}
+    assert not any(key.startswith("pykruise.io/") for key in after["metadata"].get("annotations", {}))
+
+
+async def test_lists_and_watches_are_in_the_version_that_was_asked_for(stage: Stage) -> None:
+    # given
+    await stage.create(cloneset("a", updateStrategy=rolling(partition=1)))
+    await stage.create(
+        {**flat(type="ReCreate", partition=2), "metadata": {"name": "b"}}, resource=OLD_CLONE_SETS
+    )
+    # when
+    found = [decode(raw) for raw in (await stage.client.list(OLD_CLONE_SETS, stage.namespace)).items]
+    # then
+    assert {doc["apiVersion"] for doc in found} == {"apps.kruise.io/v1alpha1"}
+    assert [doc["spec"]["updateStrategy"]["partition"] for doc in found] == [1, 2]
+
+
+async def test_the_scale_of_v1alpha1_is_the_same_scale(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(flat(type="ReCreate"), resource=OLD_CLONE_SETS)
+    await stage.merge("web", {"spec": {"replicas": 5}}, resource=OLD_CLONE_SETS, subresource="scale")
+    await stage.settled(replicas=5)
+
+
+async def test_what_is_wrong_with_a_v1alpha1_object_is_told(stage: Stage) -> None:
+    with pytest.raises(InvalidError, match="maxUnavailable"):
+        await stage.create(flat(type="ReCreate", maxUnavailable="5"), resource=OLD_CLONE_SETS)
+    with pytest.raises(BadRequestError, match="spec"):
+        await stage.create({**flat(), "spec": "none"}, resource=OLD_CLONE_SETS)

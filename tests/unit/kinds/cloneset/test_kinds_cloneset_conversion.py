@@ -1,0 +1,243 @@
+"""CloneSets between v1alpha1 and v1beta1."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pykruise.kinds import conversions
+from pykruise.kinds.cloneset.conversion import (
+    EXCLUDE_PREPARING_DELETE,
+    MIN_UPDATED_READY,
+    PARALLELISM,
+    TIMEOUT_SECONDS,
+)
+from pykruise.kube.conversion import convert
+from pykruise.kube.documents import Document
+
+OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
+KEPT_NEW, KEPT_OLD = "pykruise.io/conversion-v1beta1", "pykruise.io/conversion-v1alpha1"
+
+
+def cloneset(version: str, metadata: Document | None = None, **spec: Any) -> Document:
+    return {
+        "apiVersion": version,
+        "kind": "CloneSet",
+        "metadata": {"name": "web", "namespace": "default", **(metadata or {})},
+        "spec": {"selector": {}, "template": {}, **spec},
+    }
+
+
+def to_new(doc: Document) -> Document:
+    return convert(doc, NEW, conversions())
+
+
+def to_old(doc: Document) -> Document:
+    return convert(doc, OLD, conversions())
+
+
+@pytest.mark.parametrize("scale", [{}, {"scaleStrategy": None}, {"scaleStrategy": {}}])
+def test_claims_are_reused_in_v1alpha1_unless_it_says_otherwise(scale: Document) -> None:
+    """cloneset case 2"""
+    assert to_new(cloneset(OLD, **scale))["spec"]["scaleStrategy"] == {"enablePVCReuse": True}
+
+
+@pytest.mark.parametrize("scale", [{}, {"scaleStrategy": {"enablePVCReuse": False}}])
+def test_claims_that_are_not_reused_are_so_in_v1alpha1(scale: Document) -> None:
+    """cloneset case 3"""
+    assert to_old(cloneset(NEW, **scale))["spec"]["scaleStrategy"] == {"disablePVCReuse": True}
+
+
+@pytest.mark.parametrize(("label", "excludes"), [("true", True), ("True", None), ("1", None)])
+def test_only_the_exact_label_excludes_preparing_delete(label: str, excludes: bool | None) -> None:
+    """cloneset case 4"""
+    # when
+    doc = cloneset(OLD, {"labels": {EXCLUDE_PREPARING_DELETE: label}})
+    found = to_new(doc)
+    # then
+    assert found["spec"]["scaleStrategy"].get("excludePreparingDelete") is excludes
+    assert found["metadata"] == doc["metadata"]
+    assert to_old(found)["metadata"] == doc["metadata"]
+
+
+def test_excluding_preparing_delete_is_a_label_in_v1alpha1_and_goes_with_the_field() -> None:
+    """cloneset 9.2.7"""
+    # given
+    excluding = cloneset(NEW, scaleStrategy={"enablePVCReuse": True, "excludePreparingDelete": True})
+    shown = to_old(excluding)
+    assert shown["metadata"]["labels"] == {EXCLUDE_PREPARING_DELETE: "true"}
+    # when a client of v1beta1 takes the field back, but not the label
+    stored = to_new(shown)
+    stored["spec"]["scaleStrategy"]["excludePreparingDelete"] = False
+    # then a write through v1alpha1 does not bring it back
+    assert "labels" not in to_old(stored)["metadata"]
+    assert not to_new(to_old(stored))["spec"]["scaleStrategy"].get("excludePreparingDelete")
+
+
+def test_pre_download_settings_are_read_from_annotations_as_far_as_they_are_numbers() -> None:
+    """cloneset case 5"""
+    # when
+    doc = cloneset(
+        OLD,
+        {"annotations": {PARALLELISM: "10", TIMEOUT_SECONDS: "abc", MIN_UPDATED_READY: ""}},
+        updateStrategy={"type": "InPlaceOnly"},
+    )
+    # then
+    rolling = to_new(doc)["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadParallelism": 10}
+    assert to_old(to_new(doc))["metadata"] == doc["metadata"]
+
+
+def test_a_parallelism_that_is_no_number_is_text() -> None:
+    doc = cloneset(OLD, {"annotations": {PARALLELISM: "20%"}}, updateStrategy={"type": "InPlaceOnly"})
+    rolling = to_new(doc)["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadParallelism": "20%"}
+
+
+def test_pre_download_settings_are_annotations_in_v1alpha1() -> None:
+    """cloneset case 6"""
+    # when
+    in_place = {
+        "gracePeriodSeconds": 3,
+        "imagePreDownloadParallelism": 5,
+        "imagePreDownloadTimeoutSeconds": 60,
+        "imagePreDownloadMinUpdatedReadyPods": 0,
+    }
+    doc = cloneset(
+        NEW,
+        updateStrategy={
+            "type": "RollingUpdate",
+            "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "inPlaceUpdateStrategy": in_place},
+        },
+    )
+    found = to_old(doc)
+    # then
+    strategy = {"type": "InPlaceOnly", "inPlaceUpdateStrategy": {"gracePeriodSeconds": 3}}
+    assert found["spec"]["updateStrategy"] == strategy
+    assert found["metadata"]["annotations"] == {
+        PARALLELISM: "5",
+        TIMEOUT_SECONDS: "60",
+        MIN_UPDATED_READY: "0",
+    }
+    assert to_new(found)["spec"] == {**doc["spec"], "scaleStrategy": {"enablePVCReuse": False}}
+
+
+def test_a_setting_taken_away_in_v1beta1_is_not_brought_back_by_its_annotation() -> None:
+    # given
+    stored = to_new(
+        cloneset(OLD, {"annotations": {PARALLELISM: "5"}}, updateStrategy={"type": "InPlaceOnly"})
+    )
+    # when
+    del stored["spec"]["updateStrategy"]["rollingUpdate"]["inPlaceUpdateStrategy"]
+    # then
+    again = to_new(to_old(stored))
+    assert again["spec"] == stored["spec"]
+    assert PARALLELISM not in to_old(stored)["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("flat", "nested"),
+    [
+        (None, None),
+        ({}, {"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "ReCreate"}}),
+        (
+            {"type": "InPlaceIfPossible", "partition": "20%", "maxSurge": 1, "paused": True},
+            {
+                "type": "RollingUpdate",
+                "rollingUpdate": {
+                    "podUpdatePolicy": "InPlaceIfPossible",
+                    "partition": "20%",
+                    "maxSurge": 1,
+                    "paused": True,
+                },
+            },
+        ),
+        (
+            {"type": "Unknown", "maxUnavailable": 0},
+            {"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "ReCreate", "maxUnavailable": 0}},
+        ),
+        ({"type": "OnDelete", "partition": 3}, {"type": "OnDelete"}),
+    ],
+)
+def test_the_flat_strategy_becomes_a_nested_one(flat: Document | None, nested: Document | None) -> None:
+    # when
+    found = to_new(cloneset(OLD, updateStrategy=flat))
+    # then
+    assert found["spec"]["updateStrategy"] == nested
+    back = to_old(found)["spec"]["updateStrategy"]
+    assert back == ({"type": "ReCreate"} if flat == {} else flat)
+
+
+def test_settings_under_on_delete_survive_a_write_through_v1alpha1() -> None:
+    """cloneset 9.2.7"""
+    # given
+    rolling = {"podUpdatePolicy": "InPlaceOnly", "partition": 2, "maxSurge": 0}
+    doc = cloneset(NEW, updateStrategy={"type": "OnDelete", "rollingUpdate": rolling})
+    shown = to_old(doc)
+    assert shown["spec"]["updateStrategy"] == {"type": "OnDelete", "partition": 2, "maxSurge": 0}
+    # when
+    shown["spec"]["replicas"] = 9
+    # then
+    found = to_new(shown)
+    assert found["spec"]["updateStrategy"] == doc["spec"]["updateStrategy"]
+    assert "annotations" not in found["metadata"]
+
+
+def test_a_type_written_through_v1alpha1_wins_over_the_policy_that_was_kept() -> None:
+    # given
+    rolling = {"podUpdatePolicy": "InPlaceOnly", "partition": 2}
+    shown = to_old(cloneset(NEW, updateStrategy={"type": "OnDelete", "rollingUpdate": rolling}))
+    # when
+    shown["spec"]["updateStrategy"] |= {"type": "ReCreate", "partition": 3}
+    # then
+    assert to_new(shown)["spec"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"podUpdatePolicy": "ReCreate", "partition": 3},
+    }
+
+
+def test_settings_of_a_v1alpha1_on_delete_are_kept_on_the_stored_object() -> None:
+    stored = to_new(cloneset(OLD, updateStrategy={"type": "OnDelete", "partition": 3}))
+    assert json.loads(stored["metadata"]["annotations"][KEPT_OLD]) == {
+        "spec": {"updateStrategy": {"partition": 3}}
+    }
+
+
+def test_templates_status_and_unknown_fields_go_through_as_they_are() -> None:
+    doc = cloneset(
+        OLD,
+        {"uid": "1", "ownerReferences": [{"uid": "2"}], "managedFields": [{"manager": "x"}]},
+        template={"metadata": None, "spec": {"containers": [{"name": "a", "new": {"b": [None]}}]}},
+        volumeClaimTemplates=[{"metadata": {"name": "data"}}],
+        future={"x": 1},
+        scaleStrategy={"podsToDelete": [], "future": 1},
+        updateStrategy={"type": "ReCreate", "future": 2},
+    )
+    doc |= {"status": {"replicas": 0, "conditions": []}, "extra": True}
+    found = to_new(doc)
+    for part in ("metadata", "status", "extra"):
+        assert found[part] == doc[part]
+    for field in ("template", "volumeClaimTemplates", "future"):
+        assert found["spec"][field] == doc["spec"][field]
+    assert found["spec"]["scaleStrategy"]["podsToDelete"] == []
+    assert found["spec"]["updateStrategy"]["future"] == 2
+    back = to_old(found)
+    assert back["spec"].pop("scaleStrategy") == {"podsToDelete": [], "future": 1, "disablePVCReuse": False}
+    assert back["spec"] == {field: doc["spec"][field] for field in back["spec"]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"scaleStrategy": "x", "updateStrategy": 3},
+        {"scaleStrategy": [1], "updateStrategy": [1]},
+        {"updateStrategy": {"type": 7, "rollingUpdate": "x", "inPlaceUpdateStrategy": "y"}},
+    ],
+)
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_malformed_objects_are_converted_as_far_as_possible(spec: Document, version: str) -> None:
+    other = NEW if version == OLD else OLD
+    doc = cloneset(version, {"labels": ["x"], "annotations": "y"}, **spec)
+    found = convert(doc, other, conversions())
+    assert found["apiVersion"] == other
+    assert found["spec"]["selector"] == {}

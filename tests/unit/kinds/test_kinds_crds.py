@@ -1,0 +1,173 @@
+"""The CustomResourceDefinitions beside those of OpenKruise (data/crds.json: facts read from its v1.9 manifests).
+
+Every field path, type, format, default, enum, limit and list or map kind of the original is there, in every
+version. What is there on top is listed here with its reason.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykruise.kinds import conversions, crds
+from pykruise.kube.crds import webhook_conversion
+
+ORIGINALS = json.loads((Path(__file__).parent / "data" / "crds.json").read_text())
+CRDS = {crd["metadata"]["name"]: crd for crd in crds()}
+VERSIONS = [(name, version["name"]) for name, crd in CRDS.items() for version in crd["spec"]["versions"]]
+
+MORE_FIELDS: Mapping[tuple[str, str], Mapping[str, str]] = {}
+"""By CRD and version: patterns of fields that the original lacks, and why they are there."""
+
+MORE_FACTS: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {}
+"""By CRD and version: facts about fields that differ on purpose."""
+
+FACTS = {
+    "type": "type",
+    "format": "format",
+    "enum": "enum",
+    "default": "default",
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "minLength": "minLength",
+    "maxLength": "maxLength",
+    "pattern": "pattern",
+    "listType": "x-kubernetes-list-type",
+    "listMapKeys": "x-kubernetes-list-map-keys",
+    "mapType": "x-kubernetes-map-type",
+    "intOrString": "x-kubernetes-int-or-string",
+    "preserveUnknown": "x-kubernetes-preserve-unknown-fields",
+    "embeddedResource": "x-kubernetes-embedded-resource",
+}
+
+
+def fields_of(
+    schema: Mapping[str, Any], path: str = "", *, required: bool = False
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A schema as the data has it: path and facts."""
+    if path:
+        facts = {name: schema[key] for name, key in FACTS.items() if key in schema}
+        yield path, {**facts, **({"required": True} if required else {})}
+    for name, child in schema.get("properties", {}).items():
+        below = f"{path}.{name}" if path else name
+        yield from fields_of(child, below, required=name in schema.get("required", ()))
+    if "items" in schema:
+        yield from fields_of(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from fields_of(schema["additionalProperties"], f"{path}{{}}")
+
+
+def version_of(crd: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return next(version for version in crd["spec"]["versions"] if version["name"] == name)
+
+
+def original_fields(crd: str, version: str) -> dict[str, Mapping[str, Any]]:
+    versions = ORIGINALS[crd]["versions"]
+    data = versions[version]
+    if "fieldsOf" not in data:
+        return dict(data["fields"])
+    fields = {
+        path: facts
+        for path, facts in versions[data["fieldsOf"]]["fields"].items()
+        if path not in data["without"]
+    }
+    return fields | data["fields"]
+
+
+@pytest.mark.parametrize(("name", "version"), VERSIONS)
+def test_every_field_of_the_original_is_there_with_the_same_facts(name: str, version: str) -> None:
+    # given
+    expected = original_fields(name, version) | MORE_FACTS.get((name, version), {})
+    # when
+    found = dict(fields_of(version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]))
+    # then
+    assert {path: found.get(path) for path in expected} == expected
+
+
+@pytest.mark.parametrize(("name", "version"), VERSIONS)
+def test_fields_that_the_original_lacks_are_listed_with_a_reason(name: str, version: str) -> None:
+    # given
+    listed = MORE_FIELDS.get((name, version), {})
+    found = dict(fields_of(version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]))
+    # when
+    more = found.keys() - original_fields(name, version).keys()
+    # then
+    unlisted = {path for path in more if not any(fnmatchcase(path, pattern) for pattern in listed)}
+    assert unlisted == set()
+    assert all(any(fnmatchcase(path, pattern) for path in more) for pattern in listed)
+    assert not any(found[path].get("required") for path in more if not _parent_is_more(path, more))
+
+
+def _parent_is_more(path: str, more: set[str]) -> bool:
+    return any(path.startswith((f"{other}.", f"{other}[", f"{other}{{")) for other in more)
+
+
+@pytest.mark.parametrize(("name", "version"), VERSIONS)
+def test_columns_and_subresources_are_those_of_the_original(name: str, version: str) -> None:
+    expected = ORIGINALS[name]["versions"][version]
+    found = version_of(CRDS[name], version)
+    columns = [
+        {key: value for key, value in column.items() if key != "description"}
+        for column in found["additionalPrinterColumns"]
+    ]
+    subresources = {"status": {}}
+    if "scale" in expected["subresources"]:
+        subresources["scale"] = expected["subresources"]["scale"]
+    assert columns == expected["additionalPrinterColumns"]
+    assert found["subresources"] == subresources
+    assert (found["served"], found["storage"]) == (expected["served"], expected["storage"])
+
+
+@pytest.mark.parametrize("name", CRDS)
+def test_names_and_versions_are_those_of_the_original(name: str) -> None:
+    expected, spec = ORIGINALS[name], CRDS[name]["spec"]
+    assert (spec["group"], spec["scope"]) == (expected["group"], expected["scope"])
+    assert [version["name"] for version in spec["versions"]] == list(expected["versions"])
+    for part in ("kind", "listKind", "plural", "singular"):
+        assert spec["names"][part] == expected[part]
+    for part in ("shortNames", "categories"):
+        assert spec["names"].get(part, []) == expected[part]
+
+
+@pytest.mark.parametrize(("name", "version"), VERSIONS)
+def test_every_field_says_what_it_is(name: str, version: str) -> None:
+    """`kubectl explain` shows something of use for each field, and does not break off."""
+
+    def walk(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+        yield path, schema.get("description", "")
+        for field, child in schema.get("properties", {}).items():
+            yield from walk(child, f"{path}.{field}")
+        for below in ("items", "additionalProperties"):
+            properties = schema.get(below, {}).get("properties", {})
+            for field, child in properties.items():
+                yield from walk(child, f"{path}.{field}")
+
+    root = version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]
+    texts = dict(walk(root, ""))
+    texts.pop(".metadata")  # the API server has its own words for it
+    assert [path for path, text in texts.items() if not text.endswith(".")] == []
+
+
+def test_a_webhook_converts_exactly_the_kinds_with_two_versions() -> None:
+    # given
+    stanza = webhook_conversion(service=("kruise-system", "kruise-webhook-service"), ca_bundle=b"PEM")
+    # when
+    found = {crd["metadata"]["name"]: crd["spec"]["conversion"] for crd in crds(stanza)}
+    # then
+    for name, conversion in found.items():
+        two = len(CRDS[name]["spec"]["versions"]) == 2
+        assert conversion == (stanza if two else {"strategy": "None"})
+
+
+def test_every_kind_with_two_versions_has_a_conversion() -> None:
+    two = {
+        (crd["spec"]["group"], crd["spec"]["names"]["kind"])
+        for crd in CRDS.values()
+        if len(crd["spec"]["versions"]) == 2
+    }
+    assert conversions().keys() == two
+    for conversion in conversions().values():
+        assert (conversion.hub, conversion.spoke) == ("v1beta1", "v1alpha1")
