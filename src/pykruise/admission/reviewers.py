@@ -1,84 +1,189 @@
-"""Who reviews what: the webhooks of every kind, by their names, as rules an API server can follow.
+"""Who reviews what: one table of all webhooks, by OpenKruise's names and paths.
 
-kinds/<kind>/admission.py (functions) ──▶ reviewers() ──▶ the sandbox (asks in process)
+settings + Counts ──▶ reviewers() ──▶ the sandbox (asks in process)
+                                  ──▶ server.py (answers by path)
+                                  ──▶ configurations.py (what an API server is told)
 
-Kinds review their hub version. A write in another version is converted for the review, and what the review
-makes of it is converted back: `in_hub_version`.
+A kind adds its rows here; it reviews its hub version (hub.py). Order within the table is the order in which mutating reviews run.
 """
 
-from collections.abc import Callable
+import random
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
+from pykruise.admission.hub import in_hub_version
+from pykruise.admission.pods import chain
+from pykruise.admission.protection import SELECTOR as PROTECTED
+from pykruise.admission.protection import Counts, Protection, guarded
+from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
-from pykruise.kinds.cloneset.admission import mutate_cloneset, validate_cloneset
-from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
-from pykruise.kube.conversion import ConversionError, Conversions, convert
-from pykruise.kube.documents import Document
-from pykruise.kube.field_errors import bad_request
-from pykruise.kube.resources import Resource
+from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
+from pykruise.kinds.cloneset.admission import validate_cloneset
+from pykruise.kube.admission import (
+    ALLOWED,
+    NAMESPACE_NAME_LABEL,
+    AdmissionAnswer,
+    AdmissionRequest,
+    ResourceRule,
+    Reviewer,
+    ReviewRule,
+)
 
-__all__ = ["in_hub_version", "reviewers"]
+__all__ = ["reviewers"]
+
+_APPS: Final = "apps.kruise.io"
+_VERSIONS: Final = ("v1alpha1", "v1beta1")
 
 
-def reviewers() -> tuple[ReviewRule, ...]:
-    """The rules of every kind. Names are those of OpenKruise's webhooks; subresources are not reviewed."""
-    table = conversions()
-    return (
+def reviewers(
+    settings: AdmissionSettings | None = None,
+    *,
+    counts: Counts | None = None,
+    protection: Protection | None = None,
+    rng: random.Random | None = None,
+) -> tuple[ReviewRule, ...]:
+    """The webhooks that are active under these settings; the default is OpenKruise's.
+
+    `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `rng` draws
+    names of pods that need one early.
+    """
+    settings = settings or AdmissionSettings()
+    protection = protection or Protection(
+        counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
+    )
+    rules = [
+        *_pods(settings, rng or random.Random()),
+        _mutating("cloneset", mutating_cloneset(settings.defaulting)),
+        *_protecting(settings, protection),
+        _validating("cloneset", guarded(protection, validate_cloneset), "CREATE", "UPDATE", "DELETE"),
+        # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
+        _validating("statefulset", guarded(protection, _allow), "DELETE"),
+        _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
+    ]
+    return tuple(_timed(rule, settings) for rule in rules)
+
+
+# ── pods ─────────────────────────────────────────────────────────────────────
+
+
+def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
+    if not settings.pod_webhook:
+        return []
+    changing = chain.changing_steps(settings, rng=rng)
+    rules = [
         ReviewRule(
-            name="mcloneset.kb.io",
-            reviewer=in_hub_version(mutate_cloneset, table),
+            name="mpod.kb.io",
+            path="/mutate-pod",
+            reviewer=chain.mutating(changing),
             mutating=True,
-            wants=_writes_of(CLONE_SETS, "CREATE", "UPDATE"),
+            rules=(_writes("", "pods", "CREATE"),),
+            namespace_selector=_pod_namespaces(settings),
+            conditions=chain.condition_of(changing),
+        )
+    ]
+    judging = chain.judging_steps(settings)
+    if judging:
+        both: dict[str, Any] = {
+            "path": "/validate-pod",
+            "reviewer": chain.judging(judging),
+            "mutating": False,
+            "namespace_selector": _pod_namespaces(settings),
+            "conditions": chain.condition_of(judging),
+        }
+        writes = (_writes("", "pods", "UPDATE", "DELETE"), _writes("", "pods/resize", "UPDATE"))
+        rules.append(ReviewRule(name="vpod.kb.io", rules=writes, **both))
+        evictions = (_writes("", "pods/eviction", "CREATE"),)
+        rules.append(ReviewRule(name="vpodeviction.kb.io", rules=evictions, **both))
+    return rules
+
+
+def _pod_namespaces(settings: AdmissionSettings) -> Mapping[str, Any]:
+    """Neither the manager's own, by label or by name, nor kube-system: what keeps the cluster up cannot wait."""
+    expressions = [
+        {"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]},
+        *_outside(settings)["matchExpressions"],
+    ]
+    return {"matchExpressions": expressions}
+
+
+def _outside(settings: AdmissionSettings) -> Mapping[str, Any]:
+    names = list(dict.fromkeys(["kube-system", settings.namespace]))
+    return {"matchExpressions": [{"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": names}]}
+
+
+# ── deletion protection of what Kubernetes brings along ──────────────────────
+
+
+def _protecting(settings: AdmissionSettings, protection: Protection) -> list[ReviewRule]:
+    apps = ("deployment", "replicaset", "statefulset")
+    rows: list[tuple[str, str, str, tuple[str, ...], str]]
+    rows = [(f"builtin{kind}", f"/validate-apps-{kind}", "apps", ("v1",), f"{kind}s") for kind in apps]
+    rows += [
+        (
+            "customresourcedefinition",
+            "/validate-customresourcedefinition",
+            "apiextensions.k8s.io",
+            ("v1", "v1beta1"),
+            "customresourcedefinitions",
         ),
+        ("namespace", "/validate-namespace", "", ("v1",), "namespaces"),
+    ]
+    if settings.deletion_protection:
+        rows += [
+            ("service", "/validate-service", "", ("v1",), "services"),
+            ("ingress", "/validate-ingress", "networking.k8s.io", ("v1", "v1beta1"), "ingresses"),
+        ]
+    return [
         ReviewRule(
-            name="vcloneset.kb.io",
-            reviewer=in_hub_version(validate_cloneset, table),
+            name=f"v{name}.kb.io",
+            path=path,
+            reviewer=protection.review,
             mutating=False,
-            wants=_writes_of(CLONE_SETS, "CREATE", "UPDATE", "DELETE"),
-        ),
+            rules=(
+                ResourceRule(groups=(group,), versions=versions, resources=(plural,), operations=("DELETE",)),
+            ),
+            failure_policy=settings.protection_failure_policy,
+            namespace_selector=_outside(settings),
+            object_selector=PROTECTED,
+        )
+        for name, path, group, versions, plural in rows
+    ]
+
+
+# ── OpenKruise's kinds ───────────────────────────────────────────────────────
+
+
+def _mutating(kind: str, reviewer: Reviewer) -> ReviewRule:
+    return ReviewRule(
+        name=f"m{kind}.kb.io",
+        path=f"/mutate-apps-kruise-io-{kind}",
+        aliases=(f"/mutate-apps-kruise-io-v1alpha1-{kind}",),
+        reviewer=in_hub_version(reviewer, conversions()),
+        mutating=True,
+        rules=(_writes(_APPS, f"{kind}s", "CREATE", "UPDATE", versions=_VERSIONS),),
     )
 
 
-def in_hub_version(reviewer: Reviewer, table: Conversions) -> Reviewer:
-    """The reviewer for writes in every version that the table converts to its hub version.
-
-    What it changes comes back in the version of the write. Field errors name the fields of the hub version,
-    as the original's do. An object that cannot be converted is refused with 400.
-    """
-
-    async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        resource = request.resource
-        conversion = table.get((resource.group, resource.kind))
-        if conversion is None or resource.version != conversion.spoke:
-            return await reviewer(request)
-        hub = msgspec.structs.replace(resource, version=conversion.hub)
-
-        def to_hub(doc: Document | None) -> Document | None:
-            return None if doc is None else convert(doc, hub.api_version, table)
-
-        try:
-            converted = msgspec.structs.replace(
-                request, resource=hub, object=to_hub(request.object), old_object=to_hub(request.old_object)
-            )
-            answer = await reviewer(converted)
-            if answer.object is None:
-                return answer
-            changed = convert(answer.object, resource.api_version, table)
-        except ConversionError as err:
-            return AdmissionAnswer(refusal=bad_request(str(err)))
-        return msgspec.structs.replace(answer, object=changed)
-
-    return review
+def _validating(kind: str, reviewer: Reviewer, *operations: str) -> ReviewRule:
+    return ReviewRule(
+        name=f"v{kind}.kb.io",
+        path=f"/validate-apps-kruise-io-{kind}",
+        aliases=(f"/validate-apps-kruise-io-v1alpha1-{kind}",),
+        reviewer=in_hub_version(reviewer, conversions()),
+        mutating=False,
+        rules=(_writes(_APPS, f"{kind}s", *operations, versions=_VERSIONS),),
+    )
 
 
-def _writes_of(resource: Resource, *operations: str) -> Callable[[Resource, str, str], bool]:
-    def wants(reviewed: Resource, subresource: str, operation: str) -> bool:
-        return (
-            not subresource
-            and operation in operations
-            and (reviewed.group, reviewed.plural) == (resource.group, resource.plural)
-        )
+async def _allow(_: AdmissionRequest) -> AdmissionAnswer:
+    return ALLOWED
 
-    return wants
+
+def _writes(group: str, resource: str, *operations: str, versions: tuple[str, ...] = ("v1",)) -> ResourceRule:
+    return ResourceRule(groups=(group,), versions=versions, resources=(resource,), operations=operations)
+
+
+def _timed(rule: ReviewRule, settings: AdmissionSettings) -> ReviewRule:
+    return msgspec.structs.replace(rule, timeout_s=settings.timeout_s)

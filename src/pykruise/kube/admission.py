@@ -6,14 +6,18 @@ API server ──▶ AdmissionRequest ──▶ a reviewer (webhook server, or a
 The names are those of `admission.k8s.io/v1 AdmissionReview`.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.documents import same
+from pykruise.kube.documents import Document, labels_of, same
 from pykruise.kube.errors import Status
 from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import selector_from
+
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+"""Every namespace carries it: its own name."""
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,11 +64,127 @@ def is_on_its_way_out(request: AdmissionRequest) -> bool:
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
 
 
+class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Which writes a webhook hears of: `rules[]` of a webhook configuration."""
+
+    groups: tuple[str, ...]
+    versions: tuple[str, ...] = ("*",)
+    resources: tuple[str, ...]
+    """Plurals, with their subresource where one is meant: `pods`, `pods/eviction`, `pods/*`, `*`, `*/*`."""
+    operations: tuple[str, ...]
+
+    def matches(self, resource: Resource, subresource: str, operation: str) -> bool:
+        """Versions do not count: an API server converts to a listed one (matchPolicy Equivalent)."""
+        return (
+            _is_listed(operation, self.operations)
+            and _is_listed(resource.group, self.groups)
+            and any(_names(pattern, resource.plural, subresource) for pattern in self.resources)
+        )
+
+    def document(self) -> Document:
+        """As it stands in a webhook configuration."""
+        return {
+            "apiGroups": list(self.groups),
+            "apiVersions": list(self.versions),
+            "operations": list(self.operations),
+            "resources": list(self.resources),
+            "scope": "*",
+        }
+
+
+def _is_listed(value: str, listed: tuple[str, ...]) -> bool:
+    return value in listed or "*" in listed
+
+
+def _names(pattern: str, plural: str, subresource: str) -> bool:
+    """Rule of Kubernetes: `*` is every resource, `*/*` with every subresource, `pods/*` all of those of pods."""
+    wanted, _, part = pattern.partition("/")
+    return wanted in (plural, "*") and (part == subresource or part == "*")
+
+
+class MatchCondition(msgspec.Struct, frozen=True):
+    """A CEL expression over `object`, `oldObject` and `request` that must hold for the webhook to be called."""
+
+    name: str
+    expression: str
+
+
 class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One reviewer and what it wants to see."""
+    """One webhook: who reviews, which writes, and what its entry in a webhook configuration says.
+
+    Selectors decide in every cluster. Conditions only spare calls: a reviewer answers ALLOWED for an object
+    that it is not concerned with, so an API server that does not know conditions gets the same answers.
+    """
 
     name: str
     reviewer: Reviewer
     mutating: bool
-    wants: Callable[[Resource, str, str], bool]
-    """Called with resource, subresource (empty: the object itself) and operation."""
+    rules: tuple[ResourceRule, ...]
+    path: str = ""
+    """Where a server answers it: `/mutate-apps-kruise-io-cloneset`."""
+    aliases: tuple[str, ...] = ()
+    """Further paths that older configurations use."""
+    failure_policy: str = "Fail"
+    """Fail or Ignore: what an API server does when nobody answers."""
+    timeout_s: int = 10
+    namespace_selector: Mapping[str, Any] | None = None
+    object_selector: Mapping[str, Any] | None = None
+    conditions: tuple[MatchCondition, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All paths under which it is known."""
+        return (self.path, *self.aliases)
+
+    def wants(self, resource: Resource, subresource: str, operation: str) -> bool:
+        """Whether such writes are reviewed; an empty subresource is the object itself."""
+        return any(rule.matches(resource, subresource, operation) for rule in self.rules)
+
+    def selects(self, request: AdmissionRequest, namespace_labels: Mapping[str, str] | None = None) -> bool:
+        """Whether the selectors let this write through.
+
+        `namespace_labels` are those of the request's namespace; None: only its name is known. Rule of
+        Kubernetes: a Namespace is selected by its own labels, other cluster-wide objects always; an object
+        selector may match the new or the old object.
+        """
+        return self._selects_namespace(request, namespace_labels) and self._selects_object(request)
+
+    def _selects_namespace(self, request: AdmissionRequest, labels: Mapping[str, str] | None) -> bool:
+        if self.namespace_selector is None:
+            return True
+        if (request.resource.group, request.resource.plural) == ("", "namespaces"):
+            doc = request.object if request.object is not None else request.old_object
+            labels = {NAMESPACE_NAME_LABEL: request.name, **labels_of(doc or {})}
+        elif not request.resource.namespaced:
+            return True
+        elif labels is None:
+            labels = {NAMESPACE_NAME_LABEL: request.namespace}
+        return selector_from(self.namespace_selector).matches(labels)
+
+    def _selects_object(self, request: AdmissionRequest) -> bool:
+        if self.object_selector is None:
+            return True
+        selector = selector_from(self.object_selector)
+        objects = (request.object, request.old_object)
+        return any(selector.matches(labels_of(doc)) for doc in objects if doc is not None)
+
+    def document(self, client_config: Mapping[str, Any]) -> Document:
+        """Its entry in a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+        entry: Document = {
+            "name": self.name,
+            "admissionReviewVersions": ["v1", "v1beta1"],
+            "clientConfig": dict(client_config),
+            "failurePolicy": self.failure_policy,
+            "rules": [rule.document() for rule in self.rules],
+            "sideEffects": "None",
+            "timeoutSeconds": self.timeout_s,
+        }
+        if self.namespace_selector is not None:
+            entry["namespaceSelector"] = dict(self.namespace_selector)
+        if self.object_selector is not None:
+            entry["objectSelector"] = dict(self.object_selector)
+        if self.conditions:
+            entry["matchConditions"] = [
+                {"name": one.name, "expression": one.expression} for one in self.conditions
+            ]
+        return entry

@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, ResourceRule, Reviewer
 from pykruise.kube.errors import Status
-from pykruise.kube.resources import CONFIG_MAPS as CONFIG_MAP_RESOURCE
-from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver import ReviewRule
 from support.api import CONFIG_MAPS, PODS, Api, config_map, pod
 
@@ -17,10 +15,8 @@ X = f"{CONFIG_MAPS}/x"
 def rule(
     name: str, reviewer: Reviewer, *, mutating: bool = True, operations: str = "CREATE UPDATE DELETE"
 ) -> ReviewRule:
-    def wants(resource: Resource, subresource: str, operation: str) -> bool:
-        return resource == CONFIG_MAP_RESOURCE and operation in operations.split()
-
-    return ReviewRule(name=name, reviewer=reviewer, mutating=mutating, wants=wants)
+    writes = ResourceRule(groups=("",), resources=("configmaps",), operations=tuple(operations.split()))
+    return ReviewRule(name=name, reviewer=reviewer, mutating=mutating, rules=(writes,))
 
 
 class Witness:
@@ -264,8 +260,9 @@ async def test_deletions_can_be_refused() -> None:
 async def test_subresources_are_reviewed_as_such() -> None:
     # given
     witness = Witness()
-    everything = ReviewRule(name="w", reviewer=witness, mutating=False, wants=lambda *_: True)
-    api = Api.fresh(reviewers=[everything])
+    everything = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
+    watching = ReviewRule(name="w", reviewer=witness, mutating=False, rules=(everything,))
+    api = Api.fresh(reviewers=[watching])
     await api.post(PODS, pod("a"))
     # when
     await api.patch(f"{PODS}/a/status", {"status": {"phase": "Running"}})

@@ -7,7 +7,7 @@ Pure; inputs are not changed and share nothing mutable with the result. The oper
 `jsonpatch` library; what differs on an API server (`test` and `replace`) is here, and so are the messages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jsonpatch
@@ -49,9 +49,61 @@ def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -
 
 
 def diff_json(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
-    """Operations (add, remove, replace, move) that make `new` of `old`; empty when they are equal."""
-    operations: list[Operation] = jsonpatch.make_patch(deep_copy(old), deep_copy(new)).patch
-    return operations
+    """Operations (add, remove, replace) that make `new` of `old`; empty when they are equal.
+
+    Only what differs is named. Of a list, what is the same at its beginning and its end stays untouched, so an
+    added item is one `add`. What both documents share as the very same object is not looked into.
+    """
+    return [*_differences(old, new, "")]
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
+    if old is new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield from _object_differences(old, new, path)
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _list_differences(old, new, path)
+    elif not same(old, new):
+        yield {"op": "replace", "path": path, "value": new}
+
+
+def _object_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str
+) -> Iterator[Operation]:
+    for key in old:
+        if key not in new:
+            yield {"op": "remove", "path": f"{path}/{escape_pointer(key)}"}
+    for key, value in new.items():
+        place = f"{path}/{escape_pointer(key)}"
+        if key in old:
+            yield from _differences(old[key], value, place)
+        else:
+            yield {"op": "add", "path": place, "value": value}
+
+
+def _list_differences(old: list[Any], new: list[Any], path: str) -> Iterator[Operation]:
+    """The middle that differs: item by item, then what is too many or too few of it, at its end."""
+    start = _common(old, new)
+    ending = _common(old[start:][::-1], new[start:][::-1])
+    before, after = old[start : len(old) - ending], new[start : len(new) - ending]
+    both = min(len(before), len(after))
+    for number in range(both):
+        yield from _differences(before[number], after[number], f"{path}/{start + number}")
+    for _ in range(both, len(before)):
+        yield {"op": "remove", "path": f"{path}/{start + both}"}
+    for number in range(both, len(after)):
+        yield {"op": "add", "path": f"{path}/{start + number}", "value": after[number]}
+
+
+def _common(left: list[Any], right: list[Any]) -> int:
+    """How many items are the same at the beginning."""
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if not same(one, other):
+            break
+        count += 1
+    return count
 
 
 def pointer(*path: str | int) -> str:

@@ -77,6 +77,7 @@ class AdmissionChain:
             for rule in self._rules
             if rule.mutating is mutating
             and rule.wants(request.resource, request.subresource, request.operation)
+            and rule.selects(request)
         ]
 
 

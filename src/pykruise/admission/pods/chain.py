@@ -1,0 +1,115 @@
+"""Pod admission in its order: who changes a new pod, and who judges what happens to one.
+
+/mutate-pod:   AdmissionRequest ──▶ shape ──▶ step ──▶ step ──▶ … ──▶ the changed pod, or unchanged
+/validate-pod: AdmissionRequest ──▶ step ──▶ … ──▶ allowed, or the first refusal
+
+The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
+`judging_steps`:
+
+    changing   readiness gate · [WorkloadSpread] · [SidecarSet] · launch priority · [PodUnavailableBudget]
+               · [PersistentPodState] · enhanced liveness · [PodProbeMarker]
+    judging    [WorkloadSpread] · [PodUnavailableBudget]
+
+Those in brackets belong to kinds that do not exist here yet. While nobody judges, no API server asks.
+"""
+
+import logging
+import random
+from collections.abc import Sequence
+
+from pykruise.admission.pods.launch_priority import LaunchPriority
+from pykruise.admission.pods.liveness import EnhancedLiveness
+from pykruise.admission.pods.readiness_gate import ReadinessGate
+from pykruise.admission.pods.steps import EVERY_POD, JudgingStep, PodStep, StepError, read_pod
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
+from pykruise.kube.documents import same
+from pykruise.kube.errors import Status
+from pykruise.kube.field_errors import bad_request
+
+__all__ = ["changing_steps", "condition_of", "judging", "judging_steps", "mutating"]
+
+_log = logging.getLogger(__name__)
+
+CONDITION = "pykruise.io/asked-for"
+"""The match condition of the pod webhooks. Upkeep knows it by this name (see upkeep.py)."""
+
+
+def changing_steps(settings: AdmissionSettings, *, rng: random.Random) -> tuple[PodStep, ...]:
+    """The steps of `/mutate-pod`, in their order."""
+    steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
+    if settings.launch_priority:
+        steps.append(LaunchPriority(rng))
+    if settings.enhanced_liveness:
+        steps.append(EnhancedLiveness())
+    return tuple(steps)
+
+
+def judging_steps(settings: AdmissionSettings) -> tuple[JudgingStep, ...]:
+    """The steps of `/validate-pod`, in their order: none yet."""
+    return ()
+
+
+def condition_of(steps: Sequence[PodStep | JudgingStep]) -> tuple[MatchCondition, ...]:
+    """What must hold for an API server to ask: that some step wants the pod. None when one wants all."""
+    expressions = list(dict.fromkeys(step.wanted for step in steps))
+    if EVERY_POD in expressions:
+        return ()
+    return (MatchCondition(CONDITION, " || ".join(f"({one})" for one in expressions)),)
+
+
+def mutating(steps: Sequence[PodStep]) -> Reviewer:
+    """The review of `/mutate-pod`."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        if request.operation != "CREATE" or request.subresource or request.resource.plural != "pods":
+            return ALLOWED
+        try:
+            read_pod(request.object)
+        except ValueError as error:
+            return AdmissionAnswer(refusal=bad_request(f"not a Pod: {error}"))
+        assert request.object is not None
+        pod = request.object
+        for step in steps:
+            try:
+                changed = await step.change(pod, request)
+            except StepError as error:
+                return AdmissionAnswer(refusal=_failed(step.name, str(error)))
+            pod = pod if changed is None else changed
+        return ALLOWED if same(pod, request.object) else AdmissionAnswer(object=pod)
+
+    return review
+
+
+def judging(steps: Sequence[JudgingStep]) -> Reviewer:
+    """The review of `/validate-pod`."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        if request.resource.plural != "pods" or not _is_judged(request):
+            return ALLOWED
+        for step in steps:
+            try:
+                refusal = await step.judge(request)
+            except StepError as error:
+                return AdmissionAnswer(refusal=bad_request(str(error)))
+            if refusal is not None:
+                return AdmissionAnswer(refusal=refusal)
+        return ALLOWED
+
+    return review
+
+
+def _is_judged(request: AdmissionRequest) -> bool:
+    match request.operation, request.subresource:
+        case "UPDATE", "" | "resize":
+            return True
+        case "DELETE", "":
+            return request.old_object is not None
+        case "CREATE", "eviction":
+            return True
+    return False
+
+
+def _failed(step: str, text: str) -> Status:
+    _log.warning("pod admission: %s: %s", step, text)
+    return Status(status="Failure", message=text, reason="InternalError", code=500)

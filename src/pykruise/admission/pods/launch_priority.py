@@ -1,0 +1,104 @@
+"""Container launch priority: containers of a pod start one after the other, each behind a barrier.
+
+pod ──▶ priorities() ──▶ with_barriers() ──▶ every container waits for a key of the ConfigMap `<pod>-barrier`
+
+The kubelet cannot start a container before the key its environment refers to is there; a controller adds the
+keys from the highest priority to the lowest. Pure, but for the name it has to draw for a pod that has none yet.
+"""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.admission.pods.steps import StepError
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.hashing import rand_suffix
+
+__all__ = ["ASKS_FOR_ORDER", "LaunchPriority", "priorities", "with_barriers"]
+
+ORDER_ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
+ORDERED: Final = "Ordered"
+PRIORITY_VARIABLE: Final = "KRUISE_CONTAINER_PRIORITY"
+BARRIER_VARIABLE: Final = "KRUISE_CONTAINER_BARRIER"
+
+LONGEST_GENERATED: Final = 58
+"""Characters of `generateName` that go into a name, so that five more fit."""
+
+ASKS_FOR_ORDER: Final = (
+    f'(has(object.metadata.annotations) && "{ORDER_ANNOTATION}" in object.metadata.annotations) || '
+    "object.spec.containers.exists(c, has(c.env) && "
+    f'c.env.exists(e, e.name == "{PRIORITY_VARIABLE}"))'
+)
+"""CEL: the pod mentions launch priorities."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_LARGEST = 2**63
+
+
+def priorities(pod: Mapping[str, Any]) -> list[int] | None:
+    """The priority of each container, or None for a pod whose containers may all start at once.
+
+    Raises StepError for a priority that is no integer.
+    """
+    containers: Sequence[Mapping[str, Any]] = (pod.get("spec") or {}).get("containers") or []
+    if len(containers) == 1:
+        return None
+    if annotations_of(pod).get(ORDER_ANNOTATION) == ORDERED:
+        return [-number for number in range(len(containers))]
+    found = [_priority(container, number) for number, container in enumerate(containers)]
+    return found if len(set(found)) > 1 else None
+
+
+def _priority(container: Mapping[str, Any], number: int) -> int:
+    """The last value counts, as it does in the container."""
+    values = [env.get("value") for env in container.get("env") or () if env.get("name") == PRIORITY_VARIABLE]
+    if not values:
+        return 0
+    text = values[-1] or ""
+    if not _INTEGER.fullmatch(text) or not -_LARGEST <= int(text[:21]) < _LARGEST:
+        raise StepError(
+            f"spec.containers[{number}].env: {PRIORITY_VARIABLE} is {text!r}; it must be a whole number"
+        )
+    return int(text)
+
+
+def with_barriers(pod: Document, order: Sequence[int], *, name: str) -> Document:
+    """The pod, called `name`, with a barrier as the last variable of each container."""
+    spec = pod["spec"]
+    containers = [
+        {**container, "env": [*(container.get("env") or ()), _barrier(name, priority)]}
+        for container, priority in zip(spec["containers"], order, strict=True)
+    ]
+    metadata = {**(pod.get("metadata") or {}), "name": name}
+    return {**pod, "metadata": metadata, "spec": {**spec, "containers": containers}}
+
+
+def _barrier(name: str, priority: int) -> Document:
+    key = {"name": f"{name}-barrier", "key": f"p_{priority}"}
+    return {"name": BARRIER_VARIABLE, "valueFrom": {"configMapKeyRef": key}}
+
+
+class LaunchPriority:
+    """The step. It comes after injection, so that injected containers take part in the order."""
+
+    name = "container-launch-priority"
+    wanted = ASKS_FOR_ORDER
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        order = priorities(pod)
+        if order is None or not order:
+            return None
+        return with_barriers(pod, order, name=self._name(pod.get("metadata") or {}))
+
+    def _name(self, metadata: Mapping[str, Any]) -> str:
+        """The pod's name; one that is still to be generated is drawn here, for the ConfigMap is named after it."""
+        name: str = metadata.get("name") or ""
+        prefix: str = metadata.get("generateName") or ""
+        if name or not prefix:
+            return name
+        return prefix[:LONGEST_GENERATED] + rand_suffix(self._rng)

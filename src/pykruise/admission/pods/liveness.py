@@ -1,0 +1,48 @@
+"""Enhanced liveness: probes are taken from the kubelet and kept in an annotation.
+
+Pure. Rule: OpenKruise's gate EnhancedLivenessProbe, for pods of its own workloads that ask for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document, annotations_of
+from pykruise.pods.owners import is_of_kruise_workload
+
+__all__ = ["EnhancedLiveness", "with_probes_moved"]
+
+USES_ANNOTATION: Final = "apps.kruise.io/using-enhanced-liveness"
+PROBES_ANNOTATION: Final = "apps.kruise.io/container-probe-context"
+
+
+def with_probes_moved(pod: Document) -> Document | None:
+    """The pod without liveness probes, and with all of them in the annotation; None when it has none."""
+    spec = pod.get("spec") or {}
+    containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
+    probes = [
+        {"name": one.get("name", ""), "livenessProbe": one["livenessProbe"]}
+        for one in containers
+        if one.get("livenessProbe")
+    ]
+    if not probes:
+        return None
+    metadata = pod.get("metadata") or {}
+    annotations = {**annotations_of(pod), PROBES_ANNOTATION: orjson.dumps(probes).decode()}
+    bare = [{key: value for key, value in one.items() if key != "livenessProbe"} for one in containers]
+    return {**pod, "metadata": {**metadata, "annotations": annotations}, "spec": {**spec, "containers": bare}}
+
+
+class EnhancedLiveness:
+    """The step; only with the gate EnhancedLivenessProbe."""
+
+    name = "enhanced-liveness"
+    wanted = OF_KRUISE_WORKLOAD
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if annotations_of(pod).get(USES_ANNOTATION) != "true" or not is_of_kruise_workload(pod):
+            return None
+        return with_probes_moved(pod)

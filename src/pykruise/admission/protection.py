@@ -1,0 +1,200 @@
+"""Deletion protection: objects that carry the label may not be deleted, or not while they still hold something.
+
+AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 403 and a RefusedDeletion for logs and metrics
+                                  └──▶ Counts (live reads: pods, claims, custom resources)
+
+The decision is made on the object as stored. An object that is already on its way out is always allowed, and
+so is a deletion of which the API server told no object. Rule: OpenKruise's gate ResourcesDeletionProtection.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.documents import get_path, labels_of
+from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.resources import Resource
+
+__all__ = ["LABEL", "SELECTOR", "Counts", "Protection", "RefusedDeletion", "crd_resource", "guarded"]
+
+LABEL: Final = "policy.kruise.io/delete-protection"
+ALWAYS: Final = "Always"
+CASCADING: Final = "Cascading"
+
+SELECTOR: Final[Mapping[str, Any]] = {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}
+"""Objects that carry the label, with whatever value."""
+
+CRD_CASCADING_GATE: Final = "DeletionProtectionForCRDCascadingGate"
+
+_KRUISE: Final = "apps.kruise.io"
+_WORKLOADS: Final = frozenset(
+    {
+        ("apps", "deployments"),
+        ("apps", "replicasets"),
+        ("apps", "statefulsets"),
+        (_KRUISE, "clonesets"),
+        (_KRUISE, "statefulsets"),
+        (_KRUISE, "uniteddeployments"),
+    }
+)
+"""`Cascading` protects them while they want replicas. Pods that are still there do not count."""
+
+_WHOLE: Final = frozenset({("", "services"), ("networking.k8s.io", "ingresses")})
+"""`Cascading` means nothing for them."""
+
+_NAMESPACES: Final = ("", "namespaces")
+_CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+class Counts(Protocol):
+    """What protection needs to know of the cluster. Each raises KubeError when it cannot be known."""
+
+    async def active_pods(self, namespace: str) -> int:
+        """Pods that are neither finished nor being deleted."""
+        ...
+
+    async def bound_claims(self, namespace: str) -> int:
+        """Claims with a volume that are not being deleted."""
+        ...
+
+    async def custom_resources(self, resource: Resource) -> int:
+        """Objects of a custom resource, in all namespaces, that are not being deleted."""
+        ...
+
+
+class RefusedDeletion(msgspec.Struct, frozen=True, kw_only=True):
+    """A deletion that was refused: for the protection log and the counters."""
+
+    kind: str
+    namespace: str
+    name: str
+    username: str
+    is_counted: bool
+    """Services and Ingresses are refused without being counted, as the original does."""
+
+
+class Protection:
+    """Decides about deletions. `counts=None`: nothing can be counted, so `Cascading` refuses what it would count.
+
+    `is_on`: gate ResourcesDeletionProtection; `crd_cascading`: gate DeletionProtectionForCRDCascadingGate.
+    `on_refused` hears of each refusal.
+    """
+
+    def __init__(
+        self,
+        counts: Counts | None = None,
+        *,
+        is_on: bool,
+        crd_cascading: bool = False,
+        on_refused: Callable[[RefusedDeletion], None] = lambda refused: None,
+    ) -> None:
+        self._counts = counts
+        self._is_on = is_on
+        self._crd_cascading = crd_cascading
+        self._on_refused = on_refused
+
+    async def review(self, request: AdmissionRequest) -> AdmissionAnswer:
+        """The validating review of a DELETE; every other request is allowed."""
+        old = request.old_object
+        if not self._is_on or request.operation != "DELETE" or request.subresource or old is None:
+            return ALLOWED
+        if get_path(old, "metadata", "deletionTimestamp"):
+            return ALLOWED
+        value = labels_of(old).get(LABEL) if isinstance(labels_of(old), Mapping) else None
+        why = await self._why_not(request, old, value)
+        if why is None:
+            return ALLOWED
+        self._note(request)
+        message = f"forbidden by ResourcesProtectionDeletion for {LABEL}={value}{why}"
+        return AdmissionAnswer(
+            refusal=Status(status="Failure", message=message, reason="Forbidden", code=403)
+        )
+
+    async def _why_not(
+        self, request: AdmissionRequest, old: Mapping[str, Any], value: str | None
+    ) -> str | None:
+        """What follows the general words of the refusal; None when the deletion is allowed."""
+        which = (request.resource.group, request.resource.plural)
+        if which not in _WORKLOADS | _WHOLE | {_NAMESPACES, _CRDS}:
+            return None
+        if value == ALWAYS:
+            return ""
+        if value != CASCADING or which in _WHOLE:
+            return None
+        if which in _WORKLOADS:
+            replicas = get_path(old, "spec", "replicas")
+            return f" and replicas {replicas}>0" if isinstance(replicas, int) and replicas > 0 else None
+        if which == _NAMESPACES:
+            return await self._why_not_namespace(request.name)
+        return await self._why_not_crd(old)
+
+    async def _why_not_namespace(self, namespace: str) -> str | None:
+        pods = await self._counted("pods", lambda counts: counts.active_pods(namespace))
+        if isinstance(pods, str):
+            return pods
+        if pods:
+            return f" and active pods {pods}>0"
+        claims = await self._counted("claims", lambda counts: counts.bound_claims(namespace))
+        if isinstance(claims, str):
+            return claims
+        return f' and "Bound" status pvc {claims}>0' if claims else None
+
+    async def _why_not_crd(self, crd: Mapping[str, Any]) -> str | None:
+        if not self._crd_cascading:
+            return f": feature-gate {CRD_CASCADING_GATE} is not enabled"
+        resource = crd_resource(crd)
+        if resource is None:
+            return None  # no version is stored: there can be no object
+        found = await self._counted("custom resources", lambda counts: counts.custom_resources(resource))
+        if isinstance(found, str):
+            return found
+        return f" and active CRs {found}>0" if found else None
+
+    async def _counted(self, what: str, count: Callable[[Counts], Awaitable[int]]) -> int | str:
+        """How many, or why that is not known: then nothing is deleted."""
+        if self._counts is None:
+            return f", and {what} cannot be counted here"
+        try:
+            return await count(self._counts)
+        except KubeError as error:
+            return f", and {what} cannot be counted: {error}"
+
+    def _note(self, request: AdmissionRequest) -> None:
+        resource = request.resource
+        self._on_refused(
+            RefusedDeletion(
+                kind=resource.kind,
+                namespace=request.namespace,
+                name=request.name,
+                username=request.username,
+                is_counted=(resource.group, resource.plural) not in _WHOLE,
+            )
+        )
+
+
+def guarded(protection: Protection, reviewer: Reviewer) -> Reviewer:
+    """A kind's own validating review, with deletions decided by protection."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        return await (protection.review if request.operation == "DELETE" else reviewer)(request)
+
+    return review
+
+
+def crd_resource(crd: Mapping[str, Any]) -> Resource | None:
+    """The resource that a CustomResourceDefinition defines, in its storage version; None if it names none."""
+    spec = crd.get("spec") or {}
+    versions = spec.get("versions") or ()
+    stored = next((one.get("name") for one in versions if one.get("storage")), spec.get("version"))
+    names = spec.get("names") or {}
+    if not stored or not names.get("plural"):
+        return None
+    return Resource(
+        spec.get("group", ""),
+        stored,
+        names["plural"],
+        names.get("kind", ""),
+        namespaced=spec.get("scope") != "Cluster",
+    )

@@ -1,0 +1,252 @@
+"""AdmissionReview on the wire: the bytes an API server posts, and the bytes it gets.
+
+path + body ──▶ decode_review() ──▶ AdmissionRequest ──▶ the reviewer of the path ──▶ AdmissionAnswer
+            ◀── encode_answer() ◀── JSON patch from the object as it came to the object as wanted
+
+`Reviews` knows the reviewer of every path. No body makes it raise: what cannot be read is answered with 400, a
+reviewer that fails with 500 and a line in this program's own log.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import Status
+from pykruise.kube.field_errors import bad_request
+from pykruise.kube.patches import diff_json
+from pykruise.kube.resources import Resource
+
+__all__ = ["Review", "ReviewError", "Reviews", "decode_review", "encode_answer", "encode_refusal"]
+
+_log = logging.getLogger(__name__)
+
+GROUP: Final = "admission.k8s.io"
+VERSIONS: Final = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+
+LONGEST_WARNING: Final = 256
+MOST_WARNINGS: Final = 16
+"""An API server cuts warnings to 4096 characters in all."""
+
+ANSWER_MARGIN_S: Final = 0.5
+"""How long before the API server gives up it is told that the review takes too long."""
+
+
+class ReviewError(Exception):
+    """A body that is no AdmissionReview. `uid` and `api_version` as far as they could be read."""
+
+    def __init__(self, problem: str, *, uid: str = "", api_version: str = VERSIONS[0]) -> None:
+        super().__init__(problem)
+        self.uid = uid
+        self.api_version = api_version
+
+
+class _GroupVersionKind(msgspec.Struct):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class _GroupVersionResource(msgspec.Struct):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    kind: _GroupVersionKind = msgspec.field(default_factory=_GroupVersionKind)
+    resource: _GroupVersionResource = msgspec.field(default_factory=_GroupVersionResource)
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    operation: str = ""
+    user_info: _User = msgspec.field(default_factory=_User)
+    object: msgspec.Raw | None = None
+    old_object: msgspec.Raw | None = None
+    dry_run: bool | None = None
+    options: msgspec.Raw | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+
+
+class Review(msgspec.Struct, frozen=True):
+    """A review that was asked for, and the version to answer in."""
+
+    api_version: str
+    request: AdmissionRequest
+
+
+def decode_review(body: bytes) -> Review:
+    """What is asked. Raises ReviewError."""
+    try:
+        review = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReviewError(f"the body is not an AdmissionReview: {error}") from error
+    if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
+        raise ReviewError(
+            f"the body is {review.api_version or 'of no version'} {review.kind or 'of no kind'}; "
+            f"expected AdmissionReview of {' or '.join(VERSIONS)}"
+        )
+    asked = review.request
+    if asked is None:
+        raise ReviewError("the AdmissionReview has no request", api_version=review.api_version)
+    try:
+        request = AdmissionRequest(
+            uid=asked.uid,
+            operation=asked.operation,
+            resource=Resource(
+                asked.resource.group,
+                asked.resource.version,
+                asked.resource.resource,
+                asked.kind.kind,
+                namespaced=bool(asked.namespace),
+            ),
+            subresource=asked.sub_resource,
+            namespace=asked.namespace,
+            name=asked.name,
+            username=asked.user_info.username,
+            object=_document(asked.object, "request.object"),
+            old_object=_document(asked.old_object, "request.oldObject"),
+            options=(options := _document(asked.options, "request.options")),
+            dry_run=bool(asked.dry_run) or _is_dry_run(options),
+        )
+    except ValueError as error:
+        raise ReviewError(str(error), uid=asked.uid, api_version=review.api_version) from error
+    return Review(review.api_version, request)
+
+
+def _document(raw: msgspec.Raw | None, field: str) -> Document | None:
+    if raw is None or bytes(raw) == b"null":
+        return None
+    try:
+        return decode(raw)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error
+
+
+def _is_dry_run(options: Mapping[str, Any] | None) -> bool:
+    told = (options or {}).get("dryRun")
+    return isinstance(told, list) and "All" in told
+
+
+def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) -> bytes:
+    """The answer on the wire; without a patch when nothing is different after all."""
+    response: Document = {"uid": review.request.uid, "allowed": answer.refusal is None}
+    if answer.refusal is not None:
+        response["status"] = _status(answer.refusal)
+    elif mutating and answer.object is not None and review.request.object is not None:
+        operations = diff_json(review.request.object, answer.object)
+        if operations:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(orjson.dumps(operations)).decode()
+    if answer.warnings:
+        response["warnings"] = [text[:LONGEST_WARNING] for text in answer.warnings[:MOST_WARNINGS]]
+    return _encode(review.api_version, response)
+
+
+def encode_refusal(status: Status, *, uid: str = "", api_version: str = VERSIONS[0]) -> bytes:
+    """A refusal of something that could not be reviewed."""
+    return _encode(api_version, {"uid": uid, "allowed": False, "status": _status(status)})
+
+
+def _encode(api_version: str, response: Document) -> bytes:
+    return orjson.dumps({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})
+
+
+def _status(status: Status) -> Document:
+    """A metav1.Status without what is empty."""
+    found: Document = {"status": status.status or "Failure", "code": status.code or 403}
+    if status.message:
+        found["message"] = status.message
+    if status.reason:
+        found["reason"] = status.reason
+    if status.details is not None:
+        details = msgspec.to_builtins(status.details)
+        found["details"] = {key: value for key, value in details.items() if value}
+        if causes := found["details"].get("causes"):
+            found["details"]["causes"] = [{key: text for key, text in one.items() if text} for one in causes]
+    return found
+
+
+class Reviews:
+    """Answers reviews by path. `observe` hears of every answer: webhook, whether it was allowed, and its code."""
+
+    def __init__(
+        self,
+        rules: Iterable[ReviewRule],
+        *,
+        observe: Callable[[str, bool, int], None] = lambda name, allowed, code: None,
+    ) -> None:
+        self._by_path: dict[str, ReviewRule] = {}
+        for rule in rules:
+            for path in rule.paths:
+                self._by_path.setdefault(path, rule)
+        self._observe = observe
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every path that is answered, in all spellings."""
+        return frozenset(self._by_path)
+
+    async def answer(self, path: str, body: bytes, *, timeout_s: float = 10.0) -> bytes:
+        """The answer to a body posted to one of `paths`. The reviewer has until shortly before `timeout_s`."""
+        rule = self._by_path[path]
+        try:
+            review = decode_review(body)
+        except ReviewError as error:
+            self._observe(rule.name, False, 400)
+            return encode_refusal(bad_request(str(error)), uid=error.uid, api_version=error.api_version)
+        answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
+        code = answer.refusal.code if answer.refusal is not None else 200
+        self._observe(rule.name, answer.refusal is None, code)
+        return _encoded(review, answer, rule)
+
+
+async def _asked(reviewer: Reviewer, name: str, request: AdmissionRequest, timeout_s: float) -> AdmissionAnswer:
+    try:
+        async with asyncio.timeout(max(timeout_s - ANSWER_MARGIN_S, timeout_s / 2)):
+            return await reviewer(request)
+    except TimeoutError:
+        _log.warning("%s: no answer within %.1f s", name, timeout_s)
+        text = f"the review did not end within {timeout_s:.0f} s"
+        return AdmissionAnswer(refusal=Status(status="Failure", message=text, reason="Timeout", code=504))
+    except RecursionError:
+        return AdmissionAnswer(refusal=bad_request("the object is nested too deeply"))
+    except Exception:
+        return AdmissionAnswer(refusal=_bug(name, request))
+
+
+def _encoded(review: Review, answer: AdmissionAnswer, rule: ReviewRule) -> bytes:
+    try:
+        return encode_answer(review, answer, mutating=rule.mutating)
+    except RecursionError:
+        refusal = bad_request("the object is nested too deeply")
+    except Exception:
+        refusal = _bug(rule.name, review.request)
+    return encode_refusal(refusal, uid=review.request.uid, api_version=review.api_version)
+
+
+def _bug(name: str, request: AdmissionRequest) -> Status:
+    """What the caller is told of an error nobody expected; what it was is for this program's log alone."""
+    where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
+    _log.exception("%s failed on %s", name, where)
+    text = f"{name} failed; the manager's log says why (review {request.uid})"
+    return Status(status="Failure", message=text, reason="InternalError", code=500)
