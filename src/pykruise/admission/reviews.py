@@ -47,6 +47,9 @@ class ReviewError(Exception):
         self.api_version = api_version
 
 
+_ABSENT: Final = msgspec.Raw(b"null")
+
+
 class _GroupVersionKind(msgspec.Struct):
     group: str = ""
     version: str = ""
@@ -72,10 +75,10 @@ class _Request(msgspec.Struct, rename="camel"):
     namespace: str = ""
     operation: str = ""
     user_info: _User = msgspec.field(default_factory=_User)
-    object: msgspec.Raw | None = None
-    old_object: msgspec.Raw | None = None
+    object: msgspec.Raw = _ABSENT
+    old_object: msgspec.Raw = _ABSENT
     dry_run: bool | None = None
-    options: msgspec.Raw | None = None
+    options: msgspec.Raw = _ABSENT
 
 
 class _Review(msgspec.Struct, rename="camel"):
@@ -133,8 +136,8 @@ def decode_review(body: bytes) -> Review:
     return Review(review.api_version, request)
 
 
-def _document(raw: msgspec.Raw | None, field: str) -> Document | None:
-    if raw is None or bytes(raw) == b"null":
+def _document(raw: msgspec.Raw, field: str) -> Document | None:
+    if len(memoryview(raw)) == len(b"null") and bytes(raw) == b"null":
         return None
     try:
         return decode(raw)
@@ -220,7 +223,9 @@ class Reviews:
         return _encoded(review, answer, rule)
 
 
-async def _asked(reviewer: Reviewer, name: str, request: AdmissionRequest, timeout_s: float) -> AdmissionAnswer:
+async def _asked(
+    reviewer: Reviewer, name: str, request: AdmissionRequest, timeout_s: float
+) -> AdmissionAnswer:
     try:
         async with asyncio.timeout(max(timeout_s - ANSWER_MARGIN_S, timeout_s / 2)):
             return await reviewer(request)

@@ -17,12 +17,14 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
-__all__ = ["Limits", "Poster", "WebhookServer"]
+from pykruise.admission.reviews import Reviews
+
+__all__ = ["Limits", "PostPath", "Poster", "WebhookServer", "review_paths"]
 
 _log = logging.getLogger(__name__)
 
@@ -64,10 +66,6 @@ class PostPath(msgspec.Struct, frozen=True):
     """Instead of `Limits.body`."""
 
 
-class _Closeable(Protocol):
-    def close(self) -> None: ...
-
-
 class WebhookServer:
     """Serves `paths` over TLS. `start`, `stop`; `load_certificate` before the start and whenever it is new."""
 
@@ -75,7 +73,7 @@ class WebhookServer:
         self,
         paths: Mapping[str, PostPath],
         *,
-        host: str = "0.0.0.0",  # noqa: S104 - API servers are elsewhere
+        host: str = "0.0.0.0",
         port: int = 9876,
         limits: Limits | None = None,
     ) -> None:
@@ -84,10 +82,10 @@ class WebhookServer:
         self._port = port
         self._limits = limits or Limits()
         self._tls = _context()
-        self._server: web.Server[web.BaseRequest] | None = None
+        self._server: web.Server | None = None
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._silent: dict[web.RequestHandler[web.BaseRequest], float] = {}
+        self._silent: dict[web.RequestHandler, float] = {}
         self._requests = 0
         self._bytes = 0
         self._shed_at = float("-inf")
@@ -161,7 +159,7 @@ class WebhookServer:
 
     # ── connections ──────────────────────────────────────────────────────────
 
-    def _connection(self) -> web.RequestHandler[web.BaseRequest]:
+    def _connection(self) -> web.RequestHandler:
         assert self._server is not None
         handler = self._server()
         self._silent[handler] = asyncio.get_running_loop().time()
@@ -206,23 +204,23 @@ class WebhookServer:
         size = request.content_length or 0
         if size > most:
             return _plain(413, f"a body may have {most} bytes", close=True)
-        reading = _Body(most, room=self._limits.bodies - self._bytes, take=self._take)
+        reading = _Body()
         try:
             async with asyncio.timeout(self._limits.body_s):
-                body = await reading.read(request)
-            if body is None:
-                return self._turned_away()
-            answer = await path.poster(request.rel_url.raw_path, body, self._timeout_s(request))
+                async for chunk in request.content.iter_any():
+                    self._bytes += reading.add(chunk)
+                    if reading.size > most:
+                        return _plain(413, f"a body may have {most} bytes", close=True)
+                    if self._bytes > self._limits.bodies:
+                        return self._turned_away()
         except TimeoutError:
             return _plain(408, "the body did not come in time", close=True)
-        except _TooLargeError:
-            return _plain(413, f"a body may have {most} bytes", close=True)
+        else:
+            timeout_s = self._timeout_s(request)
+            answer = await path.poster(request.rel_url.raw_path, reading.bytes, timeout_s)
+            return web.Response(body=answer, content_type=JSON_CONTENT)
         finally:
-            self._bytes -= reading.taken
-        return web.Response(body=answer, content_type=JSON_CONTENT)
-
-    def _take(self, count: int) -> None:
-        self._bytes += count
+            self._bytes -= reading.size
 
     def _timeout_s(self, request: web.BaseRequest) -> float:
         """API servers tell how long they wait: `?timeout=10s`."""
@@ -240,31 +238,23 @@ class WebhookServer:
         return _plain(429, "too many reviews at once; come back in a second", close=True, retry_after="1")
 
 
-class _TooLargeError(Exception):
-    """A body beyond the limit."""
-
-
 class _Body:
-    """Reads one body, counting what it holds in memory."""
+    """A body as it arrives."""
 
-    def __init__(self, most: int, *, room: int, take: Callable[[int], None]) -> None:
-        self._most = most
-        self._room = room
-        self._take = take
-        self.taken = 0
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self.size = 0
 
-    async def read(self, request: web.BaseRequest) -> bytes | None:
-        """The body; None when there is no room for it. Raises _TooLargeError."""
-        chunks: list[bytes] = []
-        async for chunk in request.content.iter_any():
-            self.taken += len(chunk)
-            self._take(len(chunk))
-            if self.taken > self._most:
-                raise _TooLargeError
-            if self.taken > self._room:
-                return None
-            chunks.append(chunk)
-        return b"".join(chunks)
+    def add(self, chunk: bytes) -> int:
+        """Returns its size."""
+        self._chunks.append(chunk)
+        self.size += len(chunk)
+        return len(chunk)
+
+    @property
+    def bytes(self) -> bytes:
+        """All of it."""
+        return b"".join(self._chunks)
 
 
 def _plain(status: int, text: str, *, close: bool = False, **headers: str) -> web.Response:
@@ -282,11 +272,10 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def post_paths(reviews: Any) -> Mapping[str, PostPath]:
-    """What a server needs to serve these Reviews."""
+def review_paths(reviews: Reviews) -> Mapping[str, PostPath]:
+    """What a server needs to serve these reviews."""
 
     async def post(path: str, body: bytes, timeout_s: float) -> bytes:
-        answer: bytes = await reviews.answer(path, body, timeout_s=timeout_s)
-        return answer
+        return await reviews.answer(path, body, timeout_s=timeout_s)
 
     return {path: PostPath(post) for path in reviews.paths}

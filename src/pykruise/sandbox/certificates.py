@@ -10,8 +10,6 @@ import base64
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,15 +18,16 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.kube.clock import Instant
+from pykruise.kube.x509 import alternative_names, certificate_builder, key_usage, pem_of
 
 __all__ = ["Certificate", "issue", "kubeconfig_document", "write_kubeconfig"]
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-_VALID_FOR: Final = timedelta(days=365)
-_SKEW: Final = timedelta(hours=1)
+_VALID_S: Final = 365 * 86400.0
+_SKEW_S: Final = 3600.0
 """Certificates are valid from a little before now, for clients whose clock is behind."""
 
 
@@ -43,83 +42,40 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
     """A certificate (ECDSA P-256, a year from `now`) for these names and addresses, by a CA of its own."""
-    start = datetime.fromtimestamp(now, UTC) - _SKEW
-    end = start + _SKEW + _VALID_FOR
+    start, end = now - _SKEW_S, now + _VALID_S
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pykruise-sandbox-ca")])
     ca = (
-        _builder(ca_name, ca_name, ca_key, start, end)
+        certificate_builder(subject="pykruise-sandbox-ca", key=ca_key.public_key(), start=start, end=end)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pykruise-sandbox")])
     leaf = (
-        _builder(name, ca_name, key, start, end, issuer_key=ca_key)
+        certificate_builder(
+            subject="pykruise-sandbox",
+            issuer=ca.subject,
+            key=key.public_key(),
+            issuer_key=ca_key.public_key(),
+            start=start,
+            end=end,
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
+        .add_extension(alternative_names(hosts), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     return Certificate(
-        authority=_pem(ca),
-        chain=_pem(leaf),
+        authority=pem_of(ca),
+        chain=pem_of(leaf),
         key=key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         ),
-        expires=end.timestamp(),
+        expires=end,
     )
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    start: datetime,
-    end: datetime,
-    *,
-    issuer_key: ec.EllipticCurvePrivateKey | None = None,
-) -> x509.CertificateBuilder:
-    authority = (issuer_key or key).public_key()
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(end)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), critical=False)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _alternative(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 # --- kubeconfig ---

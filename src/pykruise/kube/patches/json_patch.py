@@ -68,9 +68,7 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
         yield {"op": "replace", "path": path, "value": new}
 
 
-def _object_differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], path: str
-) -> Iterator[Operation]:
+def _object_differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Operation]:
     for key in old:
         if key not in new:
             yield {"op": "remove", "path": f"{path}/{escape_pointer(key)}"}

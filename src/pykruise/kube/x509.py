@@ -1,0 +1,88 @@
+"""Pieces of X.509 certificates that Go's and OpenSSL's verifiers accept alike.
+
+names, keys, times ──▶ certificate_builder() + key_usage() + alternative_names() ──▶ somebody signs it
+
+Pure. Verifiers of today look at subject alternative names only, want a CA marked as one, and key usages that
+fit; a certificate names its issuer's key so that a renewed authority is told from the one before.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+
+from pykruise.kube.clock import Instant
+
+__all__ = ["alternative_names", "certificate_builder", "common_name", "key_usage", "moment", "pem_of"]
+
+PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+
+
+def certificate_builder(
+    *,
+    subject: str,
+    issuer: x509.Name | None = None,
+    key: PublicKey,
+    issuer_key: PublicKey | None = None,
+    start: Instant,
+    end: Instant,
+) -> x509.CertificateBuilder:
+    """A certificate for `key` that lasts from `start` to `end`, by `issuer` (None: self-signed)."""
+    name = common_name(subject)
+    authority = issuer_key or key
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer or name)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment(start))
+        .not_valid_after(moment(end))
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), critical=False)
+    )
+
+
+def common_name(text: str) -> x509.Name:
+    """A name with nothing but a common name, of which X.509 takes 64 characters."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) -> x509.KeyUsage:
+    """Signs handshakes; besides, certificates (an authority) or the keys of RSA key exchange (an RSA server)."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=enciphers_keys,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
+    """The names and addresses that a server answers to; what reads as an IP address is one."""
+    return x509.SubjectAlternativeName([_alternative(host) for host in hosts])
+
+
+def moment(instant: Instant) -> datetime:
+    """An instant as the `cryptography` package takes it."""
+    return datetime.fromtimestamp(instant, UTC)
+
+
+def pem_of(certificate: x509.Certificate) -> bytes:
+    """The certificate as PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

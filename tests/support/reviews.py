@@ -1,0 +1,112 @@
+"""AdmissionReviews as an API server posts them, and what it makes of the answers."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.patches import apply_json_patch
+from pykruise.kube.resources import Resource
+
+Doc = dict[str, Any]
+
+
+def request(
+    resource: Resource,
+    doc: Mapping[str, Any] | None = None,
+    *,
+    old: Mapping[str, Any] | None = None,
+    operation: str = "",
+    **fields: Any,
+) -> AdmissionRequest:
+    """A review of one write; the operation follows from which objects there are."""
+    operation = operation or ("DELETE" if doc is None else "UPDATE" if old is not None else "CREATE")
+    metadata = (doc or old or {}).get("metadata") or {}
+    told: dict[str, Any] = {"name": metadata.get("name") or "", "namespace": metadata.get("namespace") or ""}
+    if not told["namespace"] and resource.namespaced:
+        told["namespace"] = "shop"
+    return AdmissionRequest(
+        uid="review-1",
+        operation=operation,
+        resource=resource,
+        object=dict(doc) if doc is not None else None,
+        old_object=dict(old) if old is not None else None,
+        username="alice",
+        **{**told, **fields},
+    )
+
+
+def posted(asked: AdmissionRequest, *, api_version: str = "admission.k8s.io/v1", **more: Any) -> bytes:
+    """The body an API server sends for it."""
+    resource = asked.resource
+    kind = {"group": resource.group, "version": resource.version}
+    body = {
+        "apiVersion": api_version,
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": asked.uid,
+            "kind": {**kind, "kind": resource.kind},
+            "resource": {**kind, "resource": resource.plural},
+            "requestKind": {**kind, "kind": resource.kind},
+            "name": asked.name,
+            "namespace": asked.namespace,
+            "operation": asked.operation,
+            "userInfo": {"username": asked.username, "groups": ["system:authenticated"]},
+            "object": asked.object,
+            "oldObject": asked.old_object,
+            "dryRun": asked.dry_run,
+            "options": asked.options,
+            **({"subResource": asked.subresource} if asked.subresource else {}),
+            **more,
+        },
+    }
+    return orjson.dumps(body)
+
+
+class Reply(msgspec.Struct):
+    """What comes back, read as an API server reads it."""
+
+    api_version: str
+    uid: str
+    allowed: bool
+    code: int
+    message: str
+    patch: list[Doc] | None
+    warnings: list[str]
+
+    def applied_to(self, doc: Mapping[str, Any]) -> Doc:
+        """The object after the patch."""
+        return apply_json_patch(doc, self.patch or [])
+
+
+def read(body: bytes) -> Reply:
+    """An answer; fails on one that an API server would not take."""
+    doc = orjson.loads(body)
+    assert doc["kind"] == "AdmissionReview"
+    response = doc["response"]
+    assert ("patch" in response) == (response.get("patchType") == "JSONPatch")
+    assert response["allowed"] is not ("status" in response)
+    status = response.get("status") or {}
+    return Reply(
+        api_version=doc["apiVersion"],
+        uid=response["uid"],
+        allowed=response["allowed"],
+        code=status.get("code", 200),
+        message=status.get("message", ""),
+        patch=orjson.loads(base64.b64decode(response["patch"])) if "patch" in response else None,
+        warnings=response.get("warnings", []),
+    )
+
+
+def at_once(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
+    """The answer of a review that waits for nothing."""
+    asking = reviewer(asked)
+    try:
+        asking.__await__().send(None)  # type: ignore[attr-defined]
+    except StopIteration as done:
+        answer: AdmissionAnswer = done.value
+        return answer
+    raise AssertionError("the review waits")

@@ -1,0 +1,347 @@
+"""Pod admission: who changes a new pod, in which order, and how."""
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.admission.pods import chain
+from pykruise.admission.pods.steps import StepError
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.errors import Status
+from pykruise.kube.resources import PODS
+from support.reviews import at_once, request
+
+KRUISE = "apps.kruise.io/v1beta1"
+ORDER = "apps.kruise.io/container-launch-priority"
+LIVENESS = "apps.kruise.io/using-enhanced-liveness"
+PROBES = "apps.kruise.io/container-probe-context"
+
+
+def pod(
+    *names: str,
+    owner: tuple[str, str] | None = None,
+    priorities: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    metadata: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A pod with a container for each name (default: one)."""
+    found: dict[str, Any] = {"name": "web-x", "annotations": annotations or {}, **(metadata or {})}
+    if owner is not None:
+        api_version, kind = owner
+        reference = {"apiVersion": api_version, "kind": kind, "name": "web", "uid": "u", "controller": True}
+        found["ownerReferences"] = [reference]
+    containers: list[dict[str, Any]] = [{"name": name, "image": "nginx"} for name in names or ("main",)]
+    for container in containers:
+        value = (priorities or {}).get(container["name"])
+        if value is not None:
+            container["env"] = [{"name": "KRUISE_CONTAINER_PRIORITY", "value": value}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": found,
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def answer(
+    doc: dict[str, Any] | None, settings: AdmissionSettings | None = None, **asked: Any
+) -> AdmissionAnswer:
+    steps = chain.changing_steps(settings or AdmissionSettings(), rng=random.Random(1))
+    before = deep_copy(doc)
+    found = at_once(
+        chain.mutating(steps), request(PODS, doc, operation=asked.pop("operation", "CREATE"), **asked)
+    )
+    assert doc == before, "what came in is not changed"
+    return found
+
+
+def changed(doc: dict[str, Any], settings: AdmissionSettings | None = None) -> Document:
+    found = answer(doc, settings).object
+    assert found is not None
+    return found
+
+
+def barriers(doc: Document) -> list[dict[str, str]]:
+    refs = [one["env"][-1] for one in doc["spec"]["containers"]]
+    assert {one["name"] for one in refs} == {"KRUISE_CONTAINER_BARRIER"}
+    return [one["valueFrom"]["configMapKeyRef"] for one in refs]
+
+
+# ── readiness gate ───────────────────────────────────────────────────────────
+
+
+def test_a_pod_of_a_kruise_workload_gets_the_readiness_gate_once() -> None:
+    """admission case 17"""
+    found = changed(pod(owner=(KRUISE, "CloneSet"), readinessGates=[{"conditionType": "mine"}]))
+    assert found["spec"]["readinessGates"] == [{"conditionType": "mine"}, {"conditionType": "KruisePodReady"}]
+    listed = pod(owner=(KRUISE, "CloneSet"), readinessGates=[{"conditionType": "KruisePodReady"}])
+    assert answer(listed) == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "owner", [None, ("apps/v1", "ReplicaSet"), ("apps.kruise.io.example/v1", "CloneSet"), ("v1", "Node")]
+)
+def test_other_pods_get_no_readiness_gate(owner: tuple[str, str] | None) -> None:
+    """admission case 18; pitfall 8"""
+    assert answer(pod(owner=owner)) == ALLOWED
+    for_all = AdmissionSettings(readiness_gate_for_all=True)
+    assert changed(pod(owner=owner), for_all)["spec"]["readinessGates"] == [
+        {"conditionType": "KruisePodReady"}
+    ]
+
+
+def test_an_owner_that_does_not_control_the_pod_does_not_count() -> None:
+    doc = pod(owner=(KRUISE, "CloneSet"))
+    del doc["metadata"]["ownerReferences"][0]["controller"]
+    assert answer(doc) == ALLOWED
+
+
+# ── launch priority ──────────────────────────────────────────────────────────
+
+
+def test_ordered_containers_wait_for_keys_that_count_down() -> None:
+    """admission case 20"""
+    doc = pod("a", "b", "c", annotations={ORDER: "Ordered"}, priorities={"a": "nonsense"})
+    assert barriers(changed(doc)) == [
+        {"name": "web-x-barrier", "key": "p_0"},
+        {"name": "web-x-barrier", "key": "p_-1"},
+        {"name": "web-x-barrier", "key": "p_-2"},
+    ]
+
+
+def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
+    """admission case 21"""
+    doc = pod("a", "b", priorities={"a": "1"}, metadata={"name": "", "generateName": "web-"})
+    found = changed(doc)
+    name = found["metadata"]["name"]
+    assert name.startswith("web-")
+    assert len(name) == len("web-") + 5
+    assert set(name[4:]) <= set("bcdfghjklmnpqrstvwxz2456789")
+    assert barriers(found) == [{"name": f"{name}-barrier", "key": key} for key in ("p_1", "p_0")]
+    long = changed(pod("a", "b", priorities={"a": "1"}, metadata={"name": None, "generateName": "x" * 80}))
+    assert len(long["metadata"]["name"]) == 63
+
+
+@pytest.mark.parametrize("value", ["high", "", "1.5", "١", "0x1", " 1", "9" * 30, "--1"])
+def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> None:
+    """admission case 22"""
+    refusal = answer(pod("a", "b", priorities={"b": value})).refusal
+    assert refusal is not None
+    assert refusal.code == 500
+    assert "spec.containers[1].env" in refusal.message
+    assert repr(value) in refusal.message
+
+
+@pytest.mark.parametrize("priorities", [{"a": "5", "b": "5"}, {"a": "0"}, {"a": "+0", "b": "-0"}, {}])
+def test_equal_priorities_need_no_barrier(priorities: dict[str, str]) -> None:
+    """admission case 23"""
+    assert answer(pod("a", "b", priorities=priorities)) == ALLOWED
+
+
+def test_a_single_container_has_nothing_to_wait_for() -> None:
+    assert answer(pod("a", annotations={ORDER: "Ordered"}, initContainers=[{"name": "i"}])) == ALLOWED
+
+
+def test_signs_count_and_the_last_of_several_values_too() -> None:
+    doc = pod("a", "b", "c", priorities={"a": "+7", "b": "-3"})
+    doc["spec"]["containers"][2]["env"] = [
+        {"name": "KRUISE_CONTAINER_PRIORITY", "value": "9"},
+        {"name": "KRUISE_CONTAINER_PRIORITY", "value": "2"},
+    ]
+    assert [one["key"] for one in barriers(changed(doc))] == ["p_7", "p_-3", "p_2"]
+
+
+def test_without_its_controller_no_barrier_is_put_up() -> None:
+    doc = pod("a", "b", annotations={ORDER: "Ordered"})
+    assert answer(doc, AdmissionSettings(launch_priority=False)) == ALLOWED
+
+
+class Sidecar:
+    """A step that injects a container, as SidecarSet does."""
+
+    name = "sidecar"
+    wanted = "true"
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        containers = [*pod["spec"]["containers"], {"name": "sidecar", "image": "envoy"}]
+        return {**pod, "spec": {**pod["spec"], "containers": containers}}
+
+
+def test_injected_containers_take_part_in_the_order() -> None:
+    """admission case 24"""
+    # given a step between the gate and the barriers
+    gate, *later = chain.changing_steps(AdmissionSettings(), rng=random.Random(1))
+    review = chain.mutating([gate, Sidecar(), *later])
+    # when
+    found = at_once(review, request(PODS, pod("app", annotations={ORDER: "Ordered"}))).object
+    # then
+    assert found is not None
+    assert [one["key"] for one in barriers(found)] == ["p_0", "p_-1"]
+
+
+# ── enhanced liveness ────────────────────────────────────────────────────────
+
+
+def test_liveness_probes_move_to_the_annotation_in_their_order() -> None:
+    """admission case 29"""
+    # given
+    doc = pod("a", "b", "c", owner=(KRUISE, "CloneSet"), annotations={LIVENESS: "true", "mine": "x"})
+    probes = [{"httpGet": {"port": 80}}, {"exec": {"command": ["true"]}, "periodSeconds": 3}]
+    doc["spec"]["containers"][0]["livenessProbe"] = probes[0]
+    doc["spec"]["containers"][2]["livenessProbe"] = probes[1]
+    # when
+    found = changed(doc, AdmissionSettings(enhanced_liveness=True))
+    # then
+    assert all("livenessProbe" not in one for one in found["spec"]["containers"])
+    assert found["metadata"]["annotations"]["mine"] == "x"
+    assert orjson.loads(found["metadata"]["annotations"][PROBES]) == [
+        {"name": "a", "livenessProbe": probes[0]},
+        {"name": "c", "livenessProbe": probes[1]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("owner", "value", "gate"),
+    [
+        (("apps/v1", "ReplicaSet"), "true", True),
+        ((KRUISE, "CloneSet"), "True", True),
+        ((KRUISE, "CloneSet"), "true", False),
+    ],
+)
+def test_probes_stay_where_they_are_otherwise(owner: tuple[str, str], value: str, gate: bool) -> None:
+    """admission case 30"""
+    doc = pod("a", owner=owner, annotations={LIVENESS: value})
+    doc["spec"]["containers"][0]["livenessProbe"] = {"httpGet": {"port": 80}}
+    found = answer(doc, AdmissionSettings(enhanced_liveness=gate)).object or doc
+    assert found["spec"]["containers"] == doc["spec"]["containers"]
+
+
+# ── the chain ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("operation", "subresource"),
+    [("UPDATE", ""), ("DELETE", ""), ("CREATE", "eviction"), ("CREATE", "binding")],
+)
+def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
+    doc = pod(owner=(KRUISE, "CloneSet"))
+    assert answer(doc, operation=operation, subresource=subresource) == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        None,
+        {"metadata": []},
+        {"metadata": {"labels": {"a": 1}}},
+        {"metadata": {"ownerReferences": [{"controller": "yes"}]}},
+        {"spec": {"containers": {}}},
+        {"spec": {"containers": [{"env": [{"value": "1"}]}]}},
+        {"spec": {"readinessGates": [3]}},
+    ],
+)
+def test_what_is_no_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
+    refusal = answer(doc).refusal
+    assert refusal is not None
+    assert refusal.code == 400
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        {},
+        {"metadata": None, "spec": None},
+        {"metadata": {}, "spec": {"containers": None}},
+        {"metadata": {"annotations": {ORDER: "Ordered"}}, "spec": {"containers": []}},
+    ],
+)
+def test_a_pod_without_name_namespace_or_owner_passes(doc: dict[str, Any]) -> None:
+    """pitfall 7"""
+    assert answer(doc) == ALLOWED
+
+
+def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
+    """pitfall 19"""
+
+    class Same:
+        name = "same"
+        wanted = "true"
+
+        async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+            return deep_copy(pod)  # type: ignore[no-any-return]
+
+    assert at_once(chain.mutating([Same()]), request(PODS, pod())) == ALLOWED
+
+
+def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
+    def expression(**settings: Any) -> list[str]:
+        steps = chain.changing_steps(AdmissionSettings(**settings), rng=random.Random(1))
+        return [one.expression for one in chain.condition_of(steps)]
+
+    [both] = expression()
+    assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
+    assert "KRUISE_CONTAINER_PRIORITY" in both
+    [gate] = expression(launch_priority=False)
+    assert "KRUISE_CONTAINER_PRIORITY" not in gate
+    assert expression(launch_priority=False, enhanced_liveness=True) == [gate], "said once"
+    assert expression(readiness_gate_for_all=True) == [], "every pod is asked about"
+
+
+# ── judging ──────────────────────────────────────────────────────────────────
+
+
+class Judge:
+    """A step that says what it is told to."""
+
+    name = "judge"
+    wanted = "true"
+
+    def __init__(self, verdict: Status | Exception | None = None) -> None:
+        self.seen: list[str] = []
+        self._verdict = verdict
+
+    async def judge(self, request: AdmissionRequest) -> Status | None:
+        self.seen.append(f"{request.operation} {request.subresource}".strip())
+        if isinstance(self._verdict, Exception):
+            raise self._verdict
+        return self._verdict
+
+
+def test_judges_see_updates_resizes_deletions_and_evictions() -> None:
+    """pitfall 11"""
+    judge = Judge()
+    review = chain.judging([judge])
+    old = pod()
+    for asked in (
+        request(PODS, old, old=old),
+        request(PODS, old, old=old, subresource="resize"),
+        request(PODS, None, old=old),
+        request(PODS, {"metadata": {"name": "x"}}, operation="CREATE", subresource="eviction"),
+        request(PODS, old, old=old, subresource="status"),
+        request(PODS, old, operation="CREATE"),
+        request(PODS, {}, operation="CREATE", subresource="binding"),
+    ):
+        assert at_once(review, asked) == ALLOWED
+    assert judge.seen == ["UPDATE", "UPDATE resize", "DELETE", "CREATE eviction"]
+
+
+def test_a_deletion_without_the_old_object_is_allowed() -> None:
+    """admission case 32"""
+    judge = Judge(Status(code=403))
+    assert at_once(chain.judging([judge]), request(PODS, None)) == ALLOWED
+    assert judge.seen == []
+
+
+def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
+    no, never = Status(code=429, message="budget"), Judge()
+    asked = request(PODS, None, old=pod())
+    assert at_once(chain.judging([Judge(), Judge(no), never]), asked).refusal == no
+    assert never.seen == []
+    refusal = at_once(chain.judging([Judge(StepError("no cache"))]), asked).refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.message) == (400, "no cache")

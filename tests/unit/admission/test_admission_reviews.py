@@ -1,0 +1,254 @@
+"""AdmissionReviews: read, answered by path, and written."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviews import Reviews
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.admission import (
+    ALLOWED,
+    AdmissionAnswer,
+    AdmissionRequest,
+    ResourceRule,
+    Reviewer,
+    ReviewRule,
+)
+from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.resources import CONFIG_MAPS, PODS
+from support.cloneset_builder import cloneset
+from support.reviews import Reply, posted, read, request
+
+PATH = "/review"
+
+
+def serving(reviewer: Reviewer, *, mutating: bool = True) -> Reviews:
+    every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
+    rule = ReviewRule(name="test", reviewer=reviewer, mutating=mutating, rules=(every,), path=PATH)
+    return Reviews([rule])
+
+
+def saying(answer: AdmissionAnswer) -> Reviewer:
+    async def review(_: AdmissionRequest) -> AdmissionAnswer:
+        return answer
+
+    return review
+
+
+class Witness:
+    """Remembers what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[AdmissionRequest] = []
+
+    async def __call__(self, asked: AdmissionRequest) -> AdmissionAnswer:
+        self.asked.append(asked)
+        return ALLOWED
+
+
+async def reply(reviews: Reviews, body: bytes, *, path: str = PATH, timeout_s: float = 10.0) -> Reply:
+    return read(await reviews.answer(path, body, timeout_s=timeout_s))
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_the_answer_has_the_version_and_the_uid_of_the_question(version: str) -> None:
+    """admission case 59"""
+    body = posted(request(CONFIG_MAPS, {}), api_version=f"admission.k8s.io/{version}")
+    found = await reply(serving(saying(ALLOWED)), body)
+    assert (found.api_version, found.uid, found.allowed) == (f"admission.k8s.io/{version}", "review-1", True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"{}",
+        b"\xff\xfe",
+        b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}',
+        b'{"apiVersion": "admission.k8s.io/v2", "kind": "AdmissionReview", "request": {"uid": "x"}}',
+        b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": []}',
+        b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": 3}}',
+        b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"object": "\\ud800"}}',
+        b"[" * 100_000,
+        b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
+    ],
+)
+async def test_a_body_that_is_no_review_is_refused_with_400(body: bytes) -> None:
+    """admission case 60"""
+    found = await reply(serving(Witness()), body)
+    assert (found.allowed, found.code) == (False, 400)
+
+
+@pytest.mark.parametrize("field", ["object", "oldObject", "options"])
+@pytest.mark.parametrize("value", ["[]", "3", '"x"'])
+async def test_an_object_that_is_none_is_refused_with_the_uid_of_the_question(field: str, value: str) -> None:
+    body = (
+        '{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": '
+        f'{{"uid": "u-7", "{field}": {value}}}}}'
+    )
+    found = await reply(serving(Witness()), body.encode())
+    assert (found.allowed, found.code, found.uid) == (False, 400, "u-7")
+    assert f"request.{field}" in found.message
+
+
+async def test_a_reviewer_is_told_everything_about_the_write() -> None:
+    # given
+    witness = Witness()
+    asked = request(
+        PODS, {"a": 1}, old={"b": 2}, name="x", subresource="resize", options={"fieldManager": "me"}
+    )
+    # when
+    await reply(serving(witness), posted(asked))
+    # then
+    assert witness.asked == [asked]
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_dry"),
+    [
+        ({}, False),
+        ({"dry_run": True}, True),
+        ({"options": {"dryRun": ["All"]}}, True),
+        ({"options": {"dryRun": []}}, False),
+        ({"options": {"dryRun": "All"}}, False),
+    ],
+)
+async def test_a_dry_run_is_told_by_the_request_or_its_options(fields: dict[str, Any], is_dry: bool) -> None:
+    """pitfall 12"""
+    witness = Witness()
+    await reply(serving(witness), posted(request(CONFIG_MAPS, {}, **fields)))
+    assert [asked.dry_run for asked in witness.asked] == [is_dry]
+
+
+async def test_the_patch_names_only_what_changed() -> None:
+    # given
+    before = {"metadata": {"name": "x"}, "spec": {"a": [1, 2], "b/c": {"d": 1}, "gone": 1}}
+    after = {"metadata": {"name": "x"}, "spec": {"a": [1, 2, 3], "b/c": {"d": 1, "e": 2}}}
+    # when
+    found = await reply(serving(saying(AdmissionAnswer(object=after))), posted(request(CONFIG_MAPS, before)))
+    # then
+    assert found.patch == [
+        {"op": "remove", "path": "/spec/gone"},
+        {"op": "add", "path": "/spec/a/2", "value": 3},
+        {"op": "add", "path": "/spec/b~1c/e", "value": 2},
+    ]
+    assert found.applied_to(before) == after
+
+
+async def test_no_change_is_no_patch_and_a_validating_review_has_none() -> None:
+    """pitfall 19"""
+    same = serving(saying(AdmissionAnswer(object={"a": 1})))
+    assert (await reply(same, posted(request(CONFIG_MAPS, {"a": 1})))).patch is None
+    validating = serving(saying(AdmissionAnswer(object={"a": 2})), mutating=False)
+    assert (await reply(validating, posted(request(CONFIG_MAPS, {"a": 1})))).patch is None
+
+
+async def test_a_refusal_carries_its_status_with_every_cause() -> None:
+    # given
+    causes = (Cause("FieldValueInvalid", "bad", "spec.a"), Cause("FieldValueRequired", "missing", "spec.b"))
+    status = Status(
+        status="Failure",
+        code=422,
+        reason="Invalid",
+        message="no",
+        details=StatusDetails(name="x", causes=causes),
+    )
+    # when
+    body = await serving(saying(AdmissionAnswer(refusal=status))).answer(PATH, posted(request(PODS, {})))
+    # then
+    assert orjson.loads(body)["response"] == {
+        "uid": "review-1",
+        "allowed": False,
+        "status": {
+            "status": "Failure",
+            "code": 422,
+            "reason": "Invalid",
+            "message": "no",
+            "details": {
+                "name": "x",
+                "causes": [
+                    {"reason": "FieldValueInvalid", "message": "bad", "field": "spec.a"},
+                    {"reason": "FieldValueRequired", "message": "missing", "field": "spec.b"},
+                ],
+            },
+        },
+    }
+
+
+async def test_warnings_arrive_and_stay_short() -> None:
+    answer = AdmissionAnswer(warnings=("mind this", "x" * 1000))
+    found = await reply(serving(saying(answer)), posted(request(PODS, {})))
+    assert found.warnings == ["mind this", "x" * 256]
+
+
+async def test_a_reviewer_that_fails_is_a_500_that_tells_nothing_of_the_inside(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # given
+    async def review(_: AdmissionRequest) -> AdmissionAnswer:
+        raise ValueError("secret detail")
+
+    # when
+    body = await serving(review).answer(PATH, posted(request(PODS, {})))
+    # then
+    assert read(body).code == 500
+    assert b"secret" not in body
+    assert b"Traceback" not in body
+    assert "secret detail" in caplog.text
+
+
+async def test_a_review_that_takes_too_long_is_answered_before_the_api_server_gives_up() -> None:
+    # given
+    async def review(_: AdmissionRequest) -> AdmissionAnswer:
+        await asyncio.sleep(3600)
+        return ALLOWED
+
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    # when
+    found = await reply(serving(review), posted(request(PODS, {})), timeout_s=3.0)
+    # then
+    assert (found.allowed, found.code) == (False, 504)
+    assert loop.time() - begun == pytest.approx(2.5)
+
+
+async def test_both_spellings_of_a_path_lead_to_the_same_review() -> None:
+    """admission case 58, as far as the server goes"""
+    # given
+    reviews = Reviews(reviewers())
+    doc = cloneset(3).document
+    del doc["spec"]["updateStrategy"]
+    body = posted(request(CLONE_SETS, doc))
+    # when
+    new = await reviews.answer("/mutate-apps-kruise-io-cloneset", body)
+    old = await reviews.answer("/mutate-apps-kruise-io-v1alpha1-cloneset", body)
+    # then
+    assert new == old
+    assert read(new).applied_to(doc)["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+
+
+def test_every_webhook_of_the_original_that_exists_here_has_its_name_and_path() -> None:
+    rules = reviewers(AdmissionSettings(deletion_protection=True))
+    assert {(rule.name, rule.path) for rule in rules} >= {
+        ("mpod.kb.io", "/mutate-pod"),
+        ("mcloneset.kb.io", "/mutate-apps-kruise-io-cloneset"),
+        ("vcloneset.kb.io", "/validate-apps-kruise-io-cloneset"),
+        ("vstatefulset.kb.io", "/validate-apps-kruise-io-statefulset"),
+        ("vuniteddeployment.kb.io", "/validate-apps-kruise-io-uniteddeployment"),
+        ("vbuiltindeployment.kb.io", "/validate-apps-deployment"),
+        ("vbuiltinreplicaset.kb.io", "/validate-apps-replicaset"),
+        ("vbuiltinstatefulset.kb.io", "/validate-apps-statefulset"),
+        ("vcustomresourcedefinition.kb.io", "/validate-customresourcedefinition"),
+        ("vnamespace.kb.io", "/validate-namespace"),
+        ("vservice.kb.io", "/validate-service"),
+        ("vingress.kb.io", "/validate-ingress"),
+    }
+    assert len({rule.name for rule in rules}) == len(rules)

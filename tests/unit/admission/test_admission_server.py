@@ -1,0 +1,354 @@
+"""The webhook server over real sockets: TLS, limits, hostile clients, a new certificate while it serves."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from pykruise.admission.reviews import Reviews
+from pykruise.admission.server import Limits, PostPath, WebhookServer, review_paths
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
+from pykruise.kube.resources import CONFIG_MAPS
+from support.certificates import Authority
+from support.reviews import posted, read, request
+
+pytestmark = pytest.mark.looptime(False)
+
+AUTHORITY = Authority()
+BODY = posted(request(CONFIG_MAPS, {"a": 1}))
+
+
+class Gate:
+    """A review that waits until it may go on; it counts who waits."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.waiting = 0
+
+    async def __call__(self, asked: AdmissionRequest) -> AdmissionAnswer:
+        self.waiting += 1
+        await self.open.wait()
+        return AdmissionAnswer(warnings=("reviewed",))
+
+
+async def at_once(asked: AdmissionRequest) -> AdmissionAnswer:
+    return AdmissionAnswer(warnings=("reviewed",))
+
+
+def pair(folder: Path, name: str, *, authority: Authority = AUTHORITY) -> tuple[Path, Path]:
+    certificate, key = authority.issue(name, hosts=("127.0.0.1",))
+    files = folder / f"{name}.crt", folder / f"{name}.key"
+    for path, content in zip(files, (certificate, key), strict=True):
+        path.write_bytes(content)
+    return files
+
+
+Reviewing = Callable[[AdmissionRequest], object]
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, reviewer: Reviewing = at_once, *, limits: Limits | None = None
+) -> AsyncIterator[WebhookServer]:
+    every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
+    rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")  # type: ignore[arg-type]
+    server = WebhookServer(review_paths(Reviews([rule])), host="127.0.0.1", port=0, limits=limits)
+    server.load_certificate(*pair(folder, "server"))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def client(
+    server: WebhookServer, *, authority: Authority = AUTHORITY
+) -> AsyncIterator[aiohttp.ClientSession]:
+    context = ssl.create_default_context(cadata=authority.pem.decode())
+    connector = aiohttp.TCPConnector(ssl=context, limit=0)
+    url = f"https://127.0.0.1:{server.port}"
+    async with aiohttp.ClientSession(url, connector=connector) as session:
+        yield session
+    await asyncio.sleep(0.05)  # TLS connections close a moment later
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def reviews(session: aiohttp.ClientSession) -> bool:
+    """Whether the server reviews."""
+    async with session.post("/review", data=BODY) as answer:
+        return answer.status == 200 and read(await answer.read()).warnings == ["reviewed"]
+
+
+async def test_it_reviews_and_says_that_it_is_well(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, client(server) as session:
+        assert await reviews(session)
+        async with session.get("/healthz") as answer:
+            assert (answer.status, await answer.read()) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/other", 404),
+        ("GET", "/", 404),
+        ("GET", "/review", 405),
+        ("PUT", "/review", 405),
+        ("POST", "/review/../review/", 404),
+    ],
+)
+async def test_other_paths_and_methods_are_refused(
+    tmp_path: Path, method: str, path: str, status: int
+) -> None:
+    async with running(tmp_path) as server, client(server) as session:
+        async with session.request(method, path, data=BODY if method != "GET" else None) as answer:
+            assert answer.status == status
+        assert await reviews(session)
+
+
+async def test_a_body_that_is_no_review_is_an_answer_that_refuses(tmp_path: Path) -> None:
+    """admission case 60"""
+    async with running(tmp_path) as server, client(server) as session:
+        async with session.post("/review", data=b"not json") as answer:
+            assert answer.status == 200
+            found = read(await answer.read())
+        assert (found.allowed, found.code) == (False, 400)
+        assert await reviews(session)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_is_too_large_is_refused_before_it_is_all_there(
+    tmp_path: Path, chunked: bool
+) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 65536
+            await asyncio.sleep(0)
+
+    async with running(tmp_path, limits=Limits(body=100_000)) as server, client(server) as session:
+        data = endless() if chunked else b"x" * 100_001
+        try:
+            async with session.post("/review", data=data) as answer:
+                assert answer.status == 413
+        except aiohttp.ClientConnectionError:
+            assert chunked, "cut off while it was still sending"
+        assert await reviews(session)
+        await until(lambda: server.requests == 0)
+
+
+async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_path: Path) -> None:
+    # given a server that is busy with all it takes on
+    gate = Gate()
+    limits = Limits(requests=3, overloaded_s=0.2)
+    async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
+        busy = [asyncio.create_task(reviews(session)) for _ in range(3)]
+        await until(lambda: gate.waiting == 3)
+        assert not server.is_overloaded
+        # when
+        async with session.post("/review", data=BODY) as answer:
+            # then
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+        assert (server.is_overloaded, server.shed) == (True, 1)
+        # and it says that it lives, finishes what it began, and takes more
+        async with session.get("/healthz") as answer:
+            assert answer.status == 200
+        gate.open.set()
+        assert all(await asyncio.gather(*busy))
+        assert await reviews(session)
+        await until(lambda: not server.is_overloaded)
+
+
+async def test_bodies_together_have_a_limit_too(tmp_path: Path) -> None:
+    gate = Gate()
+    limits = Limits(bodies=len(BODY) + 10)
+    async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
+        busy = asyncio.create_task(reviews(session))
+        await until(lambda: gate.waiting == 1)
+        async with session.post("/review", data=BODY) as answer:
+            assert answer.status == 429
+        gate.open.set()
+        assert await busy
+        assert await reviews(session)
+
+
+async def test_a_body_that_comes_too_slowly_is_given_up(tmp_path: Path) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(5)
+        yield b"}"
+
+    async with running(tmp_path, limits=Limits(body_s=0.1)) as server, client(server) as session:
+        try:
+            async with session.post("/review", data=slow()) as answer:
+                assert answer.status == 408
+        except aiohttp.ClientConnectionError:
+            pass
+        await until(lambda: server.requests == 0)
+        assert await reviews(session)
+
+
+async def test_an_asker_that_names_its_time_is_answered_within_it(tmp_path: Path) -> None:
+    gate = Gate()
+    async with running(tmp_path, gate) as server, client(server) as session:
+        async with session.post("/review?timeout=0.2s", data=BODY) as answer:
+            found = read(await answer.read())
+        assert (found.allowed, found.code) == (False, 504)
+        for odd in ("", "abc", "-3s", "nan", "0s", "1m0s"):
+            gate.open.set()
+            async with session.post(f"/review?timeout={odd}", data=BODY) as answer:
+                assert read(await answer.read()).allowed
+
+
+async def test_an_asker_that_goes_away_frees_its_place(tmp_path: Path) -> None:
+    gate = Gate()
+    async with running(tmp_path, gate) as server:
+        async with client(server) as session:
+            leaving = asyncio.create_task(reviews(session))
+            await until(lambda: server.requests == 1)
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+        await until(lambda: server.requests == 0)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 4096])
+async def test_connections_that_say_nothing_sensible_are_closed(tmp_path: Path, sent: bytes) -> None:
+    async with running(tmp_path, limits=Limits(request_s=0.2)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            with suppress(ConnectionError):
+                while await reader.read(4096):
+                    pass
+        writer.close()
+        async with client(server) as session:
+            assert await reviews(session)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /review HTTP/1.1\r\nHost: x\r\nContent-",
+        b"POST /review HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        b"POST /review HTTP/9.9\r\n\r\n",
+        b"\x00\x01\x02\r\n\r\n",
+        b"POST /review HTTP/1.1\r\n" + b"X-A: " + b"a" * 70_000 + b"\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+)
+async def test_nonsense_inside_tls_is_refused_or_cut_off(tmp_path: Path, sent: bytes) -> None:
+    context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
+    async with running(tmp_path, limits=Limits(request_s=0.3)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            try:
+                told = await reader.read()
+            except ConnectionError:
+                told = b""
+        assert told == b"" or told.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
+        assert b"Traceback" not in told
+        writer.close()
+        async with client(server) as session:
+            assert await reviews(session)
+
+
+async def test_too_many_silent_connections_make_room(tmp_path: Path) -> None:
+    context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
+    limits = Limits(connections=5, request_s=30)
+    async with running(tmp_path, limits=limits) as server:
+        silent = [await asyncio.open_connection("127.0.0.1", server.port, ssl=context) for _ in range(9)]
+        async with client(server) as session:
+            assert await reviews(session)
+            async with asyncio.timeout(5):
+                for reader, _ in silent[:4]:
+                    assert await reader.read() == b""
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_a_new_certificate_is_used_without_one_failed_request(tmp_path: Path) -> None:
+    # given clients that ask all the time, each time over a new connection
+    failures: list[BaseException] = []
+    served: list[str] = []
+    stop = asyncio.Event()
+
+    async def ask(server: WebhookServer) -> None:
+        context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
+        while not stop.is_set():
+            try:
+                served.append(await _asked_once(server, context))
+            except (OSError, AssertionError) as error:
+                failures.append(error)
+
+    async with running(tmp_path) as server:
+        asking = [asyncio.create_task(ask(server)) for _ in range(4)]
+        # when the certificate changes again and again
+        for number in range(5):
+            await until(lambda number=number: len(served) > 20 * (number + 1))  # type: ignore[misc]
+            server.load_certificate(*pair(tmp_path, f"server-{number}"))
+        await until(lambda: "server-4" in served)
+        stop.set()
+        await asyncio.gather(*asking)
+    # then
+    assert failures == []
+    assert {"server", "server-0", "server-3", "server-4"} <= set(served)
+    await asyncio.sleep(0.1)
+
+
+async def _asked_once(server: WebhookServer, context: ssl.SSLContext) -> str:
+    """One review over a connection of its own; the name on the server's certificate."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    head = f"POST /review HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(BODY)}\r\n\r\n"
+    writer.write(head.encode() + BODY)
+    body = (await reader.read()).partition(b"\r\n\r\n")[2]
+    name: str = writer.get_extra_info("peercert")["subject"][0][0][1]
+    writer.close()
+    assert read(body).allowed
+    return name
+
+
+async def test_a_pair_that_does_not_fit_is_not_taken(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, client(server) as session:
+        chain, _ = pair(tmp_path, "one")
+        _, key = pair(tmp_path, "two")
+        with pytest.raises(ssl.SSLError):
+            server.load_certificate(chain, key)
+        with pytest.raises(OSError, match="No such file"):
+            server.load_certificate(tmp_path / "none.crt", tmp_path / "none.key")
+        assert await reviews(session)
+
+
+async def test_stopping_finishes_what_is_being_reviewed_and_frees_the_port(tmp_path: Path) -> None:
+    gate = Gate()
+    async with running(tmp_path, gate) as server, client(server) as session:
+        asking = asyncio.create_task(reviews(session))
+        await until(lambda: gate.waiting == 1)
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0.05)
+        gate.open.set()
+        assert await asking
+        await stopping
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await reviews(session)
+
+
+async def test_a_port_that_is_taken_is_an_error_at_the_start(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        second = WebhookServer({"/x": PostPath(_never)}, host="127.0.0.1", port=server.port)
+        with pytest.raises(OSError, match="in use"):
+            await second.start()
+        await second.stop()
+
+
+async def _never(path: str, body: bytes, timeout_s: float) -> bytes:
+    raise AssertionError
