@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.admission import ReviewRule
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
@@ -66,7 +66,10 @@ class AdmissionSwitch:
         """The same rules, heeded only while the switch is on."""
 
         def switched(rule: ReviewRule) -> ReviewRule:
-            return msgspec.structs.replace(rule, wants=lambda *what: self.is_on and rule.wants(*what))
+            async def review(request: AdmissionRequest) -> AdmissionAnswer:
+                return await rule.reviewer(request) if self.is_on else ALLOWED
+
+            return msgspec.structs.replace(rule, reviewer=review)
 
         return [switched(rule) for rule in rules]
 
