@@ -4,7 +4,8 @@ settings + Counts ──▶ reviewers() ──▶ the sandbox (asks in process)
                                   ──▶ server.py (answers by path)
                                   ──▶ configurations.py (what an API server is told)
 
-A kind adds its rows here; it reviews its hub version (hub.py). Order within the table is the order in which mutating reviews run.
+A kind adds its rows here; it reviews its hub version (hub.py). Order within the table is the order in which
+mutating reviews run.
 """
 
 import random
