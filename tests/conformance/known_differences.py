@@ -69,7 +69,6 @@ _BOOKMARK: Final = (
     "A watch that asks for bookmarks gets one at its end however short it was; Kubernetes sends it "
     "two seconds before the end."
 )
-_PROTECT: Final = "Volumes and claims get no protection finalizer: no controller removes it yet."
 _PRIORITY: Final = "Priority classes are kept but give pods no priority yet."
 _LOG: Final = "Pods have no log yet."
 _JOB: Final = (
@@ -240,47 +239,6 @@ DIFFERENCES: Final = (
     Difference("a JSON patch that fails changes nothing", 8, _POINTER),
     Difference("a streamed list ends with a bookmark", 3, _BOOKMARK),
     Difference("a streamed list ends with a bookmark", 7, _BOOKMARK),
-    Difference(
-        "deleting answers with the object or with a status, by kind",
-        11,
-        _PROTECT,
-        at=("body.metadata.finalizers",),
-    ),
-    Difference(
-        "deleting answers with the object or with a status, by kind",
-        12,
-        _PROTECT,
-        at=(
-            "body.metadata.deletionGracePeriodSeconds",
-            "body.metadata.deletionTimestamp",
-            "body.metadata.finalizers",
-        ),
-    ),
-    Difference("a claim gets its defaults and keeps its spec", 1, _PROTECT, at=("body.metadata.finalizers",)),
-    Difference("a claim gets its defaults and keeps its spec", 5, _PROTECT, at=("body.metadata.finalizers",)),
-    Difference(
-        "a volume gets its defaults and keeps its source", 1, _PROTECT, at=("body.metadata.finalizers",)
-    ),
-    Difference(
-        "a volume gets its defaults and keeps its source", 3, _PROTECT, at=("body.metadata.finalizers",)
-    ),
-    Difference(
-        "a volume gets its defaults and keeps its source", 4, _PROTECT, at=("body.metadata.finalizers",)
-    ),
-    Difference(
-        "a volume gets its defaults and keeps its source",
-        5,
-        _PROTECT,
-        at=(
-            "body.metadata.deletionGracePeriodSeconds",
-            "body.metadata.deletionTimestamp",
-            "body.metadata.finalizers",
-        ),
-    ),
-    Difference("other kinds are shown as tables", 9, _PROTECT, at=("body.metadata.finalizers",)),
-    Difference(
-        "other kinds are shown as tables", 10, _PROTECT, at=("body.rows.0.object.metadata.finalizers",)
-    ),
     Difference("a pod must be valid", 35, _PRIORITY),
     Difference("a pod must be valid", 36, _PRIORITY),
     Difference(

@@ -29,6 +29,7 @@ from pykruise.kube.writer import Writer
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.images import ImageTable
 from pykruise.sandbox.nodes import (
+    LEASE_DURATION_S,
     LEASE_NAMESPACE,
     Addresses,
     NodeSpec,
@@ -72,6 +73,8 @@ class _Node(msgspec.Struct):
     uid: str = ""
     """Of the Node object; empty until it is registered."""
     beat_at: Instant = 0.0
+    """When its status was last written; 0: it is to be told anew that it is well."""
+    renewed_at: Instant = 0.0
     has_lease: bool = False
 
 
@@ -309,10 +312,15 @@ class Kubelets:
         if node.is_stopped:
             return None
         now = self._clock()
+        if node.has_lease and now - node.renewed_at > LEASE_DURATION_S:
+            node.beat_at = 0.0  # others have taken it for dead meanwhile (this program was held up)
         try:
             if not node.uid:
                 await self._register(node, now)
-            elif now - node.beat_at >= self.settings.heartbeat_s:
+            # The lease first: who sees a node that is well with an old lease takes it for dead again.
+            if self.settings.lease_s is not None:
+                await self._renew(node, now)
+            if now - node.beat_at >= self.settings.heartbeat_s:
                 patch = heartbeat_patch(now=now, transition=node.beat_at == 0.0)
                 await self._patch_node(node, patch)
                 node.beat_at = now
@@ -323,7 +331,6 @@ class Kubelets:
             return None
         if self.settings.lease_s is None:
             return self.settings.heartbeat_s
-        await self._renew(node, now)
         return min(self.settings.lease_s, self.settings.heartbeat_s)
 
     async def _register(self, node: _Node, now: Instant) -> None:
@@ -351,6 +358,7 @@ class Kubelets:
         )
 
     async def _renew(self, node: _Node, now: Instant) -> None:
+        node.renewed_at = now
         lease = lease_document(node.spec.name, uid=node.uid, now=now)
         if node.has_lease:
             try:

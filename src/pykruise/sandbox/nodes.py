@@ -32,12 +32,14 @@ LEASE_NAMESPACE = "kube-node-lease"
 LEASE_DURATION_S = 40
 
 
-class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
     """A taint: pods that do not tolerate it keep away (`NoSchedule`, `PreferNoSchedule`, `NoExecute`)."""
 
     key: str
     effect: str
     value: str = ""
+    time_added: str | None = None
+    """Since when a NoExecute taint has been there."""
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +200,8 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, int] = {}
     """By resource name: cpu in thousandths, all else in whole units (bytes, pods)."""
+    ready: str = ""
+    """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
 
     @property
     def zone(self) -> str:
@@ -233,8 +237,14 @@ class _Spec(msgspec.Struct, frozen=True):
     taints: tuple[Taint, ...] | None = None
 
 
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
 class _Status(msgspec.Struct, frozen=True):
     allocatable: dict[str, str | int | float] | None = None
+    conditions: tuple[_Condition, ...] | None = None
 
 
 class _Node(msgspec.Struct, frozen=True):
@@ -258,6 +268,7 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
         unschedulable=bool(node.spec.unschedulable),
         taints=node.spec.taints or (),
         allocatable=amounts(node.status.allocatable or {}),
+        ready=next((one.status for one in node.status.conditions or () if one.type == "Ready"), ""),
     )
 
 

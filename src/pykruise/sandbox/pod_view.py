@@ -59,6 +59,8 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(default="", name="hostIP")
+    name: str = ""
+    container_port: int = 0
 
 
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -217,8 +219,15 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     placement: Placement | None = None
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
+    claims: tuple[str, ...] = ()
+    """Names of the volume claims that it uses."""
 
     status: PodStatus = PodStatus()
+
+    @property
+    def tolerations(self) -> tuple[Mapping[str, Any], ...]:
+        """The taints that it puts up with, as documents."""
+        return (self.placement.tolerations if self.placement else None) or ()
 
     @property
     def key(self) -> Key:
@@ -286,6 +295,14 @@ class _Gate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     condition_type: str = ""
 
 
+class _ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    claim_name: str = ""
+
+
+class _Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    persistent_volume_claim: _ClaimSource | None = None
+
+
 class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     scheduler_name: str = ""
@@ -301,6 +318,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tolerations: msgspec.Raw = _ABSENT
     topology_spread_constraints: msgspec.Raw = _ABSENT
     overhead: dict[str, str | int | float] | None = None
+    volumes: tuple[_Volume, ...] | None = None
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -403,6 +421,11 @@ class PodProjector:
             else NO_CONTAINERS,
             placement=self._placement(spec),
             overhead=spec.overhead,
+            claims=tuple(
+                volume.persistent_volume_claim.claim_name
+                for volume in spec.volumes or ()
+                if volume.persistent_volume_claim is not None
+            ),
             status=self._status(pod.status),
         )
 

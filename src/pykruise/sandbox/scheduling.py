@@ -22,7 +22,18 @@ from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_f
 from pykruise.sandbox.nodes import NodeView, Taint
 from pykruise.sandbox.pod_view import HostPort, PodView
 
-__all__ = ["FILTERS", "Check", "Chosen", "Filter", "Ledger", "NoPlace", "NodeLoad", "choose"]
+__all__ = [
+    "FILTERS",
+    "Check",
+    "Chosen",
+    "Filter",
+    "Ledger",
+    "NoPlace",
+    "NodeLoad",
+    "choose",
+    "matches_node",
+    "tolerates",
+]
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -279,7 +290,7 @@ def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Calla
             term.get("weight", 0) for term in preferred if _matches_term(term.get("preference") or {}, view)
         )
         avoided = sum(
-            taint.effect == "PreferNoSchedule" and not _tolerates(tolerations, taint) for taint in view.taints
+            taint.effect == "PreferNoSchedule" and not tolerates(tolerations, taint) for taint in view.taints
         )
         return float(liked - 100 * avoided)
 
@@ -291,7 +302,7 @@ def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Calla
 
 def _unschedulable(pod: PodView, ledger: Ledger) -> Check | None:
     cordon = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
-    if _tolerates(_tolerations(pod), cordon):
+    if tolerates(_tolerations(pod), cordon):
         return None
     return lambda load, view: ("node(s) were unschedulable",) if view.unschedulable else ()
 
@@ -303,7 +314,7 @@ def _taints(pod: PodView, ledger: Ledger) -> Check | None:
 
     def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
         for taint in view.taints:
-            if taint.effect in ("NoSchedule", "NoExecute") and not _tolerates(tolerations, taint):
+            if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(tolerations, taint):
                 return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
         return ()
 
@@ -408,11 +419,11 @@ FILTERS: Final[tuple[Filter, ...]] = (
 
 
 def _tolerations(pod: PodView) -> Sequence[Mapping[str, Any]]:
-    return (pod.placement.tolerations if pod.placement else None) or ()
+    return pod.tolerations
 
 
-def _tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
-    """Rule: Kubernetes' `Toleration.ToleratesTaint`."""
+def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
+    """Whether one of them puts up with the taint. Rule: Kubernetes' `Toleration.ToleratesTaint`."""
     for toleration in tolerations:
         if toleration.get("effect") and toleration["effect"] != taint.effect:
             continue
@@ -456,14 +467,23 @@ def _node_matcher(pod: PodView) -> Callable[[NodeView], bool] | None:
     required = _affinity(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
     if not selector and required is None:
         return None
+    return lambda view: _asks_for(view, selector, required)
+
+
+def matches_node(spec: Mapping[str, Any], view: NodeView) -> bool:
+    """Whether a pod with this spec asks for such a node: by name, selector or required node affinity."""
+    if spec.get("nodeName") and spec["nodeName"] != view.name:
+        return False
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity")) or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return _asks_for(view, spec.get("nodeSelector") or {}, required)
+
+
+def _asks_for(view: NodeView, selector: Mapping[str, str], required: Mapping[str, Any] | None) -> bool:
+    if any(view.labels.get(key) != value for key, value in selector.items()):
+        return False
     terms = (required or {}).get("nodeSelectorTerms") or ()
-
-    def matches(view: NodeView) -> bool:
-        if any(view.labels.get(key) != value for key, value in selector.items()):
-            return False
-        return required is None or any(_matches_term(term, view) for term in terms)
-
-    return matches
+    return required is None or any(_matches_term(term, view) for term in terms)
 
 
 def _matches_term(term: Mapping[str, Any], view: NodeView) -> bool:

@@ -43,8 +43,8 @@ async def test_two_pods_never_share_an_address_and_a_host_network_pod_has_its_no
         for number in range(20):
             await place.create(PODS, pod(f"web-{number}"))
         await place.create(PODS, pod("host", hostNetwork=True))
-        await place.until(lambda: place.is_ready("host"))
-        await place.until(lambda: place.is_ready("web-19"))
+        for name in ("host", *(f"web-{number}" for number in range(20))):
+            await place.until(lambda name=name: place.is_ready(name))
         # then
         statuses = [(await place.get(PODS, f"web-{number}"))["status"] for number in range(20)]
         assert len({status["podIP"] for status in statuses}) == 20

@@ -11,9 +11,9 @@ history of the shelf goes; what is older was compacted away.
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import msgspec
 
@@ -158,6 +158,17 @@ class MemoryStorage:
         self._revision = first_revision
         self._compacted = 0
         self._shelves: dict[str, _Shelf] = {}
+
+    @classmethod
+    def restored(cls, objects: Iterable[tuple[str, Stored]], *, revision: int) -> Self:
+        """A storage that holds these objects (each with its shelf) and has no history up to `revision`."""
+        storage = cls(first_revision=revision)
+        storage._compacted = revision
+        for name, stored in objects:
+            storage._shelf(name).objects[stored.path] = stored
+        for shelf in storage._shelves.values():
+            shelf.order = sorted(shelf.objects)
+        return storage
 
     @property
     def revision(self) -> int:

@@ -9,7 +9,7 @@ caches hold finished writes at once, so no step is made twice.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -50,13 +50,14 @@ __all__ = [
 AT_ONCE = 20
 """Writes of one sync that are under way at the same time."""
 
-POD_INDEXES: Mapping[str, Callable[[PodView], Iterable[str]]] = {
+POD_INDEXES: Mapping[str, Callable[[PodView], Iterable[Hashable]]] = {
     "owner": lambda pod: (pod.owner_uid,) if pod.owner_uid else (),
     "orphans": lambda pod: () if pod.owner_uid else (pod.namespace,),
     "namespace": lambda pod: (pod.namespace,),
     "node": lambda pod: (pod.node_name,) if pod.node_name else (),
+    "claim": lambda pod: [(pod.namespace, name) for name in pod.claims],
 }
-"""How controllers find pods: by controlling owner, without one by namespace, by namespace, by node."""
+"""How controllers find pods: by controlling owner, without one by namespace, by namespace, node, and claim."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,12 +201,20 @@ class Shared:
             )
         return found
 
-    async def patch_status(self, resource: Resource, view: View, status: Mapping[str, Any]) -> bool:
-        """Make `status` the object's status when it is not; whether something was written."""
+    async def patch_status(
+        self, resource: Resource, view: View, status: Mapping[str, Any], *, guarded: bool = False
+    ) -> bool:
+        """Make `status` the object's status when it is not; whether something was written.
+
+        `guarded`: only if the object is still what was seen (else ConflictError).
+        """
         changes = diff_merge(view.status, dict(status))
         if not changes:
             return False
-        patch = {"metadata": {"uid": view.uid}, "status": changes}
+        metadata = {"uid": view.uid}
+        if guarded:
+            metadata["resourceVersion"] = str(view.resource_version)
+        patch = {"metadata": metadata, "status": changes}
         await self.writer.patch(
             resource, view.key, patch, patch_type=PatchType.MERGE, subresource="status", uid=view.uid
         )

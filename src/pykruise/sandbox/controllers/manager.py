@@ -10,16 +10,39 @@ from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.sandbox.controllers.daemon_sets import DaemonSets
 from pykruise.sandbox.controllers.deployments import Deployments
+from pykruise.sandbox.controllers.disruption import Budgets
+from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
 from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
+from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
 from pykruise.sandbox.controllers.replica_sets import ReplicaSets
+from pykruise.sandbox.controllers.service_accounts import ServiceAccounts
+from pykruise.sandbox.controllers.stateful_sets import StatefulSets
+from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.running import happens_before, run_beside
 
 __all__ = ["Controllers"]
 
-_KINDS: tuple[type[Loop], ...] = (ReplicaSets, Deployments, Jobs, TrackedPods)
+_KINDS: tuple[type[Loop], ...] = (
+    ReplicaSets,
+    Deployments,
+    StatefulSets,
+    DaemonSets,
+    Jobs,
+    TrackedPods,
+    ServiceEndpoints,
+    ServiceAccounts,
+    DefaultClass,
+    Claims,
+    Volumes,
+    Budgets,
+    NodeLifecycle,
+    TaintEviction,
+    PodCollector,
+)
 
 
 class Controllers:

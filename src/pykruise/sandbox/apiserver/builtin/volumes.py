@@ -47,6 +47,7 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def prepare_create(self, doc: Document) -> Document:
         doc["status"] = {"phase": "Pending"}
+        _protect(doc, "kubernetes.io/pvc-protection")
         _pair_data_sources(doc["spec"])
         return doc
 
@@ -68,6 +69,14 @@ class PersistentVolumeClaimStrategy(Strategy):
                 path = f"status.capacity[{resource}]"
                 found.append(invalid(path, int(parse_quantity(amount)), "must be a valid resource quantity"))
         return found
+
+
+def _protect(doc: Document, finalizer: str) -> None:
+    """A controller takes it off when nothing uses the object. Rule: StorageObjectInUseProtection."""
+    metadata = doc.setdefault("metadata", {})
+    known = metadata.get("finalizers") or []
+    if finalizer not in known:
+        metadata["finalizers"] = [*known, finalizer]
 
 
 def _pair_data_sources(spec: Document) -> None:
@@ -182,6 +191,7 @@ class PersistentVolumeStrategy(Strategy):
 
     def prepare_create(self, doc: Document) -> Document:
         doc["status"] = {"phase": "Pending"}
+        _protect(doc, "kubernetes.io/pv-protection")
         created = (doc.get("metadata") or {}).get("creationTimestamp")
         if created:
             doc["status"]["lastPhaseTransitionTime"] = created

@@ -1,0 +1,292 @@
+"""DaemonSets: one pod on every node that it fits.
+
+DaemonSet + nodes + its pods ──▶ next_step() (pure) ──▶ POST, DELETE pods ──▶ PATCH status
+
+A pod is bound to its node by node affinity and placed by the scheduler, as in Kubernetes. Updates: OnDelete,
+or rolling within maxUnavailable. Not here: maxSurge (taken as 0).
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.cache import Change
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.int_or_percent import Rounding, resolve
+from pykruise.kube.resources import DAEMON_SETS, PODS
+from pykruise.sandbox.controllers.base import (
+    Loop,
+    Shared,
+    View,
+    at_once,
+    claim,
+    owner_of,
+    pod_available_at,
+    pod_from,
+    slow_start,
+)
+from pykruise.sandbox.controllers.revisions import REVISION_LABEL, Revisions
+from pykruise.sandbox.nodes import NodeView, Taint
+from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.scheduling import matches_node, tolerates
+
+__all__ = ["DaemonSets", "daemon_set_status", "next_step", "node_of"]
+
+_TOLERATED: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+"""What every daemon pod puts up with. Rule: Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What to write now."""
+
+    create: tuple[str, ...] = ()
+    """Nodes that lack their pod."""
+    delete: tuple[PodView, ...] = ()
+
+
+def node_of(pod: PodView) -> str:
+    """The node a daemon pod is for: where it is, or where its affinity sends it."""
+    if pod.node_name:
+        return pod.node_name
+    affinity = (pod.placement.affinity if pod.placement else None) or {}
+    terms = get_path(
+        affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
+    )
+    for term in terms or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and len(field.get("values") or ()) == 1:
+                return str(field["values"][0])
+    return ""
+
+
+def runs_on(owner: View, node: NodeView, *, staying: bool) -> bool:
+    """Whether the node should have a pod of the set; `staying`: whether one that is there may stay."""
+    spec = owner.spec["template"]["spec"]
+    if not matches_node(spec, node):
+        return False
+    tolerations = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
+    effects = ("NoExecute",) if staying else ("NoSchedule", "NoExecute")
+    taints = (*node.taints, *_cordon(node))
+    return all(tolerates(tolerations, taint) for taint in taints if taint.effect in effects)
+
+
+def _cordon(node: NodeView) -> Sequence[Taint]:
+    return (Taint("node.kubernetes.io/unschedulable", "NoSchedule"),) if node.unschedulable else ()
+
+
+def _daemon_tolerations(spec: Document) -> list[Document]:
+    keys = [*_TOLERATED]
+    if spec.get("hostNetwork"):
+        keys.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in keys]
+
+
+def next_step(
+    owner: View, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
+) -> Step:
+    """What to do now. `update`: the name of the present revision's hash label."""
+    if owner.is_terminating:
+        return Step()
+    by_node = _by_node(pods)
+    create: list[str] = []
+    delete: list[PodView] = []
+    for node in nodes:
+        there = by_node.get(node.name, [])
+        alive = [pod for pod in there if not pod.is_terminating]
+        if not runs_on(owner, node, staying=bool(there)):
+            delete += alive
+            continue
+        over = [pod for pod in alive if pod.is_over]
+        delete += over
+        running = sorted(
+            (pod for pod in alive if not pod.is_over), key=lambda pod: (pod.node_name == "", pod.created_at)
+        )
+        delete += running[1:]
+        if not there:
+            create.append(node.name)
+    known = {node.name for node in nodes}
+    delete += [
+        pod for name, there in by_node.items() if name not in known for pod in there if not pod.is_terminating
+    ]
+    if create or delete:
+        return Step(create=tuple(create), delete=tuple(delete))
+    return Step(delete=_outdated(owner, nodes, by_node, update=update, now=now))
+
+
+def _outdated(
+    owner: View, nodes: Sequence[NodeView], by_node: Mapping[str, list[PodView]], *, update: str, now: Instant
+) -> tuple[PodView, ...]:
+    """Old pods that may be replaced now: those that do not serve anyway, then as many as the budget allows."""
+    strategy = owner.spec.get("updateStrategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return ()
+    wanted = [node for node in nodes if runs_on(owner, node, staying=False)]
+    rolling: Any = get_path(strategy, "rollingUpdate", "maxUnavailable", default=1)
+    budget = max(1, resolve(rolling, of=len(wanted), rounding=Rounding.UP))
+    idle: list[PodView] = []
+    serving: list[PodView] = []
+    for node in wanted:
+        pods = by_node.get(node.name, [])
+        alive = [pod for pod in pods if not pod.is_terminating]
+        if not alive:
+            budget -= 1
+            continue
+        pod = alive[0]
+        due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        is_available = due is not None and due <= now
+        if pod.labels.get(REVISION_LABEL) == update:
+            budget -= not is_available
+        elif is_available:
+            serving.append(pod)
+        else:
+            idle.append(pod)
+            budget -= 1
+    return (*idle, *serving[: max(0, budget)])
+
+
+def _by_node(pods: Sequence[PodView]) -> dict[str, list[PodView]]:
+    found: dict[str, list[PodView]] = {}
+    for pod in pods:
+        found.setdefault(node_of(pod), []).append(pod)
+    return found
+
+
+def daemon_set_status(
+    owner: View, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
+) -> tuple[Document, Instant | None]:
+    """The status, and when the next pod becomes available."""
+    by_node = _by_node([pod for pod in pods if not pod.is_terminating])
+    counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
+    soon: list[Instant] = []
+    for node in nodes:
+        there = by_node.get(node.name, [])
+        if not runs_on(owner, node, staying=False):
+            counts["misscheduled"] += bool(there)
+            continue
+        counts["desired"] += 1
+        if not there:
+            continue
+        counts["current"] += 1
+        pod = there[0]
+        counts["updated"] += pod.labels.get(REVISION_LABEL) == update
+        due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        if due is not None:
+            counts["ready"] += 1
+            counts["available"] += due <= now
+            soon += [due] if due > now else []
+    status: Document = {
+        "currentNumberScheduled": counts["current"],
+        "numberMisscheduled": counts["misscheduled"],
+        "desiredNumberScheduled": counts["desired"],
+        "numberReady": counts["ready"],
+        "observedGeneration": owner.generation,
+    }
+    optional = {
+        "updatedNumberScheduled": counts["updated"],
+        "numberAvailable": counts["available"],
+        "numberUnavailable": counts["desired"] - counts["available"],
+        "collisionCount": owner.count("status", "collisionCount"),
+    }
+    status |= {name: count for name, count in optional.items() if count}
+    if owner.status.get("conditions"):
+        status["conditions"] = owner.status["conditions"]
+    return status, min(soon, default=None)
+
+
+class DaemonSets(Loop):
+    """Keeps the pods of every DaemonSet."""
+
+    name = "daemonsets"
+    component = "daemonset-controller"
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self.cache = self.watch(DAEMON_SETS)
+        self.revisions = Revisions(shared, DAEMON_SETS)
+        self.watch_pods_of(self.cache)
+        shared.nodes.subscribe(self._on_node)
+
+    def _on_node(self, change: Change[NodeView]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and new.looks_like(old):
+            return
+        for owner in self.cache.values():
+            self.queue.add(owner.key)
+
+    async def sync(self, key: Key) -> float | None:
+        owner = self.cache.get(key)
+        if owner is None:
+            return None
+        pods = self.shared.pods
+        await claim(
+            self.shared,
+            DAEMON_SETS,
+            owner,
+            PODS,
+            pods.by_index("owner", owner.uid),
+            pods.by_index("orphans", owner.namespace),
+        )
+        revision = await self.revisions.sync(owner, owner.count("status", "collisionCount"))
+        if revision is None:
+            status = {**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1}
+            await self.shared.patch_status(DAEMON_SETS, owner, status)
+            return 0.0
+        update = revision.name.removeprefix(f"{owner.name}-")
+        nodes = sorted(self.shared.nodes.values(), key=lambda node: node.name)
+        now = self.clock()
+        step = next_step(owner, nodes, pods.by_index("owner", owner.uid), update=update, now=now)
+        await at_once(self._delete(owner, pod) for pod in step.delete)
+        await slow_start(
+            [lambda node=node: self._create(owner, node, update) for node in step.create]  # type: ignore[misc]
+        )
+        status, next_at = daemon_set_status(
+            owner, nodes, pods.by_index("owner", owner.uid), update=update, now=now
+        )
+        with suppress(NotFoundError):
+            await self.shared.patch_status(DAEMON_SETS, owner, status)
+        live = {revision.name} | {
+            f"{owner.name}-{pod.labels.get(REVISION_LABEL, '')}" for pod in pods.by_index("owner", owner.uid)
+        }
+        limit = owner.count("spec", "revisionHistoryLimit", default=10)
+        await self.revisions.truncate(owner, live, limit)
+        return None if next_at is None else next_at - now
+
+    async def _create(self, owner: View, node: str, update: str) -> None:
+        pod = pod_from(owner.spec["template"], owner=owner_of(DAEMON_SETS, owner), prefix=f"{owner.name}-")
+        pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = update
+        spec = pod["spec"]
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
+        _send_to(spec, node)
+        try:
+            made = await self.writer.create(PODS, owner.namespace, pod)
+        except ApiError as err:
+            self.tell(DAEMON_SETS, owner, "FailedCreate", f"Error creating: {err}", warning=True)
+            raise
+        name = msgspec.json.decode(made)["metadata"]["name"]
+        self.tell(DAEMON_SETS, owner, "SuccessfulCreate", f"Created pod: {name}")
+
+    async def _delete(self, owner: View, pod: PodView) -> None:
+        try:
+            await self.writer.delete(PODS, pod.key, uid=pod.uid)
+        except (NotFoundError, ConflictError):
+            return
+        self.tell(DAEMON_SETS, owner, "SuccessfulDelete", f"Deleted pod: {pod.name}")
+
+
+def _send_to(spec: Document, node: str) -> None:
+    """Bind the pod to its node by affinity; what else the template says about nodes was checked already."""
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [only]}

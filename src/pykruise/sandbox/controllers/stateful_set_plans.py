@@ -1,0 +1,203 @@
+"""What a StatefulSet does next, decided from its pods.
+
+StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ next_step() ──▶ Step
+                                                                              └──▶ stateful_set_status()
+
+Pure. Rules: Kubernetes' stateful set control: pods in order, each after the one before is ready, or all at
+once (`podManagementPolicy: Parallel`); updates from the highest ordinal down to the partition, one at a time.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.resources import STATEFUL_SETS
+from pykruise.sandbox.controllers.base import View, owner_of, pod_available_at, pod_from
+from pykruise.sandbox.controllers.revisions import REVISION_LABEL
+from pykruise.sandbox.pod_view import PodView
+
+__all__ = ["Step", "claims_of", "next_step", "ordinal_of", "pod_of", "stateful_set_status"]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What to write now."""
+
+    create: tuple[tuple[int, str], ...] = ()
+    """Ordinals of pods to create, each with the name of its revision."""
+    delete: tuple[PodView, ...] = ()
+    condemned: tuple[PodView, ...] = ()
+    """Deleted because the set is smaller now."""
+    look_at: Instant | None = None
+    """When a pod becomes available by itself."""
+
+
+def ordinal_of(owner: View, name: str) -> int | None:
+    """The number in a pod's name; None for other names."""
+    prefix, _, text = name.rpartition("-")
+    is_one = prefix == owner.name and text.isdecimal() and (text == "0" or text[0] != "0")
+    return int(text) if is_one else None
+
+
+def next_step(owner: View, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant) -> Step:
+    """What to do now. `current`, `update`: names of revisions."""
+    if owner.is_terminating:
+        return Step()
+    first = owner.count("spec", "ordinals", "start")
+    wanted = range(first, first + owner.count("spec", "replicas", default=1))
+    in_turn = owner.spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+    create: list[tuple[int, str]] = []
+    delete: list[PodView] = []
+    look_at: list[Instant] = []
+    for ordinal in wanted:
+        pod = pods.get(ordinal)
+        if pod is None:
+            create.append((ordinal, _revision_for(owner, ordinal, current=current, update=update)))
+            if in_turn:
+                return Step(create=tuple(create))
+            continue
+        if pod.is_over:
+            if not pod.is_terminating:
+                delete.append(pod)
+            if in_turn:
+                return Step(delete=tuple(delete))
+            continue
+        if in_turn and (wait := _waits_for(owner, pod, now)) is not None:
+            return Step(look_at=wait or None)
+        due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        if due is not None and due > now:
+            look_at.append(due)
+    moment = min(look_at, default=None)
+    if create or delete:
+        return Step(create=tuple(create), delete=tuple(delete), look_at=moment)
+    surplus = [pods[ordinal] for ordinal in sorted(pods, reverse=True) if ordinal not in wanted]
+    if surplus:
+        return _shrink(surplus, in_turn=in_turn, look_at=moment)
+    return _update(owner, [pods[ordinal] for ordinal in wanted], update, first, moment)
+
+
+def _waits_for(owner: View, pod: PodView, now: Instant) -> Instant | None:
+    """None when the next pod may follow this one; else when that may be (0: when something changes)."""
+    if pod.is_terminating:
+        return 0.0
+    due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+    if due is None:
+        return 0.0
+    return due if due > now else None
+
+
+def _shrink(surplus: Sequence[PodView], *, in_turn: bool, look_at: Instant | None) -> Step:
+    going = [pod for pod in surplus if not pod.is_terminating]
+    if in_turn:
+        # The next one goes when the one above is gone.
+        going = [] if surplus[0].is_terminating else going[:1]
+    return Step(condemned=tuple(going), look_at=look_at)
+
+
+def _update(owner: View, pods: Sequence[PodView], update: str, first: int, look_at: Instant | None) -> Step:
+    """Replace one pod that is not of the new revision: the highest, when those above it are healthy."""
+    if get_path(owner.spec, "updateStrategy", "type", default="RollingUpdate") != "RollingUpdate":
+        return Step(look_at=look_at)
+    partition = int(get_path(owner.spec, "updateStrategy", "rollingUpdate", "partition", default=0))
+    for pod in reversed(pods[max(0, partition - first) :]):
+        if pod.labels.get(REVISION_LABEL) != update and not pod.is_terminating:
+            return Step(delete=(pod,), look_at=look_at)
+        if pod.is_terminating or pod_available_at(pod, min_ready_s=0) is None:
+            return Step(look_at=look_at)
+        if look_at is not None:
+            return Step(look_at=look_at)
+    return Step(look_at=look_at)
+
+
+def _revision_for(owner: View, ordinal: int, *, current: str, update: str) -> str:
+    """The revision that a new pod gets."""
+    strategy = owner.spec.get("updateStrategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return update
+    first = owner.count("spec", "ordinals", "start")
+    rolling = strategy.get("rollingUpdate")
+    kept = owner.count("status", "currentReplicas") if rolling is None else int(rolling.get("partition") or 0)
+    return current if ordinal < first + kept else update
+
+
+def stateful_set_status(
+    owner: View, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant
+) -> Document:
+    """The status. A rollout that is complete makes the updated revision the current one."""
+    min_ready_s = owner.count("spec", "minReadySeconds")
+    there = [pod for pod in pods.values() if pod.status.phase]
+    moments = [pod_available_at(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]
+    ready = [moment for moment in moments if moment is not None]
+    staying = [pod.labels.get(REVISION_LABEL) for pod in there if not pod.is_terminating]
+    counts = {
+        "replicas": len(there),
+        "readyReplicas": len(ready),
+        "availableReplicas": sum(moment <= now for moment in ready),
+        "currentReplicas": staying.count(current),
+        "updatedReplicas": staying.count(update),
+        "collisionCount": owner.count("status", "collisionCount"),
+    }
+    wanted = owner.count("spec", "replicas", default=1)
+    is_rolling = get_path(owner.spec, "updateStrategy", "type", default="RollingUpdate") == "RollingUpdate"
+    if is_rolling and counts["updatedReplicas"] == counts["replicas"] == counts["readyReplicas"] == wanted:
+        counts["currentReplicas"] = counts["updatedReplicas"]
+        current = update
+    always = ("replicas", "availableReplicas", "collisionCount")
+    shown = {name: count for name, count in counts.items() if count or name in always}
+    return {
+        **{name: value for name, value in owner.status.items() if name == "conditions"},
+        "observedGeneration": owner.generation,
+        "currentRevision": current,
+        "updateRevision": update,
+        **shown,
+    }
+
+
+# ── pods and claims ──────────────────────────────────────────────────────────
+
+
+def pod_of(owner: View, template: Document, ordinal: int, revision: str) -> Document:
+    """The pod of that number, with its identity and its claims."""
+    name = f"{owner.name}-{ordinal}"
+    pod = pod_from(template, owner=owner_of(STATEFUL_SETS, owner), name=name)
+    pod["metadata"]["labels"] = {
+        **pod["metadata"].get("labels", {}),
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(ordinal),
+        REVISION_LABEL: revision,
+    }
+    spec = pod["spec"]
+    spec |= {"hostname": name, "subdomain": owner.spec.get("serviceName") or ""}
+    claims = {claim["metadata"]["name"]: claim for claim in owner.spec.get("volumeClaimTemplates") or ()}
+    others = [volume for volume in spec.get("volumes") or () if volume["name"] not in claims]
+    own = [{"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in claims]
+    if own:
+        spec["volumes"] = [*own, *others]
+    return pod
+
+
+def claims_of(owner: View, ordinal: int) -> list[Document]:
+    """The claims that the pod of that number needs."""
+    labels = get_path(owner.spec, "selector", "matchLabels", default={})
+    found = []
+    for template in owner.spec.get("volumeClaimTemplates") or ():
+        metadata = template["metadata"]
+        made: Document = {
+            "name": f"{metadata['name']}-{owner.name}-{ordinal}",
+            "labels": {**(metadata.get("labels") or {}), **labels},
+        }
+        if metadata.get("annotations"):
+            made["annotations"] = dict(metadata["annotations"])
+        if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenDeleted") == "Delete":
+            made["ownerReferences"] = [owner_of(STATEFUL_SETS, owner) | {"blockOwnerDeletion": False}]
+            made["ownerReferences"][0].pop("controller")
+        found.append(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": made,
+                "spec": deep_copy(template["spec"]),
+            }
+        )
+    return found

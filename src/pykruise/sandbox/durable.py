@@ -1,0 +1,227 @@
+"""A Storage that is still there on the next start: an SQLite file beside the objects in memory.
+
+commit(change) ──▶ one transaction in DIR/cluster.db ──▶ MemoryStorage ──▶ the answer goes out
+open(DIR)      ──▶ objects, newest revision            ──▶ MemoryStorage, its history compacted up to there
+
+What was answered is in the file: it survives the end of this process at any moment, kill -9 included (a
+power cut may cost the last moments, see `PRAGMA synchronous`). Only the present state is kept, not the
+history: revisions go on where they were, and watches from before the start learn that by 410. A file that is
+not one of ours, or is damaged, is never written to.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.statuses import internal_error
+from pykruise.sandbox.apiserver.storage import Change, MemoryStorage, Page, Stored
+
+__all__ = ["DataDirError", "DurableStorage"]
+
+_log = logging.getLogger(__name__)
+
+_FILE: Final = "cluster.db"
+_APPLICATION: Final = 0x70796B72  # "pykr", in the file's header
+_FORMAT: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE objects (
+  shelf TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+  uid TEXT NOT NULL, revision INTEGER NOT NULL, labels TEXT NOT NULL, fields TEXT NOT NULL, raw BLOB NOT NULL,
+  PRIMARY KEY (shelf, namespace, name)
+) WITHOUT ROWID;
+INSERT INTO state VALUES ('revision', 1);
+"""
+_PUT: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_REMOVE: Final = "DELETE FROM objects WHERE shelf = ? AND namespace = ? AND name = ?"
+_ADVANCE: Final = "UPDATE state SET value = ? WHERE key = 'revision'"
+
+
+class DataDirError(Exception):
+    """The data directory cannot be used; the text is one line that says why."""
+
+
+class DurableStorage:
+    """A Storage in `directory`, which is made when it is missing. Close it when the API server has ended.
+
+    Raises DataDirError: not writable, in use by another process, damaged, or not one of ours.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / _FILE
+        self._is_full = False
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise DataDirError(f"{directory}: cannot be made: {err.strerror or err}") from err
+        try:
+            self._db = self._open()
+        except sqlite3.Error as err:
+            raise DataDirError(f"{self.path}: {_explain(err)}") from err
+        except OSError as err:
+            raise DataDirError(f"{self.path}: cannot be read: {err.strerror or err}") from err
+        try:
+            self._memory = self._restored()
+        except (sqlite3.Error, ValueError) as err:
+            self._db.close()
+            text = _explain(err) if isinstance(err, sqlite3.Error) else f"is damaged: {err}"
+            raise DataDirError(f"{self.path}: {text}") from err
+        except DataDirError:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Put everything into the one file and let go of it."""
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.close()
+
+    # ── a Storage ────────────────────────────────────────────────────────────
+
+    @property
+    def revision(self) -> int:
+        return self._memory.revision
+
+    def get(self, shelf: str, key: Key) -> Stored | None:
+        return self._memory.get(shelf, key)
+
+    def scan(
+        self, shelf: str, *, namespace: str = "", start: str = "", limit: int = 0, revision: int = 0
+    ) -> Page:
+        return self._memory.scan(shelf, namespace=namespace, start=start, limit=limit, revision=revision)
+
+    def since(self, shelf: str, revision: int) -> list[Change]:
+        return self._memory.since(shelf, revision)
+
+    def compact(self, revision: int) -> None:
+        self._memory.compact(revision)
+
+    def commit(self, change: Change) -> None:
+        """The file first, memory after it: what cannot be kept has not happened.
+
+        Raises a Refusal (500) when the file cannot be written, a full disk for instance.
+        """
+        if change.revision != self.revision + 1:
+            raise ValueError(f"revision {change.revision} does not follow {self.revision}")
+        try:
+            self._write(change)
+        except sqlite3.Error as err:
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            text = f"{self.path}: {_explain(err)}"
+            if not self._is_full:
+                _log.error("%s; nothing can be written until there is room", text)
+            self._is_full = True
+            raise internal_error(f"the write was not kept: {text}") from err
+        self._is_full = False
+        self._memory.commit(change)
+
+    def _write(self, change: Change) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        if change.new is not None:
+            self._db.execute(_PUT, _row(change.shelf, change.new))
+        elif change.old is not None:
+            self._db.execute(_REMOVE, (change.shelf, *change.old.key))
+        self._db.execute(_ADVANCE, (change.revision,))
+        self._db.execute("COMMIT")
+
+    # ── opening ──────────────────────────────────────────────────────────────
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path.exists() and self.path.stat().st_size:
+            self._check_header()
+        db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
+        try:
+            # One process, and nobody beside it: a second one must not write what the first does not know.
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute("BEGIN EXCLUSIVE")
+            if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+                # Before the switch to WAL: the header must tell whose file it is from the very first.
+                db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                db.execute(f"PRAGMA user_version = {_FORMAT}")
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    db.execute(statement)
+            db.execute("COMMIT")
+            db.execute("PRAGMA journal_mode = WAL")
+            # In WAL mode a commit survives the end of the process without waiting for the disk.
+            db.execute("PRAGMA synchronous = NORMAL")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _check_header(self) -> None:
+        """Refuse what is not ours before SQLite gets to touch it.
+
+        Raises DataDirError. (Bytes 60 to 71 of an SQLite file are its user version and application id.)
+        """
+        with self.path.open("rb") as file:
+            header = file.read(100)
+        if not header.startswith(b"SQLite format 3\0"):
+            raise DataDirError(
+                f"{self.path}: is not a cluster's file (it is no SQLite database); left as it is"
+            )
+        version = int.from_bytes(header[60:64], "big")
+        if int.from_bytes(header[68:72], "big") != _APPLICATION:
+            raise DataDirError(f"{self.path}: is a database of another program; left as it is")
+        if version != _FORMAT:
+            raise DataDirError(
+                f"{self.path}: has format {version}, this version reads {_FORMAT}; left as it is"
+            )
+
+    def _restored(self) -> MemoryStorage:
+        (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise DataDirError(f"{self.path}: is damaged: {' '.join(str(verdict).split())}; left as it is")
+        row = self._db.execute("SELECT value FROM state WHERE key = 'revision'").fetchone()
+        if row is None:
+            raise DataDirError(f"{self.path}: is damaged: it has no revision; left as it is")
+        return MemoryStorage.restored(self._objects(), revision=int(row[0]))
+
+    def _objects(self) -> Iterator[tuple[str, Stored]]:
+        rows = self._db.execute(
+            "SELECT shelf, namespace, name, uid, revision, labels, fields, raw FROM objects"
+        )
+        for shelf, namespace, name, uid, revision, labels, fields, raw in rows:
+            stored = Stored(
+                key=Key(namespace, name),
+                raw=raw,
+                revision=revision,
+                uid=uid,
+                labels=json.loads(labels),
+                fields=tuple(json.loads(fields)),
+            )
+            yield shelf, stored
+
+
+def _row(shelf: str, stored: Stored) -> tuple[object, ...]:
+    return (
+        shelf,
+        stored.key.namespace,
+        stored.key.name,
+        stored.uid,
+        stored.revision,
+        json.dumps(dict(stored.labels)),
+        json.dumps(stored.fields),
+        stored.raw,
+    )
+
+
+def _explain(err: sqlite3.Error) -> str:
+    """What SQLite's error means to the person who started this."""
+    match getattr(err, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return "is in use by another process"
+        case sqlite3.SQLITE_FULL:
+            return "the disk is full"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return "cannot be written"
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return f"is damaged: {err}; left as it is"
+        case _:
+            return str(err)

@@ -1,0 +1,127 @@
+"""DaemonSets and disruption budgets on a sandbox cluster, in virtual time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.kube.errors import TooManyRequestsError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from pykruise.sandbox.nodes import NodeSpec
+from support.sandbox import Object, Place, small_cluster
+
+
+def workload(kind: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "agent:1"}]},
+            },
+            **spec,
+        },
+    }
+
+
+async def placed(place: Place) -> list[str]:
+    """The nodes of all pods, in order."""
+    docs = [await place.get(PODS, name) for name in await place.names(PODS)]
+    return sorted(doc["spec"].get("nodeName", "") for doc in docs)
+
+
+async def is_everywhere(place: Place) -> bool:
+    """Whether all wanted pods are of the new revision and available."""
+    status = (await place.get(DAEMON_SETS, "web"))["status"]
+    wanted = status.get("desiredNumberScheduled", 0)
+    return bool(
+        wanted and status.get("numberAvailable", 0) == status.get("updatedNumberScheduled", 0) == wanted
+    )
+
+
+async def test_every_node_gets_one_pod_also_one_that_comes_later() -> None:
+    async with small_cluster(nodes=3) as place:
+        # given
+        await place.create(DAEMON_SETS, workload("DaemonSet"))
+        await place.until(lambda: is_everywhere(place))
+        assert await placed(place) == ["node-1", "node-2", "node-3"]
+        # when
+        place.cluster.kubelets.add_node(NodeSpec(name="node-4"))
+        await asyncio.sleep(5)
+        # then
+        assert await placed(place) == ["node-1", "node-2", "node-3", "node-4"]
+        status = (await place.get(DAEMON_SETS, "web"))["status"]
+        assert (status["numberReady"], status["numberMisscheduled"]) == (4, 0)
+
+
+async def test_pods_keep_to_the_nodes_that_the_template_selects() -> None:
+    async with small_cluster(nodes=3) as place:
+        # given
+        doc = workload("DaemonSet")
+        doc["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+        await place.create(DAEMON_SETS, doc)
+        await asyncio.sleep(5)
+        assert await placed(place) == []
+        # when
+        await place.merge(NODES, "node-2", {"metadata": {"labels": {"disk": "ssd"}}})
+        await asyncio.sleep(5)
+        # then
+        assert await placed(place) == ["node-2"]
+        # and when the label is gone
+        await place.merge(NODES, "node-2", {"metadata": {"labels": {"disk": None}}})
+        await asyncio.sleep(5)
+        assert await placed(place) == []
+
+
+async def test_a_rolling_update_replaces_as_many_as_may_be_unavailable() -> None:
+    async with small_cluster(nodes=4) as place:
+        # given
+        await place.create(DAEMON_SETS, workload("DaemonSet"))
+        await place.until(lambda: is_everywhere(place))
+        # when
+        patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "agent:2"}]}}}}
+        await place.client.patch(DAEMON_SETS, "default", "web", patch, patch_type=PatchType.STRATEGIC)
+        await asyncio.sleep(0.1)
+        # then
+        while not await is_everywhere(place):
+            assert (await place.get(DAEMON_SETS, "web"))["status"].get("numberUnavailable", 0) <= 1
+            await asyncio.sleep(0.1)
+        docs = [await place.get(PODS, name) for name in await place.names(PODS)]
+        assert {doc["spec"]["containers"][0]["image"] for doc in docs} == {"agent:2"}
+        assert await placed(place) == ["node-1", "node-2", "node-3", "node-4"]
+
+
+async def test_a_budget_tells_how_many_pods_may_go_and_evictions_keep_to_it() -> None:
+    async with small_cluster() as place:
+        # given
+        await place.create(DEPLOYMENTS, workload("Deployment", replicas=4))
+        budget = {
+            "metadata": {"name": "web"},
+            "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "web"}}},
+        }
+        await place.create(POD_DISRUPTION_BUDGETS, budget)
+
+        async def allows(count: int) -> bool:
+            status = (await place.get(POD_DISRUPTION_BUDGETS, "web")).get("status", {})
+            return bool(status.get("disruptionsAllowed") == count and status.get("expectedPods") == 4)
+
+        await place.until(lambda: allows(1))
+        status = (await place.get(POD_DISRUPTION_BUDGETS, "web"))["status"]
+        assert (status["currentHealthy"], status["desiredHealthy"]) == (4, 3)
+        first, second, *_ = await place.names(PODS)
+
+        async def evict(name: str) -> None:
+            eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+            await place.client.create(PODS, "default", eviction, name=name, subresource="eviction")
+
+        # when
+        await evict(first)
+        with pytest.raises(TooManyRequestsError):
+            await evict(second)
+        # then, when its replacement serves
+        await place.until(lambda: allows(1))
+        await evict(second)

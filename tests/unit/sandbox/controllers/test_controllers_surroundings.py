@@ -1,0 +1,172 @@
+"""Endpoints, service accounts and the life of nodes on a sandbox cluster, in virtual time."""
+
+import asyncio
+from typing import Any
+
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import (
+    DEPLOYMENTS,
+    ENDPOINTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+from pykruise.sandbox.controllers.endpoints import ENDPOINT_SLICES
+from pykruise.sandbox.faults import Rule
+from support.sandbox import Object, Place, pod, small_cluster
+
+
+def service(name: str = "web", **spec: Any) -> Object:
+    """A Service for pods labelled app=web."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}], **spec},
+    }
+
+
+def web(name: str, image: str = "nginx:1") -> Object:
+    """A pod behind it."""
+    ports = [{"name": "http", "containerPort": 8080}]
+    return pod(name, labels={"app": "web"}, containers=[{"name": "main", "image": image, "ports": ports}])
+
+
+async def endpoint_slice(place: Place) -> Object:
+    (item,) = (await place.client.list(ENDPOINT_SLICES, "default")).items
+    return decode(item)
+
+
+async def ready_pods(place: Place) -> dict[str, bool]:
+    """Pods in the slice, and whether they take requests."""
+    found = (await endpoint_slice(place))["endpoints"]
+    return {one["targetRef"]["name"]: one["conditions"]["ready"] for one in found}
+
+
+async def test_a_service_has_the_endpoints_of_its_pods() -> None:
+    rules = [Rule(image="nginx:broken", never_ready=True)]
+    async with small_cluster(rules=rules) as place:
+        # given
+        await place.create(SERVICES, service())
+        for doc in (web("a"), web("b", "nginx:broken"), pod("other", labels={"app": "other"})):
+            await place.create(PODS, doc)
+        await asyncio.sleep(5)
+        # then
+        assert await ready_pods(place) == {"a": True, "b": False}
+        found = await endpoint_slice(place)
+        assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
+        assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
+        address = (await place.get(PODS, "a"))["status"]["podIP"]
+        (subset,) = (await place.get(ENDPOINTS, "web"))["subsets"]
+        assert [one["ip"] for one in subset["addresses"]] == [address]
+        assert [one["targetRef"]["name"] for one in subset["notReadyAddresses"]] == ["b"]
+        assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
+        # and when a pod goes
+        await place.client.delete(PODS, "default", "a")
+        await asyncio.sleep(5)
+        assert await ready_pods(place) == {"b": False}
+        # and when the service goes
+        await place.client.delete(SERVICES, "default", "web")
+        await asyncio.sleep(5)
+        assert not await place.exists(ENDPOINTS, "web")
+        assert (await place.client.list(ENDPOINT_SLICES, "default")).items == []
+
+
+async def test_every_namespace_has_a_service_account() -> None:
+    async with small_cluster() as place:
+        # when
+        await place.create(NAMESPACES, {"metadata": {"name": "team"}})
+
+        # then
+        async def has_one() -> bool:
+            return await place.names(SERVICE_ACCOUNTS, namespace="team") == ["default"]
+
+        await place.until(has_one)
+        await place.client.delete(SERVICE_ACCOUNTS, "team", "default")
+        await place.until(has_one)
+
+
+def deployment(replicas: int) -> Object:
+    return {
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+            },
+        },
+    }
+
+
+async def on_node(place: Place, node: str) -> list[str]:
+    """Names of the pods there."""
+    found = (await place.client.list(PODS, "default", field_selector=f"spec.nodeName={node}")).items
+    return [decode(item)["metadata"]["name"] for item in found]
+
+
+async def node_ready(place: Place, node: str) -> str:
+    conditions = (await place.get(NODES, node))["status"]["conditions"]
+    return str(next(one for one in conditions if one["type"] == "Ready")["status"])
+
+
+async def test_a_dead_node_is_told_and_its_pods_are_replaced_elsewhere() -> None:
+    async with small_cluster(nodes=2) as place:
+        # given
+        await place.create(DEPLOYMENTS, deployment(4))
+        await asyncio.sleep(10)
+        lost = await on_node(place, "node-1")
+        assert lost
+        # when
+        place.cluster.kubelets.stop_node("node-1")
+        await asyncio.sleep(80)
+        # then at first it is only told
+        assert await node_ready(place, "node-1") == "Unknown"
+        taints = (await place.get(NODES, "node-1"))["spec"]["taints"]
+        assert {(one["key"], one["effect"]) for one in taints} == {
+            ("node.kubernetes.io/unreachable", "NoSchedule"),
+            ("node.kubernetes.io/unreachable", "NoExecute"),
+        }
+        assert not await place.is_ready(lost[0])
+        assert await on_node(place, "node-1") == lost
+        # and after five minutes its pods are given up
+        await asyncio.sleep(310)
+        assert len(await on_node(place, "node-2")) == 4
+        assert (await place.condition(lost[0], "DisruptionTarget"))["reason"] == "DeletionByTaintManager"
+        # and when it comes back they go, and it is itself again
+        place.cluster.kubelets.start_node("node-1")
+        await asyncio.sleep(60)
+        assert await node_ready(place, "node-1") == "True"
+        assert "taints" not in (await place.get(NODES, "node-1"))["spec"]
+        assert await on_node(place, "node-1") == []
+
+
+async def test_a_node_that_is_back_in_time_keeps_its_pods() -> None:
+    async with small_cluster(nodes=2) as place:
+        # given
+        await place.create(DEPLOYMENTS, deployment(4))
+        await asyncio.sleep(10)
+        before = sorted(await place.names(PODS))
+        # when
+        place.cluster.kubelets.stop_node("node-1")
+        await asyncio.sleep(120)
+        place.cluster.kubelets.start_node("node-1")
+        await asyncio.sleep(400)
+        # then
+        assert sorted(await place.names(PODS)) == before
+        for name in before:
+            assert await place.is_ready(name)
+
+
+async def test_pods_of_a_node_that_is_gone_go_too() -> None:
+    async with small_cluster(nodes=2) as place:
+        # given
+        await place.create(PODS, pod("web", nodeName="node-1"))
+        await place.until(lambda: place.is_ready("web"))
+        # when
+        place.cluster.kubelets.stop_node("node-1")
+        await place.client.delete(NODES, "", "node-1")
+        await asyncio.sleep(60)
+        # then
+        assert await place.names(PODS) == []

@@ -1,0 +1,286 @@
+"""A cluster's data directory: everything is there on the next start, and what is not ours stays as it is."""
+
+import logging
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import GoneError, InternalError
+from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.durable import DataDirError, DurableStorage
+from support.paper import START
+from support.sandbox import Place, config_map
+
+
+def deployment() -> dict[str, object]:
+    return {
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+            },
+        },
+    }
+
+
+class Restarted:
+    """A cluster over a data directory, started as often as is asked."""
+
+    def __init__(self, directory: Path) -> None:
+        self.storage = DurableStorage(directory)
+        self.cluster = Cluster(
+            ClusterSettings(nodes=2),
+            clock=loop_clock(start=START),
+            rng=random.Random(3),
+            storage=self.storage,
+        )
+
+    async def __aenter__(self) -> Place:
+        return Place(await self.cluster.__aenter__())
+
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            await self.cluster.__aexit__(*error)  # type: ignore[arg-type]
+        finally:
+            self.storage.close()
+
+
+async def test_everything_is_there_on_the_next_start(tmp_path: Path) -> None:
+    # given a cluster with a rollout and a kind of its own
+    crd = {
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                    },
+                }
+            ],
+        },
+    }
+
+    async def is_ready(place: Place) -> bool:
+        return bool((await place.get(DEPLOYMENTS, "web"))["status"].get("readyReplicas") == 3)
+
+    async with Restarted(tmp_path) as place:
+        await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
+        await place.create(DEPLOYMENTS, deployment())
+        await place.until(lambda: is_ready(place))
+        before = {name: await place.get(PODS, name) for name in await place.names(PODS)}
+        version = int((await place.client.list(PODS)).resource_version)
+    # when
+    async with Restarted(tmp_path) as place:
+        # then the same pods are there, and stay
+        listed = await place.client.list(PODS, "default")
+        assert int(listed.resource_version) >= version
+        await place.until(lambda: is_ready(place))
+        after = {name: await place.get(PODS, name) for name in await place.names(PODS)}
+        assert {name: doc["metadata"]["uid"] for name, doc in after.items()} == {
+            name: doc["metadata"]["uid"] for name, doc in before.items()
+        }
+        assert all(
+            after[name]["status"]["containerStatuses"] == before[name]["status"]["containerStatuses"]
+            for name in before
+        )
+        # and the kind is served, and the workload alive
+        await place.client.get_path("/apis/example.com/v1/namespaces/default/things")
+        await place.merge(DEPLOYMENTS, "web", {"spec": {"replicas": 1}})
+
+        async def is_small() -> bool:
+            return len(await place.names(PODS)) == 1
+
+        await place.until(is_small)
+
+
+async def test_a_watch_from_before_the_start_is_told_to_list_again(tmp_path: Path) -> None:
+    # given
+    async with Restarted(tmp_path) as place:
+        made = await place.create(CONFIG_MAPS, config_map("a"))
+        await place.create(CONFIG_MAPS, config_map("b"))
+    # when
+    async with Restarted(tmp_path) as place:
+        # then
+        old = made["metadata"]["resourceVersion"]
+        async with place.client.watch(CONFIG_MAPS, "default", resource_version=old) as events:
+            with pytest.raises(GoneError):
+                await anext(events)
+        # and new writes go on from where the old ones ended
+        newer = await place.create(CONFIG_MAPS, config_map("c"))
+        assert int(newer["metadata"]["resourceVersion"]) > int(old)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    # given
+    (tmp_path / "cluster.db").write_text("my diary\n" * 100)
+    # when
+    with pytest.raises(DataDirError, match="is not a cluster's file") as refused:
+        DurableStorage(tmp_path)
+    # then
+    assert "\n" not in str(refused.value)
+    assert (tmp_path / "cluster.db").read_text() == "my diary\n" * 100
+
+
+def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    # given
+    with sqlite3.connect(tmp_path / "cluster.db") as db:
+        db.execute("CREATE TABLE objects (mine TEXT)")
+    db.close()
+    before = (tmp_path / "cluster.db").read_bytes()
+    # then
+    with pytest.raises(DataDirError, match="is a database of another program"):
+        DurableStorage(tmp_path)
+    assert (tmp_path / "cluster.db").read_bytes() == before
+
+
+async def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    # given
+    async with Restarted(tmp_path) as place:
+        for number in range(50):
+            await place.create(CONFIG_MAPS, config_map(f"conf-{number}"))
+    path = tmp_path / "cluster.db"
+    whole = path.read_bytes()
+    broken = whole[:8192] + bytes(8192) + whole[16384:]
+    path.write_bytes(broken)
+    # then
+    with pytest.raises(DataDirError, match="damaged") as refused:
+        DurableStorage(tmp_path)
+    assert "\n" not in str(refused.value)
+    assert path.read_bytes() == broken
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    # given
+    first = DurableStorage(tmp_path)
+    # then
+    with pytest.raises(DataDirError, match="in use by another process"):
+        DurableStorage(tmp_path)
+    first.close()
+    DurableStorage(tmp_path).close()
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    # given
+    (tmp_path / "file").write_text("")
+    # then
+    with pytest.raises(DataDirError, match="cannot be made"):
+        DurableStorage(tmp_path / "file" / "data")
+
+
+async def test_a_full_disk_refuses_the_write_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # given a file that may not grow any more
+    async with Restarted(tmp_path) as place:
+        storage = place.cluster.server.storage
+        assert isinstance(storage, DurableStorage)
+        (pages,) = storage._db.execute("PRAGMA page_count").fetchone()
+        storage._db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        kept: list[str] = []
+
+        async def fill() -> None:
+            for number in range(100):
+                doc = {"metadata": {"name": f"conf-{number}"}, "data": {"text": "x" * 1000}}
+                await place.create(CONFIG_MAPS, doc)
+                kept.append(f"conf-{number}")
+
+        # when
+        with caplog.at_level(logging.ERROR), pytest.raises(InternalError, match="disk is full"):
+            await fill()
+        # then what was answered is there, and one line tells
+        assert [name for name in await place.names(CONFIG_MAPS) if name.startswith("conf")] == sorted(kept)
+        assert sum("disk is full" in record.message for record in caplog.records) == 1
+        # and with room again it goes on
+        storage._db.execute("PRAGMA max_page_count = 100000")
+        await place.create(CONFIG_MAPS, config_map("later"))
+
+
+_WRITER = """
+import asyncio, random, sys
+from pathlib import Path
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import CONFIG_MAPS
+from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.durable import DurableStorage
+from pykruise.sandbox.local import LocalTransport
+
+async def main():
+    storage = DurableStorage(Path(sys.argv[1]))
+    server = ApiServer(clock=system_clock, rng=random.Random(), storage=storage)
+    client = Client(LocalTransport(server))
+    number = 0
+    while True:
+        name = f"{sys.argv[2]}-{number}"
+        doc = decode(await client.create(CONFIG_MAPS, "default", {"metadata": {"name": name}}))
+        print(name, doc["metadata"]["resourceVersion"], flush=True)
+        number += 1
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.looptime(False)
+def test_kill_9_at_any_moment_loses_no_acknowledged_write(tmp_path: Path) -> None:
+    # given a program that writes as fast as it can, killed again and again after so many answers
+    acknowledged: dict[str, int] = {}
+    for turn, answers in enumerate((1, 7, 40, 133, 400)):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(tmp_path), f"turn{turn}"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        for _ in range(answers):
+            name, version = process.stdout.readline().split()
+            acknowledged[name] = int(version)
+        # when
+        process.kill()
+        for line in process.stdout:  # what was answered before the end came
+            if line.endswith("\n"):
+                name, version = line.split()
+                acknowledged[name] = int(version)
+        process.stdout.close()
+        process.wait()
+        # then
+        storage = DurableStorage(tmp_path)
+        kept = {stored.key.name: stored.revision for stored in storage.scan("configmaps").items}
+        newest = storage.revision
+        storage.close()
+        assert {name: kept.get(name) for name in acknowledged} == acknowledged
+        assert newest >= max(acknowledged.values())
+    # and versions have only gone up
+    versions = [acknowledged[f"turn{turn}-0"] for turn in range(5)]
+    assert versions == sorted(versions)
+
+
+async def test_the_newest_version_goes_on_after_a_deletion(tmp_path: Path) -> None:
+    # given the newest write is a removal
+    async with Restarted(tmp_path) as place:
+        await place.create(CONFIG_MAPS, config_map("a"))
+        gone = decode(await place.client.delete(CONFIG_MAPS, "default", "a"))
+        assert gone["status"] == "Success"
+        storage = place.cluster.server.storage
+    newest = storage.revision
+    # then
+    again = DurableStorage(tmp_path)
+    assert again.revision == newest
+    assert again.scan("configmaps").items == ()
+    again.close()
