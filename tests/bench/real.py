@@ -32,7 +32,7 @@ from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS
 from support.control_plane import install_kinds
-from support.up import running
+from support.up import ALONE, running
 from testbed.control_plane import API_SERVER, ControlPlane
 from testbed.settings import MANAGER, USERS
 
@@ -190,12 +190,12 @@ async def bench_on(plane: ControlPlane, *, pods: int, nodes: int) -> AsyncIterat
         *("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes)),
         *("--pods-per-node", str(-(-pods * 2 // nodes)), "--start", "0", "--stop", "0"),
     )
-    manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig))
+    manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig), *ALONE)
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=CONCURRENCY)
     try:
         with (
             running(*kubelets, says="registered"),
-            running(*manager, says="controllers start") as process,
+            running(*manager, says="controller starts") as process,
         ):
             limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
             yield Bench(plane, Client(transport, limiter=limiter, rng=random.Random(1)), process.pid)

@@ -17,6 +17,9 @@ from pathlib import Path
 
 from testbed.control_plane import ControlPlane
 
+ALONE = ("--enable-leader-election=false", "--metrics-addr=0", "--health-probe-addr=0", "--pprof-addr=0")
+"""Flags of a manager that is not one of several, and that nobody asks for its health."""
+
 PYKRUISE = (sys.executable, "-c", "from pykruise.cli.main import main; main()")
 
 
@@ -127,8 +130,8 @@ def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
     kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
     delays = ("--start", "0.1", "--stop", "0.1")
     kubelets = ("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes), *delays)
-    manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig))
-    with running(*kubelets, says="registered"), running(*manager, says="controllers start"):
+    manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig), *ALONE)
+    with running(*kubelets, says="registered"), running(*manager, says="controller starts"):
         yield kubectl
 
 

@@ -9,7 +9,7 @@ on standard error that says what, where and what to do, and exit code 1. Traceba
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,6 +67,7 @@ def manager(context: typer.Context) -> None:
     """Run the controllers and webhooks against a cluster; `pykruise manager --help` lists the flags."""
     from pykruise.cli.manager import read_flags, run_manager
     from pykruise.manager.flags import help_text
+    from pykruise.manager.logs import set_up
 
     try:
         parsed = read_flags(context.args)
@@ -76,8 +77,9 @@ def manager(context: typer.Context) -> None:
     if parsed.wants_help:
         typer.echo(help_text())
         return
-    _log(True, level=logging.DEBUG if parsed.settings.log.verbosity >= 5 else logging.INFO)
-    _run(run_manager(parsed))
+    set_up(parsed.settings.log)
+    is_json = parsed.settings.log.format == "json"
+    _run(run_manager(parsed), say=logging.getLogger("pykruise").critical if is_json else None)
 
 
 @app.command()
@@ -131,15 +133,18 @@ def _log(enabled: bool, *, level: int = logging.INFO) -> None:
     )
 
 
-def _run(command: Coroutine[Any, Any, None]) -> None:
-    """Run a command on uvloop; expected errors become one line and exit code 1."""
+def _run(command: Coroutine[Any, Any, None], *, say: Callable[[str], None] | None = None) -> None:
+    """Run a command on uvloop; expected errors become one line (through `say`) and exit code 1."""
     import uvloop
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(command)
     except (CommandError, KubeError, OSError) as error:
-        typer.echo(f"error: {_one_line(error)}", err=True)
+        if say is not None:
+            say(_one_line(error))
+        else:
+            typer.echo(f"error: {_one_line(error)}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -1,9 +1,6 @@
 """`pykruise manager`: the controllers against a real cluster; `pykruise crds`: what it must know first."""
 
-import asyncio
-import logging
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,14 +9,10 @@ import yaml
 from pykruise.cli.errors import CommandError
 from pykruise.kinds import crds
 from pykruise.kinds.gates import GateError
-from pykruise.kube.client import Client
 from pykruise.kube.config import load
 from pykruise.kube.errors import ApiError
-from pykruise.kube.http import HttpTransport
 from pykruise.manager.flags import FlagError, Parsed, parse
-from pykruise.manager.manager import Manager
-
-_log = logging.getLogger(__name__)
+from pykruise.manager.process import run_process
 
 
 def read_flags(argv: Sequence[str]) -> Parsed:
@@ -37,25 +30,9 @@ async def run_manager(parsed: Parsed) -> None:
     configuration that cannot be used.
     """
     kubeconfig = Path(parsed.kubeconfig) if parsed.kubeconfig else None
-    transport = HttpTransport(await load(kubeconfig, context=parsed.context or None))
+    connection = await load(kubeconfig, context=parsed.context or None)
     try:
-        client = Client(transport)
-        await _check(client)
-        for note in parsed.settings.notes:
-            _log.warning("%s", note)
-        manager = Manager(client, settings=parsed.settings, freeze_heap=True)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, manager.stop)
-        await manager.run()
-    finally:
-        await transport.close()
-
-
-async def _check(client: Client) -> None:
-    """One cheap request, so that what is wrong with the configuration is said at once and not in a log."""
-    try:
-        await client.get_path("/version")
+        await run_process(connection, parsed.settings)
     except ApiError as error:
         raise CommandError(f"the cluster refuses: {error}") from error
 

@@ -133,6 +133,8 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     """W: everything up to this resourceVersion has been seen."""
     pending: int
     """Own writes that the watch has not reached yet."""
+    lag_s: float
+    """How long the watch took to show an own write, the last time that was measured; 0: never measured."""
     tombstones: int
     """Own deletions that the watch has not confirmed yet."""
     events: int
@@ -328,6 +330,8 @@ class Cache(Generic[T]):
         self._answered = 0  # highest version an own write was answered with
         self._pending: dict[Key, int] = {}
         self._pending_order: list[tuple[int, Key]] = []  # heap; entries that `pending` does not have are void
+        self._measured: tuple[int, float] | None = None  # an own write, and when its answer came
+        self._lag_s = 0.0
         self._tombstones: dict[str, _Tombstone] = {}
         self._departed: dict[str, None] = {}
         self._list_number = 0
@@ -420,6 +424,7 @@ class Cache(Generic[T]):
             objects=len(self._objects),
             position=self._position,
             pending=len(self._pending),
+            lag_s=self._lag_s,
             tombstones=len(self._tombstones),
             events=self._events,
             ignored=self._ignored,
@@ -493,6 +498,8 @@ class Cache(Generic[T]):
             self._set(key, None, ())
         self._pending[key] = version
         heapq.heappush(self._pending_order, (version, key))
+        if self._measured is None:  # one at a time is enough to know the lag
+            self._measured = (version, asyncio.get_running_loop().time())
 
     def _bury_covered(self, key: Key, uid: str, *, known: int) -> None:
         if uid and self._covers(key):
@@ -608,6 +615,9 @@ class Cache(Generic[T]):
     def _advance(self, version: int) -> None:
         """The watch has told everything up to `version`."""
         self._position = version
+        if self._measured is not None and self._measured[0] <= version:
+            self._lag_s = asyncio.get_running_loop().time() - self._measured[1]
+            self._measured = None
         order = self._pending_order
         while order and order[0][0] <= version:
             written, key = heapq.heappop(order)

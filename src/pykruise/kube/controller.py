@@ -13,13 +13,15 @@ What a reconcile cost, for the rest that the queue gives its key, is the time it
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Hashable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.errors import ApiError, ConflictError, KubeError
+from pykruise.kube.histogram import Histogram, HistogramStats
 from pykruise.kube.queue import QueueClosedError, WorkQueue
 
 __all__ = ["Controller", "ControllerStats"]
@@ -51,6 +53,9 @@ class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
     duration_max_s: float
     cost_sum_s: float
     """CPU time of the reconciles' own steps."""
+    results: Mapping[str, int]
+    """Reconciles by how they ended: success, requeue (at once), requeue_after, error. A conflict is a requeue."""
+    durations: HistogramStats
     last_failure: str
     """The key and the error; empty when none has failed yet."""
     last_failure_at: Instant | None
@@ -97,6 +102,8 @@ class Controller(Generic[K]):
         self._duration_sum_s = 0.0
         self._duration_max_s = 0.0
         self._cost_sum_s = 0.0
+        self._results: Counter[str] = Counter()
+        self._durations = Histogram()
         self._last_failure = ""
         self._last_failure_at: Instant | None = None
 
@@ -149,6 +156,8 @@ class Controller(Generic[K]):
             duration_sum_s=self._duration_sum_s,
             duration_max_s=self._duration_max_s,
             cost_sum_s=self._cost_sum_s,
+            results=dict(self._results),
+            durations=self._durations.snapshot(),
             last_failure=self._last_failure,
             last_failure_at=self._last_failure_at,
         )
@@ -186,11 +195,13 @@ class Controller(Generic[K]):
         else:
             self.queue.forget(key)
             self._conflicts_in_row.pop(key, None)
+            self._results["success" if after is None else "requeue_after" if after > 0 else "requeue"] += 1
             if after is not None:
                 self.queue.add_after(key, after)
         finally:
             duration_s = loop.time() - started
             self._reconciles += 1
+            self._durations.observe(duration_s)
             self._duration_sum_s += duration_s
             self._duration_max_s = max(self._duration_max_s, duration_s)
             self._cost_sum_s += timed.cost_s
@@ -200,12 +211,14 @@ class Controller(Generic[K]):
         if isinstance(error, ConflictError):
             self._conflicts += 1
             row = self._conflicts_in_row[key] = self._conflicts_in_row.get(key, 0) + 1
+            self._results["requeue"] += 1
             if row <= _QUICK_CONFLICTS:
                 _log.info("%s %s: %s; again in %g s", self.name, key, error, CONFLICT_RETRY_S)
                 self.queue.add_after(key, CONFLICT_RETRY_S)
                 return
         else:
             self._failures += 1
+            self._results["error"] += 1
         self._last_failure = f"{key}: {_words(error)}"
         self._last_failure_at = self._clock()
         wait_s = self.queue.add_rate_limited(key, at_least_s=_retry_after_s(error))

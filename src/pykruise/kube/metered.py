@@ -1,15 +1,26 @@
-"""A transport that counts what goes through it: requests by verb and resource.
+"""A transport that counts what goes through it: requests by verb and resource, answers, durations, refusals.
 
 Client ──▶ MeteredTransport ──▶ any Transport
 
 What a manager asks of an API server is its cost to the cluster; benches, the demo and metrics read it here.
+A request that RBAC refuses is told in the log the first time, so that a missing right is one clear line however
+often it is asked for again.
 """
 
+import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 
+from pykruise.kube.errors import error_for
+from pykruise.kube.histogram import Histogram
 from pykruise.kube.transport import Response, Transport
+
+_log = logging.getLogger(__name__)
+
+_RIGHTS = b" cannot "
+"""Of the message with which an API server's authorizer refuses: `User "x" cannot list resource "pods" …`."""
 
 
 class MeteredTransport:
@@ -18,6 +29,12 @@ class MeteredTransport:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.requests: Counter[str] = Counter()
+        self.answers: Counter[tuple[str, int]] = Counter()
+        """By method and HTTP status; 0: no answer came."""
+        self.durations: dict[str, Histogram] = {}
+        """By method."""
+        self.missing_rights: Counter[str] = Counter()
+        """As `requests`, of which RBAC refused."""
 
     @property
     def writes(self) -> int:
@@ -35,10 +52,22 @@ class MeteredTransport:
         timeout_s: float | None = None,
     ) -> Response:
         """Count and pass on."""
-        self.requests[f"{method} {_resource(path)}"] += 1
-        return await self._inner.request(
-            method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
-        )
+        what = f"{method} {_resource(path)}"
+        self.requests[what] += 1
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        status = 0
+        try:
+            answer = await self._inner.request(
+                method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
+            )
+            status = answer.status
+        finally:
+            self.answers[method, status] += 1
+            self.durations.setdefault(method, Histogram()).observe(loop.time() - started)
+        if status == 403 and _RIGHTS in answer.body:
+            self._refused(what, answer.body)
+        return answer
 
     def stream(
         self,
@@ -51,6 +80,11 @@ class MeteredTransport:
         """Count and pass on."""
         self.requests[f"WATCH {_resource(path)}"] += 1
         return self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
+
+    def _refused(self, what: str, body: bytes) -> None:
+        self.missing_rights[what] += 1
+        if self.missing_rights[what] == 1:
+            _log.error("a right is missing, %s is refused: %s", what, error_for(403, body))
 
     async def close(self) -> None:
         """Close the inner one."""

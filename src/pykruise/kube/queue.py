@@ -24,6 +24,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from pykruise.kube.histogram import Histogram, HistogramStats
+
 __all__ = ["QueueClosedError", "QueueStats", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
@@ -50,6 +52,14 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of `add_rate_limited`."""
     oldest_s: float
     """How long the first of the waiting keys has waited; 0 when none waits."""
+    unfinished_s: float = 0.0
+    """How long all keys in flight have been worked on, together."""
+    longest_s: float = 0.0
+    """... and the one that has been for longest."""
+    waits: HistogramStats = HistogramStats()
+    """From when a key was ready until a worker took it."""
+    works: HistogramStats = HistogramStats()
+    """From when a worker took it until it was done."""
 
 
 class WorkQueue(Generic[K]):
@@ -82,6 +92,9 @@ class WorkQueue(Generic[K]):
         self._waiting: deque[K] = deque()
         self._waiting_since: dict[K, float] = {}
         self._in_flight: dict[K, bool | None] = {}  # None: not added again; else: added (True: with force)
+        self._taken_at: dict[K, float] = {}
+        self._waits = Histogram()
+        self._works = Histogram()
         self._due: dict[K, float] = {}
         self._schedule: list[tuple[float, int, K]] = []  # heap; entries that `_due` does not have are void
         self._entries = 0
@@ -150,7 +163,9 @@ class WorkQueue(Generic[K]):
                 raise QueueClosedError
             if self._waiting:
                 key = self._waiting.popleft()
-                del self._waiting_since[key]
+                now = _now()
+                self._waits.observe(now - self._waiting_since.pop(key))
+                self._taken_at[key] = now
                 self._in_flight[key] = None
                 return key
             getter = asyncio.get_running_loop().create_future()
@@ -168,6 +183,7 @@ class WorkQueue(Generic[K]):
         Raises KeyError when nobody works on it.
         """
         again = self._in_flight.pop(key)
+        self._works.observe(_now() - self._taken_at.pop(key))
         if cost_s >= self._cost_threshold_s and self._cost_factor > 0:
             self._rest(key, self._cost_factor * cost_s)
         if again is not None and not self._is_closed:
@@ -196,6 +212,10 @@ class WorkQueue(Generic[K]):
             adds=self._adds,
             retries=self._retries,
             oldest_s=0.0 if since is None else _now() - since,
+            unfinished_s=sum(_now() - taken_at for taken_at in self._taken_at.values()),
+            longest_s=max((_now() - taken_at for taken_at in self._taken_at.values()), default=0.0),
+            waits=self._waits.snapshot(),
+            works=self._works.snapshot(),
         )
 
     # ── waiting and delayed ──────────────────────────────────────────────────

@@ -200,6 +200,7 @@ FLAGS: Sequence[Flag] = (
         "watchdog-timeout", "30s", "End a process whose event loop stands still; 0: never.", read=_duration
     ),
     _text("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=_duration),
+    _text("shutdown-delay", "3s", "How long webhooks go on at the end, at least.", read=_duration),
     # Taken for the sake of manifests that pass them.
     _text("rest-config-qps", "30", "No effect.", unused="requests adapt to what the API server answers"),
     _text("rest-config-burst", "50", "No effect.", unused="requests adapt to what the API server answers"),
@@ -290,6 +291,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         ),
         watchdog_s=values["watchdog-timeout"],
         stop_grace_s=values["shutdown-timeout"],
+        linger_s=values["shutdown-delay"],
         notes=(*notes, *gates.notes),
     )
     return Parsed(settings=settings, kubeconfig=values["kubeconfig"], context=values["context"])

@@ -34,6 +34,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Of its controller, and in its flag `--<name>-workers`."""
+    component: str
+    """The controller's name in metrics and events: `cloneset-controller`."""
     resource: Resource
     """What it is about; its controller waits until the API server serves it."""
     build: Callable[[KindContext, Settings], Controller[Key]]
@@ -77,6 +79,7 @@ SHARED_RIGHTS: Sequence[Right] = (
 KINDS: Sequence[Kind] = (
     Kind(
         name=cloneset.NAME,
+        component=cloneset.COMPONENT,
         resource=CLONE_SETS,
         build=lambda context, settings: cloneset.build(context, settings=settings.cloneset),
         # A pod's deletion through its owner's podsToDelete is taken out of the list again.

@@ -119,6 +119,11 @@ class Manager:
         return tuple(running.controller for running in self._kinds)
 
     @property
+    def kinds(self) -> Sequence[Kind]:
+        """Those that run here."""
+        return tuple(running.kind for running in self._kinds)
+
+    @property
     def components(self) -> Sequence[Component]:
         """What runs beside the controllers."""
         return self._components
@@ -135,10 +140,18 @@ class Manager:
     def problems(self) -> Sequence[str]:
         """Why it cannot do its work now, one sentence each; empty: it can."""
         return (
-            *(("it is about to end",) if self._stop.is_set() else ()),
-            *self._oversight.problems(),
+            *self.shutdown_problems(),
+            *self.cache_problems(),
             *(f"{one.name}: {problem}" for one in self._components for problem in one.problems()),
         )
+
+    def shutdown_problems(self) -> Sequence[str]:
+        """Whether it is about to end."""
+        return ("it is about to end",) if self._stop.is_set() else ()
+
+    def cache_problems(self) -> Sequence[str]:
+        """What is wrong with its picture of the cluster."""
+        return self._oversight.problems()
 
     async def wait_synced(self) -> None:
         """Return when every cache has seen the cluster."""
@@ -174,11 +187,13 @@ class Manager:
             background.append(tasks.create_task(self._stand_for_election(), name="election"))
             work = [tasks.create_task(self._work(one), name=one.kind.name) for one in self._kinds]
             await self._stop.wait()
+            lingering = tasks.create_task(asyncio.sleep(self.settings.linger_s if self._components else 0.0))
             grace_s = self.settings.stop_grace_s
             await asyncio.gather(*(one.controller.stop(grace_s=grace_s) for one in self._kinds))
             await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
             if self.elector is not None and self.elector.is_leading:
                 await self.elector.release()
+            await lingering
             await asyncio.gather(*(one.stop() for one in self._components))
             for task in (*work, *background):
                 task.cancel()

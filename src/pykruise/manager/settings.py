@@ -107,8 +107,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """An event loop that does not turn for this long is ended; 0: never. pykruise's own."""
     stop_grace_s: float = 8.0
     """How long writes in flight may take at the end; a pod of OpenKruise's is killed 10 s after SIGTERM."""
+    linger_s: float = 0.0
+    """How long webhooks and probes go on at the end, at least: until API servers have heard that they go."""
     notes: tuple[str, ...] = ()
     """What a person should know about how the flags were understood."""
+
+    def with_cloneset(self, cloneset: CloneSetSettings) -> "Settings":
+        """These settings with others for CloneSet."""
+        return msgspec.structs.replace(self, cloneset=cloneset)
 
 
 def cloneset_settings(

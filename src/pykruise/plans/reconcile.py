@@ -6,7 +6,9 @@ A kind supplies a `Planner`: four plain functions. Everything that waits or writ
 """
 
 import asyncio
+import logging
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Never, Protocol, TypeVar
 
@@ -27,6 +29,8 @@ from pykruise.plans.sources import Sources
 from pykruise.plans.status import StatusPace, status_patch
 
 S = TypeVar("S")
+
+_log = logging.getLogger(__name__)
 
 SLICE_S = 1.0
 """How long one plan is carried out before the world is looked at again: a plan of ten thousand creations
@@ -189,7 +193,9 @@ class Reconciler(Generic[S]):
         report = await self._report(owner, plan.status)
         if report.failure is not None and report.failure.is_stale:
             raise _error_of(report.failure) from report.failure.error
+        started = asyncio.get_running_loop().time()
         outcome = await self._execute(snapshot, plan)
+        _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)
         if outcome.failure is not None:
@@ -243,6 +249,33 @@ class Reconciler(Generic[S]):
             return _Report(due_in_s=wait_s)
         outcome = await self._executor.execute(_alone(patch))
         return _Report(failure=outcome.failure)
+
+
+def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> None:
+    """One log line for a plan that wrote something: what about, why, how much and how long it took."""
+    if not plan.stages or not _log.isEnabledFor(logging.INFO):
+        return
+    reasons = Counter(step.because for step in plan.steps)
+    shown = [f"{reason} (x{count})" if count > 1 else reason for reason, count in reasons.most_common(3)]
+    if len(reasons) > len(shown):
+        shown.append(f"and {len(reasons) - len(shown)} more reasons")
+    _log.info(
+        "%s %s: %d of %d writes: %s",
+        owner.resource.kind,
+        owner.key,
+        outcome.written,
+        sum(reasons.values()),
+        "; ".join(shown),
+        extra={
+            "fields": {
+                "kind": owner.resource.kind,
+                "object": str(owner.key),
+                "written": outcome.written,
+                "left": len(plan.left),
+                "duration_s": round(duration_s, 4),
+            }
+        },
+    )
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,46 @@
+"""Durations counted into buckets: what a metric needs, and nothing of a metrics library.
+
+observe(seconds) ──▶ Histogram ──▶ snapshot() ──▶ stats() of queues, controllers, transports
+"""
+
+from bisect import bisect_left
+
+import msgspec
+
+__all__ = ["Histogram", "HistogramStats"]
+
+REQUEST_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class HistogramStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How a histogram is. `counts` has one number for each bound and one for what is above all of them."""
+
+    bounds: tuple[float, ...] = REQUEST_BOUNDS
+    """Upper ends in seconds, each included."""
+    counts: tuple[int, ...] = (0,) * (len(REQUEST_BOUNDS) + 1)
+    sum_s: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many durations there were."""
+        return sum(self.counts)
+
+
+class Histogram:
+    """Counts durations in seconds."""
+
+    __slots__ = ("_bounds", "_counts", "_sum_s")
+
+    def __init__(self, bounds: tuple[float, ...] = REQUEST_BOUNDS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum_s = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum_s += seconds
+
+    def snapshot(self) -> HistogramStats:
+        """What it holds now."""
+        return HistogramStats(bounds=self._bounds, counts=tuple(self._counts), sum_s=self._sum_s)
