@@ -18,7 +18,7 @@ answer to the second request (steps count from 1); where a string is nothing els
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "define",
     "delete",
     "get",
+    "owned",
     "patch",
     "post_text",
     "put",
@@ -162,6 +163,11 @@ def put(path: str, body: Any, **query: str) -> Request:
 def patch(path: str, body: Any, kind: str = STRATEGIC, *, only: Sequence[str] = (), **query: str) -> Request:
     """PATCH of a kind."""
     return Request("PATCH", path, body, query=query, headers={"content-type": kind}, only=tuple(only))
+
+
+def owned(request: Request) -> Request:
+    """The request with its answer's managedFields compared, too."""
+    return replace(request, managed_fields=True)
 
 
 def apply(path: str, body: Any, *, manager: str = "tester", force: bool = False, **query: str) -> Request:

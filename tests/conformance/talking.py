@@ -120,7 +120,8 @@ class _Conversation:
     # --- what steps leave open ----------------------------------------
 
     def _headers(self, step: Request) -> dict[str, str]:
-        headers = dict(step.headers)
+        # Managers of fields are named after it.
+        headers = {"user-agent": "pykruise", **step.headers}
         if step.body is not None:
             headers.setdefault("content-type", "application/json")
         return headers

@@ -198,9 +198,12 @@ class Cluster:
 
     # ── ways in ──────────────────────────────────────────────────────────────
 
-    def transport_for(self, user: str) -> LocalTransport:
-        """A transport whose requests come from that user; closed with the cluster."""
-        transport = LocalTransport(self.server, username=user)
+    def transport_for(self, user: str, *, managed_fields: bool = False) -> LocalTransport:
+        """A transport whose requests come from that user; closed with the cluster.
+
+        Objects come without managedFields, which costs less, unless they are asked for.
+        """
+        transport = LocalTransport(self.server, username=user, managed_fields=managed_fields)
         self._transports.append(transport)
         return transport
 

@@ -27,17 +27,18 @@ _log = logging.getLogger(__name__)
 
 _FILE: Final = "cluster.db"
 _APPLICATION: Final = 0x70796B72  # "pykr", in the file's header
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE objects (
   shelf TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
   uid TEXT NOT NULL, revision INTEGER NOT NULL, labels TEXT NOT NULL, fields TEXT NOT NULL, raw BLOB NOT NULL,
+  managed BLOB NOT NULL,
   PRIMARY KEY (shelf, namespace, name)
 ) WITHOUT ROWID;
 INSERT INTO state VALUES ('revision', 1);
 """
-_PUT: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM objects WHERE shelf = ? AND namespace = ? AND name = ?"
 _ADVANCE: Final = "UPDATE state SET value = ? WHERE key = 'revision'"
 
@@ -185,9 +186,9 @@ class DurableStorage:
 
     def _objects(self) -> Iterator[tuple[str, Stored]]:
         rows = self._db.execute(
-            "SELECT shelf, namespace, name, uid, revision, labels, fields, raw FROM objects"
+            "SELECT shelf, namespace, name, uid, revision, labels, fields, raw, managed FROM objects"
         )
-        for shelf, namespace, name, uid, revision, labels, fields, raw in rows:
+        for shelf, namespace, name, uid, revision, labels, fields, raw, managed in rows:
             stored = Stored(
                 key=Key(namespace, name),
                 raw=raw,
@@ -195,6 +196,7 @@ class DurableStorage:
                 uid=uid,
                 labels=json.loads(labels),
                 fields=tuple(json.loads(fields)),
+                managed=managed,
             )
             yield shelf, stored
 
@@ -209,6 +211,7 @@ def _row(shelf: str, stored: Stored) -> tuple[object, ...]:
         json.dumps(dict(stored.labels)),
         json.dumps(stored.fields),
         stored.raw,
+        stored.managed,
     )
 
 

@@ -24,14 +24,20 @@ __all__ = ["LocalTransport"]
 
 class LocalTransport:
     """A Transport to `server`. `latency_s` gives the seconds a request takes on its way (asked once for
-    each).
+    each). Without `managed_fields` objects come without theirs, and quicker.
     """
 
     def __init__(
-        self, server: ApiServer, *, username: str = "", latency_s: Callable[[], float] | None = None
+        self,
+        server: ApiServer,
+        *,
+        username: str = "",
+        latency_s: Callable[[], float] | None = None,
+        managed_fields: bool = True,
     ) -> None:
         self._server = server
         self._username = username
+        self._managed_fields = managed_fields
         self._latency_s = latency_s
         self._streams: set[WatchStream] = set()
         self._closed = False
@@ -68,7 +74,13 @@ class LocalTransport:
         await self._travel()
         lower = {name.lower(): value for name, value in headers.items()} if headers else {}
         return await self._server.handle(
-            method, path, query=query, headers=lower, body=body, username=self._username
+            method,
+            path,
+            query=query,
+            headers=lower,
+            body=body,
+            username=self._username,
+            managed_fields=self._managed_fields,
         )
 
     @asynccontextmanager
@@ -85,7 +97,13 @@ class LocalTransport:
             raise UnreachableError("the transport is closed")
         await self._travel()
         lower = {name.lower(): value for name, value in headers.items()} if headers else {}
-        opened = await self._server.stream(path, query=query, headers=lower, username=self._username)
+        opened = await self._server.stream(
+            path,
+            query=query,
+            headers=lower,
+            username=self._username,
+            managed_fields=self._managed_fields,
+        )
         if isinstance(opened, Response):
             raise error_for(opened.status, opened.body, opened.headers)
         self._streams.add(opened)

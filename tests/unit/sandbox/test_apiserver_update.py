@@ -288,19 +288,6 @@ async def test_force_belongs_to_server_side_apply() -> None:
     )
 
 
-async def test_server_side_apply_is_refused_clearly() -> None:
-    # given
-    api, _ = await with_config_map()
-    # when
-    reply = await api.patch(X, config_map("x"), "application/apply-patch+yaml", fieldManager="me")
-    # then
-    assert (reply.status, reply.reason) == (415, "UnsupportedMediaType")
-    assert reply.message.endswith(
-        "accepted media types include: application/json-patch+json, application/merge-patch+json, "
-        "application/strategic-merge-patch+json"
-    )
-
-
 async def test_a_strategic_patch_merges_containers_by_name() -> None:
     # given
     api = Api.fresh()

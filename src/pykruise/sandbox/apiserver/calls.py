@@ -32,6 +32,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     username: str = ""
     form: Form = Form()
+    shows_managed: bool = True
+    """Whether objects in the answer carry managedFields."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """Collected on the way for the Warning header."""
 

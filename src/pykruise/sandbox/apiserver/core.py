@@ -15,8 +15,10 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.admission import Admission
+from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.apiserver.encoding import encode_object, relabel, with_revision
+from pykruise.sandbox.apiserver.ownership import Ownership
 from pykruise.sandbox.apiserver.selection import Selection, fields_extractor
 from pykruise.sandbox.apiserver.storage import NO_LABELS, Change, Storage, Stored
 from pykruise.sandbox.apiserver.watches import Hub
@@ -48,6 +50,7 @@ class Core:
         self.admission = admission
         self.clock = clock
         self.rng = rng
+        self.ownership = Ownership()
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
 
@@ -73,6 +76,15 @@ class Core:
             return encode_object((await entry.converter.from_storage([decode(raw)]))[0])
         return relabel(raw, entry.api_version)
 
+    async def answer(self, call: Call, stored: Stored) -> bytes:
+        """What is stored as the call wants to see it: in its version, with managedFields or without."""
+        raw = await self.show(call.entry, stored.raw)
+        return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
+
+    def preview(self, call: Call, doc: Document, managed: bytes) -> bytes:
+        """A document that is not stored, as the call wants to see it."""
+        return encode_object(self.ownership.added(call.entry, doc, managed) if call.shows_managed else doc)
+
     async def for_storage(self, entry: CatalogEntry, doc: Document) -> Document:
         """A document of the entry's version as it is to be stored."""
         if entry.converter is not None:
@@ -81,15 +93,20 @@ class Core:
             doc["apiVersion"] = entry.storage_api_version
         return doc
 
-    def put(self, entry: CatalogEntry, old: Stored | None, doc: Document) -> Stored:
-        """Commit the document (in its storage version). Returns what is stored.
+    def put(
+        self, entry: CatalogEntry, old: Stored | None, doc: Document, *, managed: bytes | None = None
+    ) -> Stored:
+        """Commit the document (in its storage version, without managedFields). Returns what is stored.
 
-        What would change nothing is not written: `old` comes back, and nobody hears of it.
+        `managed`: who owns its fields; None: as before. What would change nothing is not written: `old`
+        comes back, and nobody hears of it.
         """
         metadata = doc["metadata"]
+        if managed is None:
+            managed = old.managed if old is not None else b""
         if old is not None:
             metadata["resourceVersion"] = str(old.revision)
-            if encode_object(doc) == old.raw:
+            if managed == old.managed and encode_object(doc) == old.raw:
                 return old
         revision = self.storage.revision + 1
         metadata["resourceVersion"] = str(revision)
@@ -100,6 +117,7 @@ class Core:
             uid=metadata.get("uid") or "",
             labels=metadata.get("labels") or NO_LABELS,
             fields=self._extractor(entry.facts)(doc),
+            managed=managed,
         )
         self._commit(Change(revision, entry.shelf, old, stored))
         return stored

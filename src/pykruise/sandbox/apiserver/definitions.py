@@ -48,9 +48,14 @@ class Definitions:
         """Write what follows from the CRD into its status, or serve it when that is there already."""
         name = stored.key.name
         others = [decode(raw) for other, raw in self._raws.items() if other != name]
-        doc = settle(decode(stored.raw), others, format_time(self._core.clock()))
+        now = self._core.clock()
+        before = decode(stored.raw)
+        doc = settle(decode(stored.raw), others, format_time(now))
+        managed = self._core.ownership.by_server(
+            self._entry(), stored.managed, before, doc, now=now, subresource="status"
+        )
         # A write that changes something comes back here as a change of its own.
-        if self._core.put(self._entry(), stored, doc) is stored:
+        if self._core.put(self._entry(), stored, doc, managed=managed) is stored:
             self._serve(stored)
 
     def _serve(self, stored: Stored) -> None:

@@ -176,7 +176,7 @@ async def delete_collection(core: Core, call: Call) -> Answer:
             # Somebody else was faster: what was asked for is true.
             if refusal.code != 404:
                 raise
-    raws = [await core.show(call.entry, stored.raw) for stored in meant]
+    raws = [await core.answer(call, stored) for stored in meant]
     return Answer(200, list_body(call.entry, raws, revision=page.revision), is_object=False)
 
 
@@ -252,21 +252,34 @@ async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: St
         ending = _end(entry, doc, options, core.clock())
     match ending:
         case "pending":
-            return _answer(entry, stored, await core.show(entry, stored.raw))
+            return _answer(entry, stored, await core.answer(call, stored))
         case "mark":
             if options.dry_run:
-                return Answer(200, await core.show(entry, encode_object(doc)))
-            marked = core.put(entry, stored, doc)
+                return Answer(200, await _shown(core, call, encode_object(doc), stored))
+            marked = core.put(entry, stored, doc, managed=_managed(core, entry, stored, doc))
             status = 202 if options.orphan_dependents is False else 200
-            return Answer(status, await core.show(entry, marked.raw))
+            return Answer(status, await core.answer(call, marked))
         case "mark and remove":
             # Watchers see both: a deletion that is forced is first recorded as one.
             if not options.dry_run:
                 stored = core.put(entry, stored, doc)
     if options.dry_run:
         meta.setdefault("resourceVersion", str(stored.revision))
-        return _answer(entry, stored, await core.show(entry, encode_object(doc)))
-    return _answer(entry, stored, await core.show(entry, core.remove(entry, stored)))
+        return _answer(entry, stored, await _shown(core, call, encode_object(doc), stored))
+    return _answer(entry, stored, await _shown(core, call, core.remove(entry, stored), stored))
+
+
+async def _shown(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
+    """The object in another state than the stored one, as the call wants to see it."""
+    shown = await core.show(call.entry, raw)
+    return core.ownership.show(call.entry, shown, stored) if call.shows_managed else shown
+
+
+def _managed(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
+    """Who owns what of an object that is marked: finalizers that the server adds belong to nobody."""
+    if not doc["metadata"].get("finalizers"):
+        return stored.managed
+    return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
 
 
 def _answer(entry: CatalogEntry, stored: Stored, raw: bytes) -> Answer:

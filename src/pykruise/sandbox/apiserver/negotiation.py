@@ -31,6 +31,7 @@ __all__ = [
     "Form",
     "form_of",
     "parse_json",
+    "parse_yaml",
     "read_body",
     "summary_of",
     "to_yaml",
@@ -195,17 +196,33 @@ def _check_depth(data: bytes, value: Any) -> None:
 
 
 def _parse_yaml(data: bytes, what: str) -> Any:
+    return parse_yaml(
+        data,
+        prefix=f"the object provided is unrecognized (must be of type {what}): "
+        "error converting YAML to JSON: ",
+    )
+
+
+def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
+    """Any value of YAML, which JSON is too. Raises Refusal (400)."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    else:
+        _check_depth(data, value)
+        return value
     try:
         text = data.decode()
         _check_yaml(text)
         value = yaml.load(text, Loader=yaml.CSafeLoader)
         # Through JSON, so that dates and other things YAML knows become what a JSON document could say.
         return parse_json(orjson.dumps(value))
+    except yaml.MarkedYAMLError as err:
+        line = max(1, err.problem_mark.line) if err.problem_mark is not None else 1
+        raise bad_request(f"{prefix}yaml: line {line}: {err.problem}") from err
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, orjson.JSONEncodeError, ValueError) as err:
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {what}): "
-            f"error converting YAML to JSON: {err}"
-        ) from err
+        raise bad_request(f"{prefix}{err}") from err
 
 
 def _check_yaml(text: str) -> None:

@@ -32,7 +32,7 @@ from pykruise.sandbox.apiserver.statuses import (
     wrong_content_type,
 )
 
-__all__ = ["Wanted", "read_patch"]
+__all__ = ["Wanted", "is_apply", "read_patch"]
 
 _LOG = logging.getLogger(__name__)
 _JSON_KINDS = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
@@ -71,11 +71,20 @@ class Wanted(msgspec.Struct, frozen=True):
         return [name for name in doc if name not in self.value and name not in _ALWAYS_READ]
 
 
+def is_apply(call: Call) -> bool:
+    """Whether a PATCH is a server-side apply (applying.py)."""
+    return call.method == "PATCH" and _media(call) == PatchType.APPLY
+
+
+def _media(call: Call) -> str:
+    return (call.headers.get("content-type") or "").partition(";")[0].strip()
+
+
 def read_patch(call: Call, definition: str) -> Wanted:
     """The patch of the call. An empty `definition` knows no strategic merge. Raises Refusal: 400, 413, 415,
     422.
     """
-    media = (call.headers.get("content-type") or "").partition(";")[0].strip()
+    media = _media(call)
     taken = [PatchType.JSON, PatchType.MERGE, *([PatchType.STRATEGIC] if definition else [])]
     if media == PatchType.APPLY:
         raise unsupported_media_type([*map(str, taken)])

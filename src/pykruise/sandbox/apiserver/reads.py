@@ -16,7 +16,6 @@ from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
 from pykruise.kube.go_text import quoted
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag, whole_number
-from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core, trigger_of
 from pykruise.sandbox.apiserver.encoding import event_line, list_body, relabel, with_revision
 from pykruise.sandbox.apiserver.forms import list_in_form, object_in_form
@@ -51,7 +50,7 @@ async def get(core: Core, call: Call) -> Answer:
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
         raise not_found(call.entry.resource, call.name)
-    return Answer(200, await core.show(call.entry, stored.raw))
+    return Answer(200, await core.answer(call, stored))
 
 
 async def list_page(core: Core, call: Call) -> Answer:
@@ -68,7 +67,7 @@ async def list_page(core: Core, call: Call) -> Answer:
         token = _token(page.revision, f"{last.path}\0" if last else start)
         # With a selector nobody knows how many of the rest are meant.
         remaining = more if selection.is_everything else None
-    raws = await _shown(core, call.entry, items)
+    raws = await _shown(core, call, items)
     if not call.form.is_plain:
         body = list_in_form(
             call.entry,
@@ -84,10 +83,16 @@ async def list_page(core: Core, call: Call) -> Answer:
     return Answer(200, body, is_object=False)
 
 
-async def _shown(core: Core, entry: CatalogEntry, items: Sequence[Stored]) -> list[bytes]:
+async def _shown(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]:
+    entry = call.entry
     if entry.converter is None:
-        return [relabel(stored.raw, entry.api_version) for stored in items]
-    return [await core.show(entry, stored.raw) for stored in items]
+        raws = [relabel(stored.raw, entry.api_version) for stored in items]
+    else:
+        raws = [await core.show(entry, stored.raw) for stored in items]
+    if not call.shows_managed:
+        return raws
+    show = core.ownership.show
+    return [show(entry, raw, stored) for raw, stored in zip(raws, items, strict=True)]
 
 
 def _first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
@@ -240,7 +245,7 @@ def watch(core: Core, call: Call) -> WatchStream:
         trigger=trigger_of(call.entry, call.namespace, selection),
         namespace=call.namespace,
         selection=selection,
-        form=f"{call.entry.api_version} {call.form.name}",
+        form=f"{call.entry.api_version} {call.form.name} {call.shows_managed}",
         encode=lambda kind, stored, revision: _line(core, call, kind, stored, revision),
         after=after,
         initial=initial,
@@ -307,12 +312,15 @@ def _line(core: Core, call: Call, kind: str, stored: Stored, revision: int) -> b
     raw = stored.raw if kind != "DELETED" else with_revision(stored, revision)
     entry = call.entry
     if entry.converter is None and call.form.is_plain:
-        return event_line(kind, relabel(raw, entry.api_version))
-    return _rendered_line(core, call, kind, raw)
+        shown = relabel(raw, entry.api_version)
+        return event_line(kind, core.ownership.show(entry, shown, stored) if call.shows_managed else shown)
+    return _rendered_line(core, call, kind, raw, stored)
 
 
-async def _rendered_line(core: Core, call: Call, kind: str, raw: bytes) -> bytes:
+async def _rendered_line(core: Core, call: Call, kind: str, raw: bytes, stored: Stored) -> bytes:
     shown = await core.show(call.entry, raw)
+    if call.shows_managed:
+        shown = core.ownership.show(call.entry, shown, stored)
     if not call.form.is_plain:
         shown = object_in_form(call.entry, shown, form=call.form, now=core.clock())
     return event_line(kind, shown)

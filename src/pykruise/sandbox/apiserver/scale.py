@@ -5,7 +5,7 @@ GET ──▶ scale_of(object) ;  PUT, PATCH ──▶ the object with new repli
 Rules: the scale endpoints of apps workloads and of custom resources.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pykruise.kube import field_errors as causes
@@ -24,7 +24,8 @@ from pykruise.sandbox.apiserver.statuses import (
     invalid,
     not_found,
 )
-from pykruise.sandbox.apiserver.writes import Change, modify
+from pykruise.sandbox.apiserver.storage import Stored
+from pykruise.sandbox.apiserver.writes import modify
 
 __all__ = ["get_scale", "patch_scale", "put_scale", "scale_of"]
 
@@ -66,14 +67,14 @@ async def patch_scale(core: Core, call: Call) -> Answer:
     return await _set(core, call, patched)
 
 
-async def _set(core: Core, call: Call, change: Change) -> Answer:
+async def _set(core: Core, call: Call, change: Callable[[Document], Document]) -> Answer:
     entry = call.entry
     paths = entry.scale
     assert paths is not None
     if core.get(entry, call.namespace, call.name) is None:
         raise not_found(entry.resource, call.name)
 
-    def with_replicas(doc: Document) -> Document:
+    def with_replicas(doc: Document, stored: Stored) -> Document:
         scale = change(_scale_of(entry, doc))
         _check(call, scale, doc)
         _put(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)

@@ -12,7 +12,7 @@ that is nobody's refusal is logged and becomes a 500.
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -20,7 +20,7 @@ from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import builtin, deletion, reads, scale, subresources, writes
+from pykruise.sandbox.apiserver import applying, builtin, deletion, reads, scale, subresources, writes
 from pykruise.sandbox.apiserver.admission import Admission, AdmissionChain, ReviewRule
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, builtin_entries
@@ -32,6 +32,7 @@ from pykruise.sandbox.apiserver.forms import object_in_form
 from pykruise.sandbox.apiserver.lifecycle import FIRST_NAMESPACES
 from pykruise.sandbox.apiserver.metadata import new_uid
 from pykruise.sandbox.apiserver.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
+from pykruise.sandbox.apiserver.patching import is_apply
 from pykruise.sandbox.apiserver.reviews import REVIEWS
 from pykruise.sandbox.apiserver.routes import Route, route
 from pykruise.sandbox.apiserver.statuses import (
@@ -139,13 +140,16 @@ class ApiServer:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         username: str = "",
+        managed_fields: bool = True,
     ) -> Response:
         """Answer one request. Never raises but for cancellation.
 
-        `path` is percent-encoded, `query` is not; header names are lower case. Watches go to `stream`.
+        `path` is percent-encoded, `query` is not; header names are lower case. Watches go to `stream`. Who
+        has no use for managedFields in answers is served faster without them.
         """
+        who = _Who(username, managed_fields)
         try:
-            return await self._answer(method, path, query or {}, headers or {}, body, username)
+            return await self._answer(method, path, query or {}, headers or {}, body, who)
         except Refusal as refusal:
             return _refused(refusal)
         except RecursionError:
@@ -172,6 +176,7 @@ class ApiServer:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         username: str = "",
+        managed_fields: bool = True,
     ) -> WatchStream | Response:
         """Open a watch. Iterate the stream for its lines (without line ends) and close it with `aclose`.
 
@@ -183,7 +188,8 @@ class ApiServer:
                 raise page_not_found()
             if found.subresource:
                 raise method_not_allowed()
-            return reads.watch(self._core, _call("GET", found, query or {}, headers or {}, None, username))
+            who = _Who(username, managed_fields)
+            return reads.watch(self._core, _call("GET", found, query or {}, headers or {}, None, who))
         except Refusal as refusal:
             return _refused(refusal)
         except Exception as err:
@@ -197,14 +203,14 @@ class ApiServer:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-        username: str,
+        who: "_Who",
     ) -> Response:
         found = route(self._core.catalog, path)
         if found is None:
             return self._outside_resources(method, path, headers)
         if self.is_stream(method, path, query):
             raise bad_request("a watch is a stream: this endpoint answers single requests")
-        call = _call(method, found, query, headers, body, username)
+        call = _call(method, found, query, headers, body, who)
         if call.entry.deprecated:
             call.warnings.append(call.entry.deprecation_warning)
         action = self._action(call)
@@ -221,6 +227,8 @@ class ApiServer:
             if known is None:
                 raise not_found(entry.resource, call.name) if entry.is_custom else page_not_found()
             if call.subresource in _LIKE_OBJECT:
+                if is_apply(call) and "patch" in known.verbs:
+                    return applying.apply
                 verb, action = _OBJECT.get(call.method, ("", None))
                 if action is not None and verb in known.verbs:
                     return action
@@ -237,7 +245,7 @@ class ApiServer:
             raise method_not_allowed()
         if entry.resource.namespaced and not call.namespace and verb != "list":
             raise method_not_allowed()
-        return action
+        return applying.apply if verb == "patch" and is_apply(call) else action
 
     async def _bind_by_body(self, core: Core, call: Call) -> Answer:
         """The old way to bind: POST to the collection of bindings."""
@@ -342,6 +350,13 @@ class ApiServer:
             self._definitions.end_if_empty(name)
 
 
+class _Who(NamedTuple):
+    """Who asks, and what it wants to see."""
+
+    username: str
+    managed_fields: bool
+
+
 def _strategy_for(resource: Resource) -> Strategy:
     if resource == CUSTOM_RESOURCE_DEFINITIONS:
         return CrdStrategy()
@@ -354,7 +369,7 @@ def _call(
     query: Mapping[str, str],
     headers: Mapping[str, str],
     body: bytes | None,
-    username: str,
+    who: _Who,
 ) -> Call:
     return Call(
         method=method,
@@ -365,7 +380,8 @@ def _call(
         query=query,
         headers=headers,
         body=body,
-        username=username,
+        username=who.username,
+        shows_managed=who.managed_fields,
         form=form_of(headers, query, custom=found.entry.is_custom) if "accept" in headers else PLAIN,
     )
 

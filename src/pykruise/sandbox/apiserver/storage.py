@@ -38,6 +38,8 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     labels: Mapping[str, str] = NO_LABELS
     fields: tuple[str, ...] = ()
     """Values of the resource's selectable fields, in the order of `CatalogEntry.selectable`."""
+    managed: bytes = b""
+    """Who owns which field (ownership.py); empty when nobody is known to."""
 
     @property
     def path(self) -> str:

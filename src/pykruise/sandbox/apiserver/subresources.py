@@ -87,7 +87,8 @@ async def bind(core: Core, call: Call) -> Answer:
     except BindError as err:
         raise conflict(_BINDING, name, str(err)) from err
     if not call.dry_run:
-        core.put(call.entry, stored, doc)
+        managed = core.ownership.taken_by_server(call.entry, stored.managed, decode(stored.raw), doc)
+        core.put(call.entry, stored, doc, managed=managed)
     return Answer(201, _CREATED, is_object=False)
 
 
@@ -263,7 +264,7 @@ async def finalize(core: Core, call: Call) -> Answer:
     raw = canonical(decoding.of_body(call))
     if core.storage.get(call.entry.shelf, Key("", call.name)) is None:
         raise not_found(call.entry.resource, call.name)
-    return await modify(core, call, lambda _: decode(raw), replaces=True)
+    return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
 
 
 def _object(doc: Document, member: str) -> Document:

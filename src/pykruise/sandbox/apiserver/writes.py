@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, canonical, decode, deep_copy
 from pykruise.kube.errors import Cause
 from pykruise.kube.go_text import quoted
-from pykruise.sandbox.apiserver import decoding, metadata
+from pykruise.sandbox.apiserver import decoding, metadata, plugins
 from pykruise.sandbox.apiserver.builtin import pods
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.deletion import deletes_with_update, remove_with_update
-from pykruise.sandbox.apiserver.encoding import encode_object
 from pykruise.sandbox.apiserver.lifecycle import check_namespace
 from pykruise.sandbox.apiserver.patching import read_patch
 from pykruise.sandbox.apiserver.statuses import (
@@ -36,16 +36,30 @@ from pykruise.sandbox.apiserver.statuses import (
 )
 from pykruise.sandbox.apiserver.storage import Stored
 
-__all__ = ["Change", "create", "modify", "patch", "replace", "review", "update"]
+__all__ = [
+    "Change",
+    "Tracks",
+    "check_name",
+    "create",
+    "create_document",
+    "modify",
+    "patch",
+    "replace",
+    "review",
+    "update",
+]
 
 _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 
-Change = Callable[[Document], Document]
-"""Makes the wanted object of a fresh document of the present one, which it may use up.
+Change = Callable[[Document, Stored], Document]
+"""Makes the wanted object of a fresh document of the present one, which it may use up, and what is stored.
 
 Called again when the object changed meanwhile.
 """
+
+Tracks = Callable[[Call, Stored, Document, Document, Instant], bytes]
+"""Who owns what after a change: the call, what is stored, the old document and the new one, the time."""
 
 
 # --- POST ----------------------------------------
@@ -58,8 +72,10 @@ async def create(core: Core, call: Call) -> Answer:
     return await create_document(core, call, doc)
 
 
-async def create_document(core: Core, call: Call, doc: Document) -> Answer:
-    """Create an object that is in canonical shape already."""
+async def create_document(core: Core, call: Call, doc: Document, *, managed: bytes | None = None) -> Answer:
+    """Create an object that is in canonical shape already. `managed`: who owns its fields, when that is
+    known.
+    """
     entry, strategy = call.entry, call.entry.strategy
     if entry.crd and entry.terminating:
         raise not_while_terminating(entry.resource)
@@ -68,15 +84,20 @@ async def create_document(core: Core, call: Call, doc: Document) -> Answer:
     _own_namespace(call, meta)
     check_namespace(core, call, meta)
     doc = strategy.default(doc)
+    now = core.clock()
+    doc["metadata"].pop("managedFields", None)
+    asked = _shallow(doc) if managed is None else doc
+    doc = plugins.admit(core, call, doc, None)
     doc = await _mutated(core, call, "CREATE", doc, None)
     meta = doc["metadata"]
     # Identity first: a kind's own rules may lean on it (a Job's selector holds its uid).
-    metadata.stamp_new(meta, uid=metadata.new_uid(core.rng), now=core.clock())
+    metadata.stamp_new(meta, uid=metadata.new_uid(core.rng), now=now)
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:
         _name(core, call, meta)
     doc = strategy.prepare_create(doc)
     meta = doc["metadata"]
+    kept = core.ownership.of_new(call, asked, doc, now) if managed is None else managed
     if strategy.spec_changed(doc, doc) is not None:
         meta["generation"] = 1
     found = [
@@ -95,12 +116,21 @@ async def create_document(core: Core, call: Call, doc: Document) -> Answer:
     if core.get(entry, call.namespace, meta["name"]) is not None:
         raise already_exists(entry.resource, meta["name"])
     if call.dry_run:
-        return Answer(201, encode_object(doc))
+        return Answer(201, core.preview(call, doc, kept))
     stored_doc = await core.for_storage(entry, doc)
     if core.get(entry, call.namespace, meta["name"]) is not None:  # a converter may have let others in
         raise already_exists(entry.resource, meta["name"])
-    stored = core.put(entry, None, stored_doc)
-    return Answer(201, await core.show(entry, stored.raw))
+    stored = core.put(entry, None, stored_doc, managed=kept)
+    return Answer(201, await core.answer(call, stored))
+
+
+def _shallow(doc: Document) -> Document:
+    """The document as it is now, as far as a kind's rules set members of their own accord."""
+    asked = dict(doc)
+    for member in ("metadata", "spec"):
+        if isinstance(part := doc.get(member), dict):
+            asked[member] = dict(part)
+    return asked
 
 
 def _invalid(call: Call, doc: Document, found: Sequence[Cause]) -> Refusal:
@@ -145,7 +175,7 @@ async def replace(core: Core, call: Call) -> Answer:
     check_write_options(call, "UpdateOptions")
     doc = decoding.of_body(call)
     _own_namespace(call, doc["metadata"])
-    _check_name(call, doc["metadata"])
+    check_name(call, doc["metadata"])
     raw = canonical(doc)
     entry = call.entry
     if core.get(entry, call.namespace, call.name) is None:
@@ -155,10 +185,11 @@ async def replace(core: Core, call: Call) -> Answer:
         if uid:
             raise _wrong_uid(call, uid, "")
         return await create_document(core, call, doc)
-    return await modify(core, call, lambda _: decode(raw), replaces=True)
+    return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
 
 
-def _check_name(call: Call, meta: dict[str, Any]) -> None:
+def check_name(call: Call, meta: dict[str, Any]) -> None:
+    """The object's own name and namespace are those of the request. Raises Refusal."""
     name = meta.get("name") or ""
     if not name:
         raise bad_request(
@@ -197,12 +228,25 @@ async def patch(core: Core, call: Call) -> Answer:
     if core.get(call.entry, call.namespace, call.name) is None:
         raise not_found(call.entry.resource, call.name)
 
-    def patched(doc: Document) -> Document:
+    touches_managed = b"managedFields" in (call.body or b"")
+
+    def patched(doc: Document, stored: Stored) -> Document:
+        if touches_managed:
+            doc = core.ownership.added(call.entry, doc, stored.managed)
         # What the patch cannot reach was in shape when it was stored: it is neither copied nor read again.
+        if touches_managed and _clears_managed(patched_doc := wanted.apply(deep_copy(doc))):
+            patched_doc["metadata"]["managedFields"] = [{}]
+            return decoding.of_patch(call, patched_doc, {})
         untouched = {member: doc.pop(member) for member in wanted.untouched(doc)}
         return decoding.of_patch(call, wanted.apply(doc), untouched)
 
     return await modify(core, call, patched)
+
+
+def _clears_managed(doc: Document) -> bool:
+    """Whether the patch leaves an empty list of managers, which means that nobody is to be known."""
+    meta = doc.get("metadata")
+    return isinstance(meta, dict) and meta.get("managedFields") == []
 
 
 # --- what PUT and PATCH share ----------------------------------------
@@ -215,11 +259,12 @@ async def modify(
     *,
     replaces: bool = False,
     show: Callable[[Document], Document] | None = None,
+    tracks: Tracks | None = None,
 ) -> Answer:
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
     `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the
-    object.
+    object. `tracks` tells who owns what afterwards, when the change itself knows better.
     """
     entry = call.entry
     for _ in range(_CONFLICT_ATTEMPTS):
@@ -227,40 +272,52 @@ async def modify(
         if stored is None:
             raise not_found(entry.resource, call.name)
         old = await core.load(entry, stored)
-        new = change(await core.load(entry, stored))
+        new = change(await core.load(entry, stored), stored)
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
             raise _wrong_uid(call, uid, stored.uid)
-        new = await update(core, call, stored, old, new)
+        new, managed = await update(core, call, stored, old, new, tracks=tracks)
         if deletes_with_update(entry, new, old):
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
-            body = encode_object(new)
+            body = core.preview(call, new, managed)
             if not call.dry_run:
                 remove_with_update(core, entry, stored)
         elif call.dry_run:
-            body = encode_object(new)
+            body = core.preview(call, new, managed)
         else:
             stored_doc = await core.for_storage(entry, new)
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
-            body = await core.show(entry, core.put(entry, stored, stored_doc).raw)
+            body = await core.answer(call, core.put(entry, stored, stored_doc, managed=managed))
         return Answer(200, canonical(show(decode(body))) if show else body)
     raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
-async def update(core: Core, call: Call, stored: Stored, old: Document, new: Document) -> Document:
-    """The new object after admission, the rules of its kind and validation. Raises Refusal."""
+async def update(
+    core: Core, call: Call, stored: Stored, old: Document, new: Document, *, tracks: Tracks | None = None
+) -> tuple[Document, bytes]:
+    """The new object after admission, the rules of its kind and validation, and who owns its fields.
+
+    Raises Refusal.
+    """
     entry, strategy = call.entry, call.entry.strategy
     meta: dict[str, Any] = new["metadata"]
     _own_namespace(call, meta)
-    _check_name(call, meta)
+    check_name(call, meta)
     new = strategy.default(new)
+    track = tracks or core.ownership.of_change
+    # A resize lets through so little that only what is left of it counts.
+    late = call.subresource == "resize"
+    managed = b"" if late else track(call, stored, old, new, core.clock())
+    new = plugins.admit(core, call, new, old)
     new = await _mutated(core, call, "UPDATE", new, old)
     meta = new["metadata"]
     _check_revision(call, meta, stored)
     metadata.carry_over(meta, old["metadata"])
     rules = _rules_of(call)
     new = rules.prepare(new, old)
+    if late:
+        managed = track(call, stored, old, new, core.clock())
     if rules.counts and strategy.spec_changed(new, old):
         new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
     meta = new["metadata"]
@@ -271,7 +328,7 @@ async def update(core: Core, call: Call, stored: Stored, old: Document, new: Doc
     if entry.is_custom:
         call.warnings.extend(metadata.finalizer_advice(meta, old["metadata"]))
     await _validated(core, call, "UPDATE", new, old)
-    return new
+    return new, managed
 
 
 class _Rules(NamedTuple):
@@ -341,9 +398,10 @@ async def _mutated(core: Core, call: Call, operation: str, doc: Document, old: D
         return doc
     try:
         doc, _ = decoding.typed(entry, verdict.object)
+        doc["metadata"].pop("managedFields", None)
     except ValueError as err:
         raise internal_error(f"failed calling webhook: {err}") from err
-    return entry.strategy.default(doc)
+    return plugins.admit(core, call, entry.strategy.default(doc), old)
 
 
 async def _validated(core: Core, call: Call, operation: str, doc: Document, old: Document | None) -> None:

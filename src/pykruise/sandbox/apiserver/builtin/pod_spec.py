@@ -2,7 +2,7 @@
 
     a decoded spec ──▶ fill_pod_spec()       (pods and templates alike)
     a decoded pod  ──▶ fill_pod()            (the above, and what only pods get: requests from limits, …)
-    a new pod      ──▶ admit_pod()           (what built-in admission adds: tolerations, priority)
+    a new pod      ──▶ add_default_tolerations()   (what built-in admission adds)
 
 Every function changes the document it is given, does nothing the second time, and leaves alone what is set.
 """
@@ -13,7 +13,14 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.quantities import parse_quantity
 
-__all__ = ["admit_pod", "containers_of", "fill_claim_spec", "fill_pod", "fill_pod_spec", "qos_class"]
+__all__ = [
+    "add_default_tolerations",
+    "containers_of",
+    "fill_claim_spec",
+    "fill_pod",
+    "fill_pod_spec",
+    "qos_class",
+]
 
 CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
@@ -209,17 +216,6 @@ _VOLUME_DEFAULTS: Final[Mapping[str, Callable[[Document], None]]] = {
 _PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-
-
-def admit_pod(pod: Document) -> None:
-    """What admission adds to every new pod: a priority, and five minutes' grace on a node that fails."""
-    spec = pod["spec"]
-    if not spec.get("priorityClassName"):
-        spec.setdefault("priority", 0)
-    elif spec["priorityClassName"] in _PRIORITIES:
-        spec["priority"] = _PRIORITIES[spec["priorityClassName"]]
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    add_default_tolerations(spec)
 
 
 def add_default_tolerations(spec: Document) -> None:

@@ -17,7 +17,6 @@ from pykruise.kube.field_errors import forbidden, invalid, not_supported, requir
 from pykruise.kube.validation_rules import is_qualified_name
 from pykruise.sandbox.apiserver.builtin.fields import Causes, check_immutable, check_subdomain
 from pykruise.sandbox.apiserver.builtin.pod_spec import (
-    admit_pod,
     fill_pod,
     qos_class,
 )
@@ -46,8 +45,6 @@ class PodStrategy(Strategy):
 
     def default(self, doc: Document) -> Document:
         fill_pod(doc)
-        # Kubernetes does this in admission, before any webhook is asked: webhooks see it.
-        admit_pod(doc)
         return doc
 
     def prepare_create(self, doc: Document) -> Document:

@@ -1,0 +1,160 @@
+"""Sets of fields, in the form in which managedFields show them (`FieldsV1`).
+
+    {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"a"}': {".": {}, "f:image": {}}}}}
+
+A set is a tree of dicts. A step is `f:` and a field's name, `k:` and the keys of a list's item, or `v:` and an
+item's value. A place is in the set when its node is empty or holds `.`; `EMPTY` is the set of nothing, and
+nowhere below it a node without a member is kept. Sets are never changed once made: parts are shared.
+
+Rules: structured-merge-diff's `fieldpath`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.go_text import quoted
+
+__all__ = [
+    "EMPTY",
+    "FieldSet",
+    "difference",
+    "has",
+    "intersection",
+    "is_field_set",
+    "paths",
+    "show_step",
+    "union",
+    "without",
+]
+
+FieldSet = dict[str, Any]
+"""The node of a set; `EMPTY` (by identity) is the set of nothing, any other empty dict a place without more."""
+
+EMPTY: Final[FieldSet] = {"": None}
+_LEAF: Final[FieldSet] = {}
+_SELF: Final = "."
+
+
+def has(node: FieldSet) -> bool:
+    """Whether the place of the node itself is in the set."""
+    return not node or _SELF in node
+
+
+def _made(member: bool, children: FieldSet) -> FieldSet:
+    """A node of these children, which may be changed."""
+    if not children:
+        return _LEAF if member else EMPTY
+    if member:
+        children[_SELF] = _LEAF
+    return children
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in either."""
+    if one is EMPTY or one is other:
+        return other
+    if other is EMPTY:
+        return one
+    children = {step: node for step, node in one.items() if step != _SELF}
+    for step, node in other.items():
+        if step != _SELF:
+            mine = children.get(step)
+            children[step] = node if mine is None else union(mine, node)
+    return _made(has(one) or has(other), children)
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in the first and not in the second, place by place: what is below a place is on its own."""
+    if one is EMPTY or other is EMPTY:
+        return one
+    children = {}
+    for step, node in one.items():
+        if step != _SELF:
+            theirs = other.get(step)
+            left = node if theirs is None else difference(node, theirs)
+            if left is not EMPTY:
+                children[step] = left
+    return _made(has(one) and not has(other), children)
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in both."""
+    if one is EMPTY or other is EMPTY:
+        return EMPTY
+    children = {}
+    for step, node in one.items():
+        if step != _SELF and (theirs := other.get(step)) is not None:
+            both = intersection(node, theirs)
+            if both is not EMPTY:
+                children[step] = both
+    return _made(has(one) and has(other), children)
+
+
+def without(fields: FieldSet, dropped: FieldSet) -> FieldSet:
+    """The set without these places and all that is below them."""
+    if fields is EMPTY or dropped is EMPTY:
+        return fields
+    if has(dropped):
+        return EMPTY
+    children = {}
+    for step, node in fields.items():
+        if step != _SELF:
+            left = without(node, dropped[step]) if step in dropped else node
+            if left is not EMPTY:
+                children[step] = left
+    return _made(has(fields), children)
+
+
+def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+    """The places in the set as text (`.spec.containers[name="a"].image`), in the order of their steps."""
+    if fields is EMPTY:
+        return
+    if has(fields) and prefix:
+        yield prefix
+    for step in sorted(fields, key=_order):
+        if step != _SELF:
+            yield from paths(fields[step], prefix + show_step(step))
+
+
+def _order(step: str) -> tuple[int, str]:
+    return ("fkvi".find(step[:1]), step)
+
+
+def show_step(step: str) -> str:
+    """A step as messages show it."""
+    kind, _, rest = step.partition(":")
+    match kind:
+        case "f":
+            return f".{rest}"
+        case "k":
+            keys = orjson.loads(rest)
+            return f"[{','.join(f'{name}={_shown(keys[name])}' for name in sorted(keys))}]"
+        case "v":
+            return f"[={_shown(orjson.loads(rest))}]"
+        case _:
+            return f"[{rest}]"
+
+
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def is_field_set(value: Any) -> bool:
+    """Whether a value from outside has the form of a set."""
+    if not isinstance(value, Mapping):
+        return False
+    return all(_is_step(step) and is_field_set(node) for step, node in value.items())
+
+
+def _is_step(step: str) -> bool:
+    if step == _SELF or step.startswith("f:"):
+        return True
+    if step[:2] not in ("k:", "v:", "i:"):
+        return False
+    try:
+        found = orjson.loads(step[2:])
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(found, dict) if step[0] == "k" else step[0] == "v" or isinstance(found, int)

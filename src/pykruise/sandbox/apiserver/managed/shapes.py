@@ -1,0 +1,204 @@
+"""What fields objects have, as far as their ownership goes: which lists are maps, sets or of one piece.
+
+    built-in definition ──┐
+                          ├──▶ Shape: Struct, Map, List, Scalar or Free, made as far as it is looked at
+    CRD's schema ─────────┘
+
+`of_definition` reads data/types.json and kube/data/merge_keys.json, `of_schema` the structural schema of a
+custom resource. Pure.
+
+Rules: structured-merge-diff's schemas, as kube-apiserver makes them of OpenAPI's `x-kubernetes-list-type`,
+`-list-map-keys` and `-map-type`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+
+from pykruise.sandbox.apiserver.builtin.typed import fields_of
+
+__all__ = ["FREE", "SCALAR", "Shape", "of_definition", "of_schema"]
+
+_METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+class Shape:
+    """What may be at a place.
+
+    `kind` is `scalar`, `object`, `list` or `free` (anything; its maps are of many owners, its lists of one).
+    """
+
+    __slots__ = ("_fields", "atomic", "element", "keys", "kind", "names", "scalar")
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        atomic: bool = False,
+        keys: tuple[tuple[str, Any], ...] | None = None,
+        element: "Shape | Callable[[], Shape] | None" = None,
+        fields: "Callable[[], Mapping[str, Shape]] | None" = None,
+        scalar: str = "",
+    ) -> None:
+        self.kind = kind
+        self.atomic = atomic
+        self.keys = keys
+        """Of a list: the members that tell its items apart with their defaults; None: it is a set."""
+        self.element = element
+        """What items of a list, or values of a map beside the named fields, are."""
+        self.names: Mapping[str, Shape] | None = None
+        self._fields = fields
+        self.scalar = scalar
+        """What a scalar must be: `string`, `numeric` or `boolean`; empty: any."""
+
+    def fields(self) -> "Mapping[str, Shape]":
+        """The named fields of an object."""
+        if self.names is None:
+            self.names = self._fields() if self._fields is not None else {}
+        return self.names
+
+    def field(self, name: str) -> "Shape | None":
+        """What the member of an object is; None: it may not have it."""
+        found = self.fields().get(name)
+        return found if found is not None else self.item()
+
+    def item(self) -> "Shape | None":
+        """What items of a list are."""
+        element = self.element
+        if element is not None and not isinstance(element, Shape):
+            element = self.element = element()
+        return element
+
+
+SCALAR: Final = Shape("scalar")
+_SCALARS: Final = {
+    "bool": Shape("scalar", scalar="boolean"),
+    "boolean": Shape("scalar", scalar="boolean"),
+    "bytes": Shape("scalar", scalar="string"),
+    "float64": Shape("scalar", scalar="numeric"),
+    "int32": Shape("scalar", scalar="numeric"),
+    "int64": Shape("scalar", scalar="numeric"),
+    "integer": Shape("scalar", scalar="numeric"),
+    "microtime": Shape("scalar", scalar="string"),
+    "number": Shape("scalar", scalar="numeric"),
+    "string": Shape("scalar", scalar="string"),
+    "time": Shape("scalar", scalar="string"),
+}
+FREE: Final = Shape("free")
+
+
+# --- built-in kinds ----------------------------------------
+
+
+@cache
+def of_definition(definition: str, *, atomic: bool = False) -> Shape:
+    """The shape of a built-in definition; one without facts is free."""
+    if fields_of(definition) is None:
+        return FREE
+    return Shape("object", atomic=atomic, fields=lambda: _fields_of(definition))
+
+
+def _fields_of(definition: str) -> Mapping[str, Shape]:
+    directives = _directives().get(definition, {})
+    known = fields_of(definition) or {}
+    return {name: _of_kind(field.kind, directives.get(name, {})) for name, field in known.items()}
+
+
+def _of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
+    kind = kind.removeprefix("*")
+    if kind.startswith("[]"):
+        return _list_of(kind[2:], directives)
+    if kind.startswith("{}"):
+        element = _of_kind(kind[2:], {})
+        return Shape("object", atomic=directives.get("mapType") == "atomic", element=element)
+    if kind in ("any", "object"):
+        return FREE
+    if fields_of(kind) is None:
+        return _SCALARS.get(kind, SCALAR)
+    return of_definition(kind, atomic=directives.get("mapType") == "atomic")
+
+
+def _list_of(kind: str, directives: Mapping[str, Any]) -> Shape:
+    mode = directives.get("listType", "atomic")
+    item = _of_kind(kind, {"mapType": directives.get("itemMapType")})
+    if mode == "map":
+        defaults = _KEY_DEFAULTS.get(kind, {})
+        keys = tuple((name, defaults.get(name)) for name in directives["listMapKeys"])
+        return Shape("list", keys=keys, element=item)
+    return Shape("list", atomic=mode != "set", element=item)
+
+
+_KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "io.k8s.api.core.v1.ContainerPort": {"protocol": "TCP"},
+    "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
+    "io.k8s.api.core.v1.EndpointPort": {"protocol": "TCP"},
+}
+"""Keys of items that need not be told."""
+
+
+@cache
+def _directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
+        (files("pykruise.kube") / "data" / "merge_keys.json").read_bytes()
+    )
+    return found
+
+
+# --- custom resources ----------------------------------------
+
+
+def of_schema(schema: Mapping[str, Any]) -> Shape:
+    """The shape of a custom resource with this `openAPIV3Schema`."""
+    return _of_node(schema, root=True)
+
+
+def _of_node(node: Mapping[str, Any], *, root: bool = False) -> Shape:
+    if node.get("x-kubernetes-int-or-string"):
+        return SCALAR
+    match node.get("type"):
+        case "object":
+            return _object_of(node, root=root)
+        case "array":
+            return _array_of(node)
+        case None | "":
+            return FREE
+        case kind:
+            return _SCALARS.get(kind, SCALAR)
+
+
+def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
+    open_node = bool(node.get("x-kubernetes-preserve-unknown-fields"))
+    properties: Mapping[str, Any] = node.get("properties") or {}
+    if open_node and not properties and not root and not node.get("x-kubernetes-embedded-resource"):
+        return FREE
+    extra = node.get("additionalProperties")
+    element: Shape | Callable[[], Shape] | None = None
+    if isinstance(extra, Mapping):
+        values: Mapping[str, Any] = extra
+        element = lambda: _of_node(values)  # noqa: E731  (made when first looked at)
+    elif open_node or extra is True:
+        element = FREE
+
+    def fields() -> Mapping[str, Shape]:
+        found = {name: _of_node(sub) for name, sub in properties.items()}
+        if root or node.get("x-kubernetes-embedded-resource"):
+            found |= {"apiVersion": SCALAR, "kind": SCALAR, "metadata": of_definition(_METADATA)}
+        return found
+
+    return Shape(
+        "object", atomic=node.get("x-kubernetes-map-type") == "atomic", element=element, fields=fields
+    )
+
+
+def _array_of(node: Mapping[str, Any]) -> Shape:
+    items: Mapping[str, Any] = node.get("items") or {}
+    mode = node.get("x-kubernetes-list-type") or "atomic"
+    if mode == "map":
+        properties = items.get("properties") or {}
+        names = node.get("x-kubernetes-list-map-keys") or ()
+        keys = tuple((name, (properties.get(name) or {}).get("default")) for name in names)
+        return Shape("list", keys=keys, element=lambda: _of_node(items))
+    return Shape("list", atomic=mode != "set", element=lambda: _of_node(items))

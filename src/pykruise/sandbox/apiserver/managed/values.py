@@ -1,0 +1,454 @@
+"""Documents as typed values: what is in them, how two differ, how one is merged into another.
+
+    document + Shape ──▶ fields_in()               ──▶ the places it sets
+    two documents    ──▶ compare()                 ──▶ Changes: added, modified, removed places
+    live + applied   ──▶ merge()                   ──▶ the live one with what the applied one says
+    document + set   ──▶ remove()                  ──▶ the document without these places
+    document         ──▶ check() (raises InvalidError) ──▶ it has that shape
+
+Pure; nothing given is changed, parts are shared. An absent value is `ABSENT`, which is not null.
+
+Rules: structured-merge-diff's `typed`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from pykruise.kube.go_text import quoted
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, has, show_step
+from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
+
+__all__ = ["ABSENT", "Changes", "InvalidError", "check", "compare", "fields_in", "merge", "named", "remove"]
+
+
+class _Absent:
+    """The value of a place that is not there."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+_LEAF: Final[FieldSet] = {}
+_ITEM_KEYS = orjson.OPT_SORT_KEYS
+
+
+class InvalidError(ValueError):
+    """A document that does not have its shape; one line for each place."""
+
+
+class Changes(NamedTuple):
+    """How a document differs from an earlier one."""
+
+    added: FieldSet
+    modified: FieldSet
+    removed: FieldSet
+
+
+# --- what is in a document ----------------------------------------
+
+
+def fields_in(value: Any, shape: Shape) -> FieldSet:
+    """The places that a document sets: its leaves, and the items of its lists."""
+    return _fields_in(value, shape, member=False)
+
+
+def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
+    if isinstance(value, dict) and shape.kind in ("object", "free") and not shape.atomic:
+        free = shape.kind == "free"
+        names = shape.fields()
+        children = {}
+        for name, each in value.items():
+            sub = FREE if free else shape.field(name) or FREE
+            own = each is None or each == {} or free or name not in names
+            found = _fields_in(each, sub, member=own)
+            if found is not EMPTY:
+                children[f"f:{name}"] = found
+        return _node(member, children)
+    if isinstance(value, list) and shape.kind == "list" and not shape.atomic:
+        item = shape.item() or FREE
+        return _node(
+            member,
+            {step: _fields_in(each, item, member=True) for step, each in _steps(value, shape)},
+        )
+    if value is None and shape.kind in ("object", "list") and not shape.atomic:
+        return _LEAF if member else EMPTY
+    return _LEAF
+
+
+def _node(member: bool, children: FieldSet) -> FieldSet:
+    if not children:
+        return _LEAF if member else EMPTY
+    if member:
+        children["."] = _LEAF
+    return children
+
+
+def _steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+    """The items of a list of several owners, each with the step that leads to it."""
+    for item in items:
+        yield step_of(item, shape), item
+
+
+def step_of(item: Any, shape: Shape) -> str:
+    """The step to an item. Raises InvalidError when it lacks what tells it apart."""
+    if shape.keys is None:
+        if isinstance(item, dict | list):
+            raise InvalidError("associative list of type set: items must be scalars")
+        return f"v:{orjson.dumps(item).decode()}"
+    if not isinstance(item, dict):
+        raise InvalidError("associative list with keys has an element that can't be a map type")
+    keys: dict[str, Any] = {}
+    for name, default in shape.keys:
+        value = item.get(name, default)
+        if value is not None:
+            keys[name] = value
+        elif len(shape.keys) == 1:
+            raise InvalidError(
+                f'associative list with keys has an element that omits key field "{name}" '
+                "(and doesn't have default value)"
+            )
+    if not keys:
+        raise InvalidError("associative list with keys has an element that omits all key fields")
+    return f"k:{orjson.dumps(keys, option=_ITEM_KEYS).decode()}"
+
+
+# --- how two documents differ ----------------------------------------
+
+
+def compare(old: Any, new: Any, shape: Shape) -> Changes:
+    """The places that a change adds, modifies and removes. Equal parts are not walked."""
+    return _compare(old, new, shape)
+
+
+_NOTHING: Final = Changes(EMPTY, EMPTY, EMPTY)
+_ADDED: Final = Changes(_LEAF, EMPTY, EMPTY)
+_MODIFIED: Final = Changes(EMPTY, _LEAF, EMPTY)
+_REMOVED: Final = Changes(EMPTY, EMPTY, _LEAF)
+
+
+def _compare(old: Any, new: Any, shape: Shape) -> Changes:
+    if old is new or (old == new and type(old) is type(new)):
+        return _NOTHING
+    try:
+        if old is ABSENT:
+            return Changes(_everything(new, shape), EMPTY, EMPTY)
+        if new is ABSENT:
+            return Changes(EMPTY, EMPTY, _everything(old, shape))
+    except InvalidError:
+        return _ADDED if old is ABSENT else _REMOVED
+    if _is_split(shape, old) or _is_split(shape, new):
+        if _fits(old, dict) and _fits(new, dict) and shape.kind != "list":
+            return _compare_maps(old, new, shape)
+        if _fits(old, list) and _fits(new, list) and shape.kind == "list":
+            return _compare_lists(old, new, shape)
+    return _ADDED if old is ABSENT else _REMOVED if new is ABSENT else _MODIFIED
+
+
+def _everything(value: Any, shape: Shape) -> FieldSet:
+    """All places of a value that was not there before, or is no longer."""
+    kind = shape.kind
+    if kind == "scalar" or not value or shape.atomic:
+        return _LEAF
+    if isinstance(value, dict) and kind != "list":
+        found = {".": _LEAF}
+        names = shape.fields()
+        for name, each in value.items():
+            sub = names.get(name) or (FREE if kind == "free" else shape.item() or FREE)
+            found["f:" + name] = _LEAF if sub.kind == "scalar" else _everything(each, sub)
+        return found
+    if isinstance(value, list) and kind == "list":
+        item = shape.item() or FREE
+        found = {".": _LEAF}
+        for step, each in _steps(value, shape):
+            # Items with one step are of one piece.
+            found[step] = _LEAF if step in found else _everything(each, item)
+        return found
+    return _LEAF
+
+
+def _is_split(shape: Shape, value: Any) -> bool:
+    """Whether the parts of the value have owners of their own."""
+    if shape.atomic or not value:
+        return False
+    if isinstance(value, dict):
+        return shape.kind in ("object", "free")
+    return isinstance(value, list) and shape.kind == "list"
+
+
+def _fits(value: Any, kind: type) -> bool:
+    return value is None or value is ABSENT or isinstance(value, kind)
+
+
+def _compare_maps(old: Any, new: Any, shape: Shape) -> Changes:
+    before = old if isinstance(old, dict) else {}
+    after = new if isinstance(new, dict) else {}
+    parts: list[tuple[str, Changes]] = []
+    for name, value in after.items():
+        earlier = before.get(name, ABSENT)
+        if earlier is value or (earlier == value and type(earlier) is type(value)):
+            continue
+        found = _compare(earlier, value, shape.field(name) or FREE if shape.kind == "object" else FREE)
+        if found is not _NOTHING:
+            parts.append((f"f:{name}", found))
+    for name, value in before.items():
+        if name not in after:
+            sub = shape.field(name) or FREE if shape.kind == "object" else FREE
+            parts.append((f"f:{name}", _compare(value, ABSENT, sub)))
+    return _gathered(old, new, parts)
+
+
+def _compare_lists(old: Any, new: Any, shape: Shape) -> Changes:
+    try:
+        before = _by_step(old if isinstance(old, list) else (), shape)
+        after = _by_step(new if isinstance(new, list) else (), shape)
+    except InvalidError:
+        return _MODIFIED
+    item = shape.item() or FREE
+    parts: list[tuple[str, Changes]] = []
+    for step, values in after.items():
+        found = _compare_items(before.get(step, []), values, item)
+        if found is not _NOTHING:
+            parts.append((step, found))
+    for step, values in before.items():
+        if step not in after:
+            parts.append((step, _compare_items(values, [], item)))
+    return _gathered(old, new, parts)
+
+
+def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for step, item in _steps(items, shape):
+        found.setdefault(step, []).append(item)
+    return found
+
+
+def _compare_items(old: list[Any], new: list[Any], item: Shape) -> Changes:
+    """Items with one step; where there are several alike, they are of one piece."""
+    if len(old) <= 1 and len(new) <= 1:
+        return _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, item)
+    if old == new:
+        return _NOTHING
+    return _ADDED if not old else _REMOVED if not new else _MODIFIED
+
+
+def _gathered(old: Any, new: Any, parts: list[tuple[str, Changes]]) -> Changes:
+    if not parts and old is not ABSENT and new is not ABSENT:
+        return _NOTHING
+    added = {step: found.added for step, found in parts if found.added is not EMPTY}
+    modified = {step: found.modified for step, found in parts if found.modified is not EMPTY}
+    removed = {step: found.removed for step, found in parts if found.removed is not EMPTY}
+    return Changes(
+        _node(old is ABSENT, added), modified or EMPTY, _node(new is ABSENT and old is not ABSENT, removed)
+    )
+
+
+# --- merging ----------------------------------------
+
+
+def merge(live: Any, applied: Any, shape: Shape) -> Any:
+    """The live value with what the applied one says; lists of several owners are merged item by item."""
+    if applied is ABSENT:
+        return live
+    if live is ABSENT or live is None:
+        return applied
+    if shape.atomic:
+        return applied
+    if isinstance(applied, dict) and isinstance(live, dict) and shape.kind in ("object", "free"):
+        merged = dict(live)
+        for name, value in applied.items():
+            sub = FREE if shape.kind == "free" else shape.field(name) or FREE
+            merged[name] = merge(live.get(name, ABSENT), value, sub)
+        return merged
+    if isinstance(applied, list) and isinstance(live, list) and shape.kind == "list":
+        return _merge_lists(live, applied, shape)
+    return applied
+
+
+def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
+    """Both orders are kept as far as they agree; where they do not, the applied one wins."""
+    left = list(_steps(live, shape))
+    right = list(_steps(applied, shape))
+    lefts, rights = dict(reversed(left)), dict(right)
+    shared = [step for step, _ in right if step in lefts]
+    item = shape.item() or FREE
+    out: list[Any] = []
+    done: set[str] = set()
+    wanted = 0
+    i = j = 0
+    while i < len(left) or j < len(right):
+        if i < len(left) and j < len(right):
+            step = left[i][0]
+            if step == right[j][0]:
+                done.add(step)
+                out.append(merge(lefts[step], rights[step], item))
+                i, j, wanted = i + 1, j + 1, wanted + 1
+                continue
+            if step in rights and wanted < len(shared) and shared[wanted] != step:
+                i += 1
+                continue
+        if i < len(left):
+            step, value = left[i]
+            if step not in rights:
+                out.append(value)
+                i += 1
+                continue
+            if step in done:
+                i += 1
+        if j < len(right):
+            step, value = right[j]
+            done.add(step)
+            out.append(merge(lefts.get(step, ABSENT), value, item))
+            j += 1
+            if wanted < len(shared) and shared[wanted] == step:
+                wanted += 1
+    return out
+
+
+# --- removing ----------------------------------------
+
+
+def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
+    """The value without the places of the set; what is below them goes, too."""
+    if fields is EMPTY or shape.atomic or not value:
+        return value
+    if isinstance(value, dict) and shape.kind in ("object", "free"):
+        kept = {}
+        for name, each in value.items():
+            node = fields.get(f"f:{name}")
+            if node is None:
+                kept[name] = each
+            elif not has(node):
+                sub = FREE if shape.kind == "free" else shape.field(name) or FREE
+                kept[name] = remove(each, node, sub)
+        return kept or None
+    if isinstance(value, list) and shape.kind == "list":
+        item = shape.item() or FREE
+        left = []
+        for step, each in _steps(value, shape):
+            node = fields.get(step)
+            if node is None:
+                left.append(each)
+            elif not has(node):
+                left.append(remove(each, node, item))
+        return left or None
+    return value
+
+
+def named(fields: FieldSet, shape: Shape) -> FieldSet:
+    """The set with every named field of an object that leads to a member made one itself."""
+    if fields is EMPTY or not fields:
+        return fields
+    children: FieldSet = {}
+    for step, node in fields.items():
+        if step == ".":
+            children[step] = node
+            continue
+        below = FREE
+        is_named = False
+        if step.startswith("f:") and shape.kind == "object":
+            name = step[2:]
+            is_named = name in shape.fields()
+            below = shape.field(name) or FREE
+        elif shape.kind == "list":
+            below = shape.item() or FREE
+        found = named(node, below)
+        if is_named and found and "." not in found:
+            found = {**found, ".": _LEAF}
+        children[step] = found
+    return children
+
+
+# --- checking ----------------------------------------
+
+
+def check(value: Any, shape: Shape) -> None:
+    """Raise InvalidError when the value does not have the shape."""
+    found = list(_errors(value, shape, ""))
+    if found:
+        raise InvalidError(found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {e}" for e in found))
+
+
+def _errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
+    if value is None or shape.kind == "free":
+        return
+    if shape.kind == "scalar":
+        if not _is_scalar(value, shape.scalar):
+            wanted = _SCALARS_CALLED[shape.scalar]
+            yield f"{path}: expected {wanted}, got {_described(value)}"
+    elif shape.kind == "object":
+        if not isinstance(value, Mapping):
+            yield f"{path}: expected map, got &{{{_in_go(value)}}}"
+            return
+        for name, each in value.items():
+            sub = shape.field(name)
+            if sub is None:
+                yield f"{path}.{name}: field not declared in schema"
+            else:
+                yield from _errors(each, sub, f"{path}.{name}")
+    elif not isinstance(value, list):
+        yield f"{path}: expected list, got &{{{_in_go(value)}}}"
+    else:
+        yield from _list_errors(value, shape, path)
+
+
+def _list_errors(value: list[Any], shape: Shape, path: str) -> Iterator[str]:
+    item = shape.item() or FREE
+    seen: set[str] = set()
+    for index, each in enumerate(value):
+        here = f"{path}[{index}]"
+        if not shape.atomic:
+            try:
+                step = step_of(each, shape)
+            except InvalidError as err:
+                yield f"{path}: element {index}: {err}"
+                continue
+            here = f"{path}{show_step(step)}"
+            if step in seen:
+                yield f"{path}: duplicate entries for key {show_step(step)}"
+            seen.add(step)
+        yield from _errors(each, item, here)
+
+
+_SCALARS_CALLED: Final = {
+    "": "scalar",
+    "boolean": "boolean",
+    "numeric": "numeric (int or float)",
+    "string": "string",
+}
+
+
+def _is_scalar(value: Any, wanted: str) -> bool:
+    match wanted:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "numeric":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case _:
+            return not isinstance(value, dict | list)
+
+
+def _described(value: Any) -> str:
+    """A value as structured-merge-diff tells it: as Go prints its own."""
+    if isinstance(value, dict | list):
+        return f"&{{{_in_go(value)}}}"
+    shown = quoted(value) if isinstance(value, str) else _in_go(value)
+    return f"&value.valueUnstructured{{Value:{shown}}}"
+
+
+def _in_go(value: Any) -> str:
+    match value:
+        case dict():
+            return f"map[{' '.join(f'{name}:{_in_go(value[name])}' for name in sorted(value))}]"
+        case list():
+            return f"[{' '.join(_in_go(each) for each in value)}]"
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "<nil>"
+        case _:
+            return str(value)

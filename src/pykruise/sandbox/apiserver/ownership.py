@@ -1,0 +1,178 @@
+"""managedFields on the way through the API server: recorded at each write, shown to who reads.
+
+Call + documents ──▶ Ownership.of_new(), of_change(), taken_by_server() ──▶ Stored.managed
+Stored           ──▶ Ownership.show() ──▶ its bytes with managedFields
+
+The rules are managed/; here they meet the request (who writes, through which endpoint) and the stored bytes.
+Whoever reads in this process without wanting managedFields pays nothing for them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, decode
+from pykruise.sandbox.apiserver.builtin.typed import decoder_for
+from pykruise.sandbox.apiserver.calls import Call
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.encoding import encode_object
+from pykruise.sandbox.apiserver.managed import managers
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
+from pykruise.sandbox.apiserver.managed.managers import Manager
+from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape, of_definition, of_schema
+from pykruise.sandbox.apiserver.storage import Stored
+
+__all__ = ["Kind", "Ownership", "manager_of"]
+
+_LONGEST_AGENT: Final = 128
+
+
+class Kind(NamedTuple):
+    """What ownership needs to know of a served kind."""
+
+    entry: CatalogEntry
+    shape: Shape
+    empty: Document
+    """What an object without anything in it is: the zero value of its type."""
+
+    def ignored(self, subresource: str = "") -> FieldSet:
+        """What an endpoint does not write."""
+        if subresource == "status":
+            return _NOT_OF_STATUS_CUSTOM if self.entry.is_custom else _NOT_OF_STATUS
+        return _NOT_OF_MAIN if "status" in self.entry.subresources else EMPTY
+
+
+_NOT_OF_MAIN: Final[FieldSet] = {"f:status": {}}
+_NOT_OF_STATUS: Final[FieldSet] = {"f:spec": {}}
+_NOT_OF_STATUS_CUSTOM: Final[FieldSet] = {"f:spec": {}, "f:metadata": {}}
+
+
+def manager_of(call: Call, operation: str = "Update") -> Manager:
+    """Who writes: `fieldManager`, or what the User-Agent begins with."""
+    name = call.query.get("fieldManager") or ""
+    if not name:
+        agent = (call.headers.get("user-agent") or "").partition("/")[0][:_LONGEST_AGENT]
+        name = "".join(filter(str.isprintable, agent)) or "unknown"
+    return Manager(name, operation, call.entry.api_version, call.subresource)
+
+
+class Ownership:
+    """The managedFields of one API server's objects. Keeps what it learned about kinds."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, str], Kind] = {}
+
+    def kind(self, entry: CatalogEntry) -> Kind:
+        """The kind as ownership sees it."""
+        key = (entry.api_version, entry.resource.plural)
+        found = self._kinds.get(key)
+        if found is None or found.entry is not entry:
+            found = self._kinds[key] = _kind(entry)
+        return found
+
+    # --- writes ----------------------------------------
+
+    def of_new(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
+        """A new object's: what was asked for is its creator's, what the server added is nobody's."""
+        kind = self.kind(call.entry)
+        return managers.created(
+            manager_of(call), format_time(now), asked, doc, kind.shape, ignored=kind.ignored()
+        )
+
+    def of_change(self, call: Call, stored: Stored, old: Document, new: Document, now: Instant) -> bytes:
+        """An object's after a PUT or PATCH; the new document's managedFields are taken out of it."""
+        kind = self.kind(call.entry)
+        kept = self._sent(call, stored, old, new["metadata"].pop("managedFields", None))
+        return managers.updated(
+            kept,
+            old,
+            new,
+            kind.shape,
+            empty=kind.empty,
+            who=manager_of(call),
+            now=format_time(now),
+            ignored=kind.ignored(call.subresource),
+        )
+
+    def _sent(self, call: Call, stored: Stored, old: Document, sent: Any) -> bytes:
+        """Who owns what before the change: as the client says, when it says something of its own."""
+        if not sent or call.subresource or not isinstance(sent, list):
+            return stored.managed
+        if sent == [{}]:
+            return b""
+        if sent == self.entries(call.entry, old, stored.managed):
+            return stored.managed
+        found = managers.read_entries([each for each in sent if isinstance(each, Mapping)])
+        return found or stored.managed
+
+    def taken_by_server(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
+        """After a change that the server itself made: what it set belongs to nobody."""
+        return managers.disowned(kept, old, new, self.kind(entry).shape)
+
+    def by_server(
+        self,
+        entry: CatalogEntry,
+        kept: bytes,
+        old: Document,
+        new: Document,
+        *,
+        now: Instant,
+        subresource: str,
+    ) -> bytes:
+        """After a change by a controller inside the server."""
+        kind = self.kind(entry)
+        return managers.updated(
+            kept,
+            old,
+            new,
+            kind.shape,
+            empty=kind.empty,
+            who=Manager("kube-apiserver", "Update", entry.api_version, subresource),
+            now=format_time(now),
+            ignored=kind.ignored(subresource),
+        )
+
+    # --- reads ----------------------------------------
+
+    def entries(self, entry: CatalogEntry, doc: Document, kept: bytes) -> list[dict[str, Any]]:
+        """`metadata.managedFields` of a document that does not show them."""
+        if not kept:
+            return []
+        kind = self.kind(entry)
+        return managers.entries(kept, doc, kind.shape, empty=kind.empty, ignored=kind.ignored())
+
+    def added(self, entry: CatalogEntry, doc: Document, kept: bytes) -> Document:
+        """The document with its managedFields; changes and returns `doc`."""
+        found = self.entries(entry, doc, kept)
+        if found:
+            doc["metadata"]["managedFields"] = found
+        return doc
+
+    def show(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+        """An object's bytes with its managedFields. `raw` may differ from what is stored in version only."""
+        if not stored.managed:
+            return raw
+        doc = decode(raw)
+        found = self.entries(entry, doc, stored.managed)
+        if not found:
+            return raw
+        # The uid is the last member of metadata, and nobody else's.
+        mark = b'"uid":"%s"}' % stored.uid.encode()
+        if raw.count(mark) == 1:
+            place = raw.index(mark) + len(mark) - 1
+            return b"".join((raw[:place], b',"managedFields":', orjson.dumps(found), raw[place:]))
+        doc["metadata"]["managedFields"] = found
+        return encode_object(doc)
+
+
+def _kind(entry: CatalogEntry) -> Kind:
+    if entry.is_custom:
+        shape = of_schema(entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+        return Kind(entry, shape, {"metadata": {}})
+    decoder = decoder_for(entry.definition) if entry.definition else None
+    if decoder is None:
+        return Kind(entry, FREE, {"metadata": {}})
+    empty, _ = decoder.decode({})
+    return Kind(entry, of_definition(entry.definition), empty)

@@ -1,0 +1,78 @@
+"""What Kubernetes' built-in admission adds to objects, before any webhook is asked.
+
+writes.py ──▶ admit(core, call, new, old) ──▶ the document as admitted, or a Refusal
+
+What is added here belongs to no manager. Rules: kube-apiserver's admission plugins Priority and
+DefaultTolerationSeconds.
+"""
+
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS, Resource
+from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
+from pykruise.sandbox.apiserver.calls import Call
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.statuses import forbidden
+
+__all__ = ["admit", "give_priority", "system_class"]
+
+_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
+_PREEMPTS: Final = "PreemptLowerPriority"
+_SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Document:
+    """The document with what admission adds; it may be changed. Raises Refusal (403)."""
+    if call.entry.shelf == "pods" and isinstance(spec := doc.get("spec"), dict):
+        if old is None:
+            name = spec.get("priorityClassName")
+            give_priority(doc, _class(core, name) if name else _default_class(core), call.entry.resource)
+        if not call.subresource:
+            add_default_tolerations(spec)
+    return doc
+
+
+def give_priority(pod: Document, found: Document | None, resource: Resource = PODS) -> None:
+    """Write the number and the policy of its priority class into a pod. Raises Refusal (403)."""
+    spec: dict[str, Any] = pod["spec"]
+    name = spec.get("priorityClassName")
+    if found is None and name:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(resource, pod["metadata"].get("name") or "", why)
+    if found is None:
+        value, policy = 0, _PREEMPTS
+    else:
+        spec["priorityClassName"] = found["metadata"]["name"]
+        value, policy = found.get("value") or 0, found.get("preemptionPolicy") or _PREEMPTS
+    for field, admitted, what in (
+        ("priority", value, "integer value of priority"),
+        ("preemptionPolicy", policy, "string value of preemptionPolicy"),
+    ):
+        said = spec.get(field)
+        if said is not None and said != admitted:
+            why = (
+                f"the {what} ({said}) must not be provided in pod spec; priority admission controller "
+                f"computed {admitted} from the given PriorityClass name"
+            )
+            raise forbidden(resource, pod["metadata"].get("name") or "", why)
+        spec[field] = admitted
+
+
+def system_class(name: str) -> Document | None:
+    """One of the two classes that every cluster has."""
+    value = _SYSTEM.get(name)
+    return {"metadata": {"name": name}, "value": value} if value is not None else None
+
+
+def _class(core: Core, name: str) -> Document | None:
+    stored = core.storage.get(_CLASSES, Key("", name))
+    return decode(stored.raw) if stored is not None else system_class(name)
+
+
+def _default_class(core: Core) -> Document | None:
+    """The class of pods that name none; of several that claim to be it, the lowest."""
+    page = core.storage.scan(_CLASSES)
+    found = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]
+    return min(found, key=lambda doc: int(doc.get("value") or 0), default=None)
