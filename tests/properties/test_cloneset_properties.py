@@ -215,6 +215,49 @@ def test_status_sums_agree(builder: CloneSetBuilder) -> None:
     assert 0 <= status.get("expectedUpdatedReplicas", 0) <= builder.spec["replicas"]
 
 
+SAYS_WHY = ("Waiting", "FailedScale", "FailedUpdate", "SelectorMismatch")
+
+
+def says_why(status: dict[str, Any]) -> bool:
+    """Whether a condition that is True has a reason, a time since when, and words."""
+    return any(
+        one["type"] in SAYS_WHY
+        and one["status"] == "True"
+        and one.get("reason")
+        and one.get("lastTransitionTime")
+        and one.get("message")
+        for one in status.get("conditions") or ()
+    )
+
+
+def has_converged(snapshot: Snapshot, update: str) -> bool:
+    """Every pod wanted is there, new and available, and none is to go."""
+    spec, pods = snapshot.cloneset.spec, active(snapshot)
+    assert spec is not None
+    return (
+        len(pods) == spec.replicas == len(available(snapshot))
+        and all(pod.revision == update.rpartition("-")[2] for pod in pods)
+        and not any(pod.is_specified_delete or pod.state == "PreparingDelete" for pod in pods)
+        and not {pod.name for pod in pods}
+        & {*((spec.scale_strategy.pods_to_delete if spec.scale_strategy else None) or ())}
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: CloneSetBuilder) -> None:
+    """issue 6: always finishes or says why"""
+    snapshot = builder.snapshot()
+    plan = plan_cloneset(snapshot)
+    status = plan.status if plan.status is not None else snapshot.cloneset.stored_status
+    waits = [one for one in status.get("conditions") or () if one["type"] == "Waiting"]
+    if has_converged(snapshot, builder.update_revision):
+        assert not waits
+    else:
+        assert says_why(status)
+        assert all("; " in one["message"] for one in waits)  # what happened; what to do
+
+
 @settings(max_examples=100, deadline=None)
 @given(builders(), st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_come_does_not_matter(builder: CloneSetBuilder, rng: Any) -> None:
@@ -387,7 +430,10 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
     limits, _ = limits_of(builder.view().spec)  # type: ignore[arg-type]
     for _ in range(400):
         before = sum(pod["status"].get("phase") != "Failed" for pod in world.pods.values())
+        seen = world.snapshot()
         plan = world.turn()
+        if not has_converged(seen, builder.update_revision):
+            assert says_why(world.cloneset["status"])
         after = sum(pod["status"].get("phase") != "Failed" for pod in world.pods.values())
         excluded = sum(
             pod["metadata"]["labels"].get(keys.STATE_LABEL) == "PreparingDelete"

@@ -11,6 +11,7 @@ from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.views import PodView
 from support.faults import Answer, DropAnswer, FaultyTransport, Request, posts
+from support.kills import Kill
 from support.scenario import Object, Stage, cloneset, rolling
 
 
@@ -204,6 +205,46 @@ async def test_the_manager_is_killed_between_claim_and_pod(stage: Stage, reuse: 
     # then
     await settled(stage, 3)
     assert (made in await claims(stage)) is reuse
+
+
+@pytest.mark.few_on_real(2)
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("takes_effect", [True, False])
+async def test_a_kill_while_a_pod_and_its_claim_are_deleted_hands_its_data_to_nobody(
+    stage: Stage, number: int, takes_effect: bool
+) -> None:
+    """Killed at each write of the deletion, with reuse on; scaled up again before the next manager starts"""
+    # given
+    await stage.start_manager()
+    await stage.create(with_claims(replicas=2, reuse=True))
+    await settled(stage, 2)
+    await stage.stop_manager()
+    before = {claim.name: claim.uid for claim in (await claims(stage)).values()}
+    pods = {pod.name: pod.uid for pod in await stage.pods()}
+    # when
+    faulty = FaultyTransport(stage.manager_transport())
+    kill = Kill(number, takes_effect=takes_effect)
+    faulty.on(pods_or_claims, kill)
+    await stage.start_manager(faulty)
+    await stage.scale("web", 1)
+    await stage.until(lambda: kill.reached)
+    await stage.kill_manager()
+    await stage.scale("web", 2)
+    await stage.start_manager()
+    # then a pod that stayed has its claim, and a new one has a new claim
+    await settled(stage, 2)
+    now = await claims(stage)
+    for pod in await stage.pods():
+        name = f"data-{pod.name}"
+        assert (before.get(name) == now[name].uid) is (pods.get(pod.name) == pod.uid)
+    assert not any(claim.leaves_with for claim in now.values())
+
+
+def pods_or_claims(request: Request) -> bool:
+    """The writes of scaling."""
+    return request.method in ("POST", "PATCH", "DELETE") and any(
+        f"/{kind}/" in request.path for kind in ("pods", "persistentvolumeclaims")
+    )
 
 
 async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> None:

@@ -52,7 +52,20 @@ def handed_over(plan: Plan) -> dict[str, str]:
     return {
         step.action.key.name: short(step.action.body["metadata"]["ownerReferences"][-1]["name"])
         for step in plan.steps
-        if isinstance(step.action, Patch) and step.action.resource == PERSISTENT_VOLUME_CLAIMS
+        if isinstance(step.action, Patch)
+        and step.action.resource == PERSISTENT_VOLUME_CLAIMS
+        and "ownerReferences" in step.action.body["metadata"]
+    }
+
+
+def leaving_claims(plan: Plan) -> dict[str, str | None]:
+    """Name of the claim → uid of the pod that it is said to leave with; None: it stays after all."""
+    return {
+        step.action.key.name: step.action.body["metadata"]["annotations"][keys.LEAVES_WITH_ANNOTATION]
+        for step in plan.steps
+        if isinstance(step.action, Patch)
+        and step.action.resource == PERSISTENT_VOLUME_CLAIMS
+        and "annotations" in step.action.body["metadata"]
     }
 
 

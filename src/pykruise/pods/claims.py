@@ -33,6 +33,8 @@ __all__ = [
     "claims_of",
     "clean_up",
     "hand_over_patch",
+    "leave_with_patch",
+    "leaving",
     "missing_claims",
     "project_claim",
     "templates_hash",
@@ -56,6 +58,8 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_deleting: bool = False
     phase: str = ""
     """`Pending`, `Bound` or `Lost`."""
+    leaves_with: str = ""
+    """Uid of the pod that the owner decided to delete with it: no other pod may have it."""
 
 
 class _Owner(msgspec.Struct, gc=False):
@@ -69,6 +73,7 @@ class _Meta(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
     owner_references: list[_Owner] | None = None
     deletion_timestamp: str | None = None
 
@@ -100,6 +105,7 @@ def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
         controller_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
         is_deleting=meta.deletion_timestamp is not None,
         phase=(claim.status.phase or "") if claim.status else "",
+        leaves_with=(meta.annotations or {}).get(keys.LEAVES_WITH_ANNOTATION, ""),
     )
 
 
@@ -283,6 +289,24 @@ def clean_up(
         else:
             found.append(CleanUp(claim=claim, fate=Fate.DELETE))
     return found
+
+
+def leave_with_patch(pod_uid: str | None) -> Document:
+    """Merge patch that says with which pod a claim leaves; None: it stays after all.
+
+    Pod and claim cannot be deleted in one write. Whoever goes on after a crash in between reads this, and does
+    not hand the data of a pod that was to go to its successor.
+    """
+    return {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: pod_uid}}}
+
+
+def leaving(claims: Iterable[ClaimView], *, active_uids: Collection[str]) -> list[ClaimView]:
+    """Claims whose pod their owner has deleted already, and which are still to follow it."""
+    return [
+        claim
+        for claim in claims
+        if claim.leaves_with and claim.leaves_with not in active_uids and not claim.is_deleting
+    ]
 
 
 def hand_over_patch(*, owner_uid: str, pod: str, pod_uid: str, uid: str) -> Document:

@@ -23,6 +23,9 @@ TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
 REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
 """On a ControllerRevision: the hash part of its name."""
 
+LEAVES_WITH_ANNOTATION: Final = "pykruise.io/leaves-with"
+"""On a claim that would be reused: uid of the pod that its owner is deleting together with it."""
+
 CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
 MANAGED_SELECTOR_ANNOTATION: Final = "pykruise.io/managed-selector"

@@ -9,7 +9,7 @@ Pure; the rules for one claim are pods/claims.py. A pod that the CloneSet delete
 that somebody else deletes leaves them to its successor when `enablePVCReuse` is on, else takes them along too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
@@ -33,6 +33,8 @@ from pykruise.pods.claims import (
     claims_of,
     clean_up,
     hand_over_patch,
+    leave_with_patch,
+    leaving,
     missing_claims,
     with_claim_volumes,
 )
@@ -41,6 +43,7 @@ from pykruise.pods.views import PodView
 
 __all__ = [
     "CLEAN_UP",
+    "claims_to_announce",
     "claims_to_create",
     "claims_to_delete",
     "claims_to_hand_over",
@@ -62,9 +65,12 @@ def ids_of_new_pods(ws: WorkingSet, count: int) -> IdChoice:
     for pod in snapshot.pods:
         group = terminating if pod.is_deleting else active if pod.is_active else finished
         group.add(pod.instance_id)
+    follow = {claim.instance_id for claim in _leaving(snapshot)}
     return choose_ids(
         count,
-        claims=snapshot.claims if ws.spec.reuses_claims else (),
+        claims=[claim for claim in snapshot.claims if claim.instance_id not in follow]
+        if ws.spec.reuses_claims
+        else (),
         active=active,
         terminating=terminating,
         finished=finished,
@@ -119,6 +125,32 @@ def with_claims(ws: WorkingSet, pod_spec: Document, instance_id: InstanceId) -> 
 # With a pod that goes
 
 
+def claims_to_announce(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
+    """What comes before the deletion of a pod whose claims a successor could take over: that they go too."""
+    if not ws.spec.reuses_claims:
+        return ()  # nobody would take them over: cleaning up ends what was begun
+    found = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
+    return tuple(
+        _leave_step(claim, pod.uid, because=f"it is deleted together with its pod {pod.name}")
+        for claim in found
+        if claim.leaves_with != pod.uid
+    )
+
+
+def _leave_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
+    return Step(
+        action=Patch(
+            resource=PERSISTENT_VOLUME_CLAIMS,
+            key=_key(claim),
+            patch_type=PatchType.MERGE,
+            body=leave_with_patch(pod_uid),
+            uid=claim.uid,
+        ),
+        because=because,
+        failed=Note(reason="FailedUpdate", message=f"failed to mark claim {claim.name}", warning=True),
+    )
+
+
 def claims_to_delete(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
     """The claims that go with a pod which the CloneSet deletes; to be deleted after it, never before."""
     found = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
@@ -166,21 +198,44 @@ def _key(claim: ClaimView) -> Key:
 # Without a pod
 
 
-def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec) -> list[Stage]:
-    """What becomes of claims that no active pod mounts, when they are not reused."""
-    if spec.reuses_claims or not snapshot.claims:
+def _leaving(snapshot: Snapshot) -> list[ClaimView]:
+    active = {pod.uid for pod in snapshot.pods if pod.is_active}
+    return leaving(snapshot.claims, active_uids=active)
+
+
+def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec, *, touched: Collection[str]) -> list[Stage]:
+    """What becomes of claims that no active pod mounts. `touched`: names of pods that are written to."""
+    if not snapshot.claims:
         return []
+    chains = _finishing(snapshot, touched) if spec.reuses_claims else _without_reuse(snapshot)
+    return [Stage(name=CLEAN_UP, chains=chains)] if chains else []
+
+
+def _finishing(snapshot: Snapshot, touched: Collection[str]) -> tuple[Chain, ...]:
+    """Deletions of pods with their claims that were interrupted: ended, or taken back when the pod stayed."""
+    stayed = {pod.uid for pod in snapshot.pods if pod.is_active and pod.name not in touched}
+    gone = {claim.uid for claim in _leaving(snapshot)}
+    steps = {
+        claim.name: _delete_step(claim, because="its pod was deleted, and it was to go too")
+        if claim.uid in gone
+        else _leave_step(claim, None, because="its pod is not deleted after all")
+        for claim in sorted(snapshot.claims, key=lambda claim: claim.name)
+        if claim.uid in gone or (claim.leaves_with in stayed and not claim.is_deleting)
+    }
+    return tuple(Chain(subject=name, steps=(step,)) for name, step in steps.items())
+
+
+def _without_reuse(snapshot: Snapshot) -> tuple[Chain, ...]:
     active = {pod.instance_id for pod in snapshot.pods if pod.is_active}
     inactive: Mapping[str, tuple[str, str]] = {
         pod.instance_id: (pod.name, pod.uid) for pod in snapshot.pods if not pod.is_active
     }
     fates = clean_up(snapshot.claims, active=active, inactive=inactive)
-    chains = tuple(
+    return tuple(
         Chain(subject=fate.claim.name, steps=(_clean_up_step(snapshot.cloneset, fate),))
         for fate in sorted(fates, key=lambda fate: fate.claim.name)
         if fate.fate is not Fate.KEEP
     )
-    return [Stage(name=CLEAN_UP, chains=chains)] if chains else []
 
 
 def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:

@@ -3,7 +3,7 @@
 Pure.
 """
 
-from pykruise.kinds.cloneset.claims import claims_to_delete
+from pykruise.kinds.cloneset.claims import claims_to_announce, claims_to_delete
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
@@ -20,8 +20,9 @@ def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[S
     """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
     hook = ws.spec.lifecycle.pre_delete if ws.spec.lifecycle else None
     steps, waits = phases.delete_steps(pod, hook=hook, now=ws.now, because=because)
-    goes = any(isinstance(step.action, Delete) for step in steps)
-    return (*steps, *claims_to_delete(ws, pod)) if goes else steps, waits
+    if not any(isinstance(step.action, Delete) for step in steps):
+        return steps, waits
+    return (*claims_to_announce(ws, pod), *steps, *claims_to_delete(ws, pod)), waits
 
 
 def mark_step(ws: WorkingSet, pod: PodView, *, because: str) -> Step:

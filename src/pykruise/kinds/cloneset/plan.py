@@ -32,6 +32,7 @@ from pykruise.kinds.cloneset.status import (
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
+from pykruise.kinds.cloneset.waiting import WAITING, goes_by_itself, waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.ids import Key
@@ -115,7 +116,8 @@ def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) ->
     status = msgspec.convert(shown, CloneSetStatus)
     kind = FAILED_UPDATE if stage in UPDATE_STAGES else FAILED_SCALE
     failures = {kind: Failure("WriteFailed", f"{stage}: {message}")}
-    conditions = with_failures(status.conditions or (), failures, now=snapshot.now)
+    kept = [one for one in status.conditions or () if one.type != WAITING or not goes_by_itself(one.message)]
+    conditions = with_failures(kept, failures, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions)).document()
 
 
@@ -125,20 +127,23 @@ def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) ->
 def _joined(
     ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView], *, unrecorded: RevisionView | None
 ) -> Plan:
-    before = [
-        *_record_selector(ws, choice, unrecorded),
-        *clean_up_stages(ws.snapshot, ws.spec),
-        *_release(ws.snapshot, strangers),
-        *_revision(ws.snapshot.cloneset, choice),
-    ]
     scale = plan_scale(ws)
     update = Phase() if scale.stages else plan_update(ws)
     # Refreshing comes first of the three: a pod is finished before the next is begun.
-    refresh = plan_refresh(ws, except_for=scale.touched | update.touched)
+    touched = scale.touched | update.touched
+    refresh = plan_refresh(ws, except_for=touched)
+    before = [
+        *_record_selector(ws, choice, unrecorded),
+        *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
+        *_release(ws.snapshot, strangers),
+        *_revision(ws.snapshot.cloneset, choice),
+    ]
+    left = {**refresh.left, **update.left, **scale.left}
     status = status_of(
         ws,
         collision_count=choice.collision_count,
         failures={} if before or scale.stages else _outcomes(refresh, update),
+        waiting=waiting_of(ws, left=left),
         generation=ws.snapshot.cloneset.generation,
     )
     changed = _changed(ws.snapshot, status)
@@ -153,7 +158,7 @@ def _joined(
         stages=tuple(stages),
         status=changed,
         after=_after(ws, status, (scale, update, refresh)),
-        left={**refresh.left, **update.left, **scale.left},
+        left=left,
         notes=(*scale.notes, *update.notes),
     )
 
@@ -210,7 +215,8 @@ def _guarded(snapshot: Snapshot, mismatch: Mismatch) -> Plan:
         _observed(snapshot), observed_generation=cloneset.status.observed_generation
     )
     failures = {SELECTOR_MISMATCH: Failure(SELECTOR_CHANGED, message)}
-    conditions = with_failures(status.conditions or (), failures, now=snapshot.now)
+    kept = without(status.conditions or (), WAITING)
+    conditions = with_failures(kept, failures, now=snapshot.now)
     note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
     return Plan(
         status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
@@ -397,7 +403,7 @@ def _refused(snapshot: Snapshot, problems: Mapping[str, Sequence[FieldProblem]])
     """Nothing is touched, and the conditions say which fields are in the way."""
     failures = {kind: Failure("InvalidSpec", "; ".join(map(str, found))) for kind, found in problems.items()}
     status = _observed(snapshot)
-    kept = without(status.conditions or (), SELECTOR_MISMATCH)
+    kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING)
     conditions = with_failures(kept, failures, now=snapshot.now)
     return Plan(
         status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),

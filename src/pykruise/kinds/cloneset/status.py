@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneSetSpec, CloneSetStatus
+from pykruise.kinds.cloneset.waiting import WAITING, Waiting
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.selectors import selector_from
@@ -28,6 +29,7 @@ __all__ = [
     "status_of",
     "with_condition",
     "with_failures",
+    "with_waiting",
     "without",
 ]
 
@@ -72,7 +74,12 @@ def counters(marks: Sequence[int]) -> dict[str, Any]:
 
 
 def status_of(
-    ws: WorkingSet, *, collision_count: int, failures: Mapping[str, Failure], generation: int
+    ws: WorkingSet,
+    *,
+    collision_count: int,
+    failures: Mapping[str, Failure],
+    waiting: Waiting | None,
+    generation: int,
 ) -> CloneSetStatus:
     """The whole status. `failures`: condition type → how its phase went; absent when it did not run."""
     stored = ws.snapshot.cloneset.status
@@ -89,6 +96,7 @@ def status_of(
     kept = without(stored.conditions or (), SELECTOR_MISMATCH)  # gets here only when there is none
     conditions = with_failures(kept, failures, now=ws.now)
     conditions = _with_progressing(conditions, status, stored, ws.spec, now=ws.now)
+    conditions = with_waiting(conditions, waiting, now=ws.now)
     return msgspec.structs.replace(status, conditions=list(conditions) or None)
 
 
@@ -159,9 +167,32 @@ def with_failures(conditions: Conditions, failures: Mapping[str, Failure], *, no
     return conditions
 
 
-def without(conditions: Conditions, kind: str) -> list[CloneSetCondition]:
+def with_waiting(conditions: Conditions, waiting: Waiting | None, *, now: Instant) -> Conditions:
+    """The condition Waiting while there is something to wait for. Its words may change without its times.
+
+    Beside a failure only what somebody has to do counts: that pods are being created would contradict it.
+    """
+    has_failed = any(one.type in (FAILED_SCALE, FAILED_UPDATE) and one.status == "True" for one in conditions)
+    if waiting is None or (has_failed and not waiting.remedy):
+        return without(conditions, WAITING)
+    old = next((one for one in conditions if one.type == WAITING), None)
+    if old is not None and (old.reason, old.message) == (waiting.reason, waiting.message):
+        return conditions
+    time = format_time(now)
+    new = CloneSetCondition(
+        type=WAITING,
+        status="True",
+        reason=waiting.reason,
+        message=waiting.message,
+        last_update_time=old.last_update_time if old is not None and old.reason == waiting.reason else time,
+        last_transition_time=old.last_transition_time if old is not None else time,
+    )
+    return [*without(conditions, WAITING), new]
+
+
+def without(conditions: Conditions, *kinds: str) -> list[CloneSetCondition]:
     """The conditions of other types."""
-    return [one for one in conditions if one.type != kind]
+    return [one for one in conditions if one.type not in kinds]
 
 
 def _with_progressing(

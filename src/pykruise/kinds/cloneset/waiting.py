@@ -1,0 +1,172 @@
+"""Why a CloneSet is not (yet) as its spec wants it, in one condition: `Waiting`.
+
+WorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Waiting: reason, words, remedy; or None: converged
+
+Pure. A CloneSet that has converged (every pod wanted is there, of the newest template and available) does not
+carry the condition; every other one does, unless FailedScale, FailedUpdate or SelectorMismatch says it. What
+needs a person comes first, then what the spec itself holds back, then what goes on by itself.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.pods.obstacles import Obstacle, obstacle_of
+from pykruise.pods.views import PodView
+
+__all__ = ["WAITING", "Waiting", "goes_by_itself", "is_converged", "waiting_of"]
+
+WAITING: Final = "Waiting"
+"""Type of the condition. Its lastTransitionTime says since when the CloneSet has not converged, its
+lastUpdateTime since when for this reason."""
+
+LOOKED_AT: Final = 500
+"""Pods that are not available of which the obstacle is looked for; they mostly share it."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a CloneSet waits for."""
+
+    reason: str
+    because: str
+    remedy: str = ""
+    """What somebody has to do; empty: nothing."""
+
+    @property
+    def message(self) -> str:
+        """For the condition."""
+        return f"{self.because}; {self.remedy or _NOTHING}"
+
+
+_NOTHING: Final = "nothing has to be done"
+
+
+def goes_by_itself(message: str) -> bool:
+    """Whether a condition's message asks nothing of anybody."""
+    return message.endswith(_NOTHING)
+
+
+def is_converged(ws: WorkingSet) -> bool:
+    """Whether all pods are there, of the update revision, available, and none is to go."""
+    if len(ws.pods) != ws.limits.replicas:
+        return False
+    wanted = Mark.NEW | Mark.AVAILABLE
+    return all(bits & (wanted | Mark.TO_DELETE | Mark.PRE_DELETING) == wanted for bits in {*ws.marks})
+
+
+def waiting_of(ws: WorkingSet, *, left: Mapping[str, str]) -> Waiting | None:
+    """What the CloneSet waits for; None: it has converged. `left`: why the plan leaves pods alone."""
+    if is_converged(ws):
+        return None
+    obstacles = _obstacles(ws)
+    stuck = [(pod, found) for pod, found in obstacles if found.is_stuck]
+    return (
+        _of_pods([pair for pair in stuck if pair[1].reason != "NotReady"])
+        or _of_number(ws, left)
+        or _of_pods(stuck)
+        or _of_pods(obstacles)
+        or _of_updates(ws, left)
+    )
+
+
+def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Obstacle]]:
+    found: list[tuple[PodView, Obstacle]] = []
+    for pod, bits in zip(ws.pods, ws.marks, strict=True):
+        if bits & Mark.AVAILABLE:
+            continue
+        if len(found) == LOOKED_AT:
+            break
+        obstacle = obstacle_of(
+            pod, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
+        )
+        if obstacle is not None:
+            found.append((pod, obstacle))
+    return sorted(found, key=lambda pair: pair[0].name)
+
+
+def _of_pods(obstacles: list[tuple[PodView, Obstacle]]) -> Waiting | None:
+    """The first pod's obstacle, and how many pods share it."""
+    if not obstacles:
+        return None
+    pod, first = obstacles[0]
+    others = sum(found.reason == first.reason for _, found in obstacles) - 1
+    more = f" (and {others} more)" if others else ""
+    return Waiting(reason=first.reason, because=f"pod {pod.name}{more} {first.because}", remedy=first.remedy)
+
+
+def _of_number(ws: WorkingSet, left: Mapping[str, str]) -> Waiting | None:
+    """Pods that are missing, too many, or specified for deletion."""
+    numbers = ws.scale_numbers()
+    if numbers.create > 0:
+        return _of_missing(ws, left, missing=numbers.create, now=numbers.create_now)
+    going = [
+        pod
+        for pod, bits in zip(ws.pods, ws.marks, strict=True)
+        if bits & (Mark.TO_DELETE | Mark.PRE_DELETING)
+    ]
+    if going or numbers.remove > 0:
+        count = len(going) or numbers.remove
+        held = next(
+            (left[pod.name] for pod in ws.pods if "maxUnavailable is used up" in left.get(pod.name, "")), ""
+        )
+        remedy = "raise maxUnavailable, or wait until more pods are available" if held else ""
+        return Waiting(
+            reason="MaxUnavailable" if held else "Deleting",
+            because=f"{count} pods are to be deleted" + (": maxUnavailable is used up" if held else ""),
+            remedy=remedy,
+        )
+    return None
+
+
+def _of_missing(ws: WorkingSet, left: Mapping[str, str], *, missing: int, now: int) -> Waiting:
+    if now == 0:
+        limit = ws.limits.scale_max_unavailable
+        return Waiting(
+            reason="ScaleUpLimited",
+            because=f"{missing} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
+            remedy="raise it, or see why pods are not available",
+        )
+    leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in left]
+    if leaving:
+        pod = min(leaving, key=lambda one: one.name)
+        held = f" (finalizers: {', '.join(pod.finalizers)})" if pod.finalizers else ""
+        return Waiting(
+            reason="Terminating",
+            because=f"pod {pod.name} {left[pod.name]}{held}",
+            remedy="see why it does not end, if that lasts",
+        )
+    return Waiting(reason="Creating", because=f"{missing} pods are missing and being created")
+
+
+def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting:
+    """All pods wanted are there and available, but not all are of the newest template."""
+    old = [pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.NEW]
+    count = f"{len(old)} of {len(ws.pods)} pods are of an older template"
+    if ws.spec.is_on_delete:
+        return Waiting(
+            reason="OnDelete",
+            because=f"{count}, and the update strategy is OnDelete",
+            remedy="delete them to have them updated, or choose RollingUpdate",
+        )
+    if ws.spec.is_paused:
+        return Waiting(
+            reason="Paused",
+            because=f"{count}, and updates are paused",
+            remedy="set spec.updateStrategy.rollingUpdate.paused to false",
+        )
+    if old and len(old) <= ws.limits.partition:
+        return Waiting(
+            reason="Partition",
+            because=f"{count}; the partition keeps {ws.limits.partition} there",
+            remedy="lower spec.updateStrategy.rollingUpdate.partition to go on",
+        )
+    names = sorted(pod.name for pod in old if pod.name in left)
+    if names and len(names) == len(old):
+        return Waiting(
+            reason="UpdateHeld",
+            because=f"{count}; pod {names[0]} {left[names[0]]}",
+            remedy="raise maxUnavailable or take away what holds it",
+        )
+    return Waiting(reason="Updating", because=f"{count} and being updated")

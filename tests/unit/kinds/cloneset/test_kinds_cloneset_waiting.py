@@ -1,0 +1,196 @@
+"""Whatever has not converged says why, since when, and what would change it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kube.clock import format_time
+from pykruise.pods import keys
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
+from support.plan_views import condition
+
+
+def waiting(builder: CloneSetBuilder) -> dict[str, Any] | None:
+    """The condition that the object shows after this plan."""
+    plan = plan_cloneset(builder.snapshot())
+    if plan.status is not None:
+        builder.document["status"] = plan.status
+        return condition(plan, "Waiting")
+    stored = builder.document["status"].get("conditions") or []
+    return next((one for one in stored if one["type"] == "Waiting"), None)
+
+
+def pod_waits(reason: str) -> Callable[[CloneSetBuilder], None]:
+    """Pod a does not run its container for this reason."""
+
+    def change(builder: CloneSetBuilder) -> None:
+        builder.not_ready("a")
+        status = builder.pods["a"]["status"]["containerStatuses"][0]
+        status |= {"ready": False, "state": {"waiting": {"reason": reason}}}
+
+    return change
+
+
+def unscheduled(message: str, reason: str = "Unschedulable") -> Callable[[CloneSetBuilder], None]:
+    def change(builder: CloneSetBuilder) -> None:
+        builder.unscheduled("a").in_state("PreparingNormal", "a")
+        builder.set_condition("a", "PodScheduled", "False", reason=reason, message=message)
+
+    return change
+
+
+def resizing(reason: str) -> Callable[[CloneSetBuilder], None]:
+    def change(builder: CloneSetBuilder) -> None:
+        builder.in_state("Updating", "a").not_ready("a")
+        builder.set_condition("a", "PodResizePending", "True", reason=reason, message="too much")
+
+    return change
+
+
+def own_gate(builder: CloneSetBuilder) -> None:
+    builder.not_ready("a")
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": "example.com/lb"})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "remedy"),
+    [
+        (pod_waits("ImagePullBackOff"), "ImagePull", "correct the image"),
+        (pod_waits("InvalidImageName"), "ImagePull", "correct the image"),
+        (pod_waits("CrashLoopBackOff"), "ContainerFails", "events and logs"),
+        (pod_waits("ContainerCreating"), "Starting", "nothing has to be done"),
+        (unscheduled("0/3 nodes are available: insufficient cpu"), "Unschedulable", "add nodes"),
+        (unscheduled("pod has unbound immediate PersistentVolumeClaims"), "UnboundClaims", "storage class"),
+        (unscheduled("gated", "SchedulingGated"), "SchedulingGated", "scheduling gates"),
+        (lambda builder: builder.unscheduled("a"), "Scheduling", "nothing has to be done"),
+        (resizing("Infeasible"), "ResizeInfeasible", "lower the resources"),
+        (resizing("Deferred"), "ResizeDeferred", "lower the resources"),
+        (own_gate, "ReadinessGate", "example.com/lb"),
+        (lambda builder: builder.not_ready("a"), "NotReady", "readiness probe"),
+        (
+            lambda builder: builder.ready_for(3, "a").with_spec(minReadySeconds=9),
+            "MinReadySeconds",
+            "nothing",
+        ),
+        (
+            lambda builder: builder.with_hook("preNormal").in_state("PreparingNormal", "a"),
+            "PreNormalHook",
+            "put the hook",
+        ),
+        (
+            lambda builder: builder.with_hook("inPlaceUpdate").in_state("Updated", "a"),
+            "InPlaceUpdateHook",
+            "put the hook",
+        ),
+        (
+            lambda builder: (
+                builder.with_hook("preDelete")
+                .with_finalizer("example.com/hook", "a")
+                .marked("a")
+                .in_state("PreparingDelete", "a")
+            ),
+            "PreDeleteHook",
+            "take the hook",
+        ),
+    ],
+)
+def test_what_holds_a_pod_back_is_named_with_its_remedy(
+    change: Callable[[CloneSetBuilder], Any], reason: str, remedy: str
+) -> None:
+    # given
+    builder = cloneset(3)
+    change(builder)
+    # when
+    found = waiting(builder)
+    # then
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("True", reason)
+    assert "web-a" in found["message"]
+    assert remedy in found["message"].partition("; ")[2]
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason", "remedy"),
+    [
+        (cloneset(3, old=2).paused(), "Paused", "paused to false"),
+        (cloneset(3, old=2).on_delete(), "OnDelete", "delete them"),
+        (cloneset(3, old=2, partition=2), "Partition", "lower"),
+        (cloneset(3, old=2, max_unavailable=1), "Updating", "nothing has to be done"),
+        (cloneset(3, pods=1), "Creating", "nothing has to be done"),
+        (cloneset(1, pods=3), "Deleting", "nothing has to be done"),
+        (
+            cloneset(3, pods=2).not_ready("a").with_spec(scaleStrategy={"maxUnavailable": 1}),
+            "ScaleUpLimited",
+            "raise it",
+        ),
+        (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "nothing"),
+        (cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1), "MaxUnavailable", "raise"),
+    ],
+)
+def test_what_the_spec_holds_back_is_named_with_its_remedy(
+    builder: CloneSetBuilder, reason: str, remedy: str
+) -> None:
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == reason
+    assert remedy in found["message"].partition("; ")[2]
+
+
+def test_what_has_converged_carries_no_condition_and_writes_none() -> None:
+    builder = cloneset(3)
+    assert waiting(builder) is None
+    assert "conditions" not in builder.document["status"]
+
+
+def test_since_when_it_waits_and_since_when_for_this_reason() -> None:
+    # given a pod that is not ready
+    builder = cloneset(3).not_ready("a")
+    first = waiting(builder)
+    assert first is not None
+    # when its image turns out to be wrong, and much later another pod's too
+    pod_waits("ErrImagePull")(builder)
+    second = waiting(builder.at(NOW + 60))
+    assert second is not None
+    builder.not_ready("b")
+    builder.pods["b"]["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ErrImagePull"}}
+    third = waiting(builder.at(NOW + 120))
+    assert third is not None
+    # then
+    times = [(one["lastTransitionTime"], one["lastUpdateTime"]) for one in (first, second, third)]
+    start, later = format_time(NOW), format_time(NOW + 60)
+    assert times == [(start, start), (start, later), (start, later)]
+    assert "(and 1 more)" in third["message"]
+
+
+def test_a_pod_that_leaves_its_name_late_is_named_with_its_finalizers() -> None:
+    """cloneset 6.7: its successor needs the name"""
+    builder = cloneset(1).with_templates("data", reuse=True).claim("a").deleted("a")
+    builder.with_finalizer("example.com/backup", "a")
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "Terminating"
+    assert "example.com/backup" in found["message"]
+
+
+def test_a_failure_is_not_contradicted() -> None:
+    # given a creation that failed
+    builder = cloneset(3, pods=1)
+    builder.with_status(
+        conditions=[
+            {"type": "FailedScale", "status": "True", "reason": "WriteFailed", "message": "exceeded quota"}
+        ]
+    )
+    # then nothing says that pods are being created
+    assert waiting(builder) is None
+
+
+def test_the_label_of_a_container_that_waits_for_another_image_names_the_wanted_one() -> None:
+    builder = cloneset(1)
+    pod_waits("ErrImagePull")(builder)
+    builder.pods["a"]["spec"]["containers"][0]["image"] = "nginx:wrong"
+    found = waiting(builder)
+    assert found is not None
+    assert "nginx:wrong" in found["message"]
+    assert keys.IN_PLACE_READY not in found["message"]
