@@ -289,7 +289,9 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
     assert 5 < len(tries) < 40
     assert len(told) <= 3
     conditions = {one["type"]: one for one in (await stage.status())["conditions"]}
-    assert conditions["FailedScale"]["message"] == 'create pods: pods "…" is forbidden: exceeded quota'
+    what, _, remedy = conditions["FailedScale"]["message"].partition("; ")
+    assert what == 'create pods: pods "…" is forbidden: exceeded quota'
+    assert remedy == "raise the ResourceQuota, or free some of it"
 
 
 # ── the manager is killed ────────────────────────────────────────────────────

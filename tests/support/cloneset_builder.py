@@ -330,6 +330,12 @@ class CloneSetBuilder:
             self.pods[short]["metadata"]["creationTimestamp"] = format_time(NOW - seconds_ago)
         return self
 
+    def orphaned(self, *short_names: str) -> Self:
+        """Without an owner."""
+        for short in short_names:
+            del self.pods[short]["metadata"]["ownerReferences"]
+        return self
+
     def deleted(self, *short_names: str) -> Self:
         """Terminating."""
         for short in short_names:
@@ -431,7 +437,8 @@ class CloneSetBuilder:
             self.current = self.old_revision
         return build_snapshot(
             self.view(),
-            pods=self.pod_views(),
+            pods=[pod for pod in self.pod_views() if pod.controller is not None],
+            orphans=[pod for pod in self.pod_views() if pod.controller is None],
             revisions=self.revision_views(),
             now=self.now,
             seed=self.seed,

@@ -24,6 +24,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
     AlreadyExistsError,
     ConflictError,
+    ForbiddenError,
     InternalError,
     InvalidError,
     KubeError,
@@ -71,6 +72,22 @@ class Failure(msgspec.Struct, frozen=True):
         text = str(self.error)
         action = self.step.action
         return text.replace(action.key.name, "…") if isinstance(action, Create) else text
+
+    @property
+    def remedy(self) -> str:
+        """What somebody has to do about it; it is tried again by itself, so this is all."""
+        match self.error:
+            case ForbiddenError() if "exceeded quota" in str(self.error):
+                return "raise the ResourceQuota, or free some of it"
+            case ForbiddenError() if "being terminated" in str(self.error):
+                return "nothing: the namespace is being deleted"
+            case ForbiddenError():
+                return "give the manager the right, or satisfy the policy that refuses it"
+            case InvalidError():
+                return "correct what the API server refuses in the object's spec"
+            case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
+                return "nothing, if the API server and its webhooks come back"
+        return "correct what the API server refuses"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,7 +78,14 @@ class Sources:
         self._clock = clock
         self._rng = rng
         self._caches: dict[Resource, Cache[Any]] = {}
-        self.pods: Cache[PodView] = self.add(PODS, PodProjector(), indexes={BY_CONTROLLER: _pod_controller})
+        self.pods: Cache[PodView] = self.add(
+            PODS,
+            PodProjector(),
+            indexes={
+                BY_CONTROLLER: _pod_controller,
+                ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
+            },
+        )
         self.revisions: Cache[RevisionView] = self.add(
             CONTROLLER_REVISIONS,
             project_revision,

@@ -313,6 +313,26 @@ async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(
     ] * 2
 
 
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ForbiddenError(Status(code=403, message="exceeded quota: two")), "raise the ResourceQuota"),
+        (
+            ForbiddenError(Status(code=403, message="namespace x is being terminated")),
+            "nothing: the namespace",
+        ),
+        (ForbiddenError(Status(code=403, message="pods is forbidden")), "give the manager the right"),
+        (InvalidError(Status(code=422, message="spec.containers")), "correct what the API server refuses"),
+        (UnreachableError("no route"), "nothing, if the API server"),
+    ],
+)
+async def test_a_failure_says_what_somebody_has_to_do(store: Store, error: KubeError, remedy: str) -> None:
+    store.faults = [(error, False)]
+    failure = (await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))).failure
+    assert failure is not None
+    assert failure.remedy.startswith(remedy)
+
+
 async def test_a_name_that_somebody_else_holds_means_plan_again(store: Store) -> None:
     # given a pod of that name with another owner
     store.objects[Key("ns", "a")] = pod("a", owner_uid="u-other")

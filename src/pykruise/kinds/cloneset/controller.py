@@ -83,6 +83,7 @@ class CloneSetPlanner:
             claims=claims,
             occupied_ids=self._occupied_ids(cloneset, claims),
             pods=self._sources.pods.by_index(BY_CONTROLLER, cloneset.uid),
+            orphans=self._sources.pods.by_index(ORPHANS, cloneset.namespace),
             revisions=self._revisions(cloneset),
             node_labels=self._node_labels(cloneset),
             now=self._clock(),
@@ -107,7 +108,7 @@ class CloneSetPlanner:
 
     def status_after(self, snapshot: Snapshot, plan: Plan, failure: Failure) -> dict[str, Any] | None:
         """See plan.py."""
-        return status_after(snapshot, plan, stage=failure.stage, message=failure.words)
+        return status_after(snapshot, plan, stage=failure.stage, message=f"{failure.words}; {failure.remedy}")
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the CloneSet is still the same object with the same spec."""

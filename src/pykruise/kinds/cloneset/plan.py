@@ -7,6 +7,7 @@ Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ plans/execute.py
 Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -41,7 +42,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.phases import Phase, pod_chain
+from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at
@@ -102,7 +103,8 @@ def plan_cloneset(snapshot: Snapshot) -> Plan:
         field = "spec.template.metadata.labels"
         problem = f"those of revision {ws.current.name} do not match spec.selector"
         return _refused(snapshot, {FAILED_SCALE: [FieldProblem(field, problem)]})
-    return _joined(ws, choice, strangers, unrecorded=guard.unrecorded)
+    orphans = _orphans(snapshot, selector)
+    return _joined(ws, choice, strangers, orphans=orphans, unrecorded=guard.unrecorded)
 
 
 def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) -> Document | None:
@@ -125,7 +127,12 @@ def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) ->
 
 
 def _joined(
-    ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView], *, unrecorded: RevisionView | None
+    ws: WorkingSet,
+    choice: UpdateChoice,
+    strangers: Sequence[PodView],
+    *,
+    orphans: Sequence[PodView],
+    unrecorded: RevisionView | None,
 ) -> Plan:
     scale = plan_scale(ws)
     update = Phase() if scale.stages else plan_update(ws)
@@ -158,8 +165,8 @@ def _joined(
         stages=tuple(stages),
         status=changed,
         after=_after(ws, status, (scale, update, refresh)),
-        left=left,
-        notes=(*scale.notes, *update.notes),
+        left={**leave(orphans, "matches spec.selector, but has no owner; it is never adopted"), **left},
+        notes=(*_orphans_note(orphans), *scale.notes, *update.notes),
     )
 
 
@@ -263,6 +270,23 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
         return matching, []
     names = {pod.name for pod in matching}
     return matching, [pod for pod in active if pod.name not in names]
+
+
+def _orphans(snapshot: Snapshot, selector: Selector) -> list[PodView]:
+    found = [pod for pod in snapshot.orphans if pod.is_active and selector.matches(pod.labels)]
+    return sorted(found, key=lambda pod: pod.name)
+
+
+def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
+    """Once: pods that look like the CloneSet's own, for example left behind by one that was deleted."""
+    if not orphans:
+        return ()
+    names = ", ".join(pod.name for pod in orphans[:10]) + (", …" if len(orphans) > 10 else "")
+    message = (
+        f"{len(orphans)} pods match spec.selector but have no owner; they are neither adopted nor counted: "
+        f"{names}"
+    )
+    return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)
 
 
 def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:

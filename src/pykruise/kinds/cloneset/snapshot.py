@@ -168,6 +168,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Its own and unowned matching ones, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
+    orphans: Sequence[PodView] = ()
+    """Pods of the namespace that nobody controls, in any order. They are never adopted, only told of."""
     claims: Sequence[ClaimView] = ()
     """All claims controlled by it, terminating ones too, in any order."""
     occupied_ids: frozenset[str] = frozenset()
@@ -186,6 +188,7 @@ def build_snapshot(
     revisions: Iterable[RevisionView],
     now: Instant,
     seed: int,
+    orphans: Iterable[PodView] = (),
     claims: Iterable[ClaimView] = (),
     occupied_ids: Iterable[str] = (),
     node_labels: Mapping[str, Mapping[str, str]] | None = None,
@@ -201,6 +204,7 @@ def build_snapshot(
         pods=tuple(pods),
         revisions=own,
         other_revisions=others,
+        orphans=tuple(orphans),
         claims=tuple(claims),
         occupied_ids=frozenset(occupied_ids),
         node_labels=node_labels or {},

@@ -1,5 +1,6 @@
 """A plan as a whole: revisions, history, terminating objects, values that bypassed admission."""
 
+import math
 from typing import Any
 
 import orjson
@@ -273,3 +274,23 @@ def test_unknown_fields_of_a_newer_version_do_not_disturb() -> None:
 def test_something_that_is_no_object_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         project_cloneset(b"[]")
+
+
+# Pods of nobody
+
+
+def test_pods_of_nobody_that_match_are_told_of_once_and_otherwise_left_alone() -> None:
+    """cloneset 9.3: an earlier CloneSet of this name was deleted without its pods"""
+    # given two orphans, one of another label, one that is on its way out
+    builder = cloneset(2, pods=6).orphaned("c", "d", "e", "f").labelled({"app": "other"}, "e").deleted("f")
+    # when
+    plan = planned(builder)
+    # then
+    (note,) = plan.notes
+    assert (note.reason, note.warning, note.again_after_s) == ("OrphansMatchSelector", True, math.inf)
+    assert note.message.startswith("2 pods match spec.selector but have no owner")
+    assert "web-c, web-d" in note.message
+    assert {*left(plan)} == {"c", "d"}
+    assert not plan.stages
+    assert plan.status is not None
+    assert plan.status["replicas"] == 2
