@@ -3,17 +3,30 @@
 crds() ──▶ what a cluster must know     conversions() ──▶ how objects go between their versions
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from pykruise.kinds.cloneset.conversion import CONVERSION as CLONE_SET_CONVERSION
-from pykruise.kinds.cloneset.crd import crd as cloneset_crd
+from pykruise.kinds.cloneset.conversion import CONVERSION as CLONE_SET
+from pykruise.kinds.cloneset.crd import crd as clone_set_crd
+from pykruise.kinds.sidecarset.conversion import CONVERSION as SIDECAR_SET
+from pykruise.kinds.sidecarset.crd import crd as sidecar_set_crd
+from pykruise.kinds.statefulset.conversion import CONVERSION as STATEFUL_SET
+from pykruise.kinds.statefulset.crd import crd as stateful_set_crd
+from pykruise.kinds.workloadspread.conversion import CONVERSION as WORKLOAD_SPREAD
+from pykruise.kinds.workloadspread.crd import crd as workload_spread_crd
 from pykruise.kube.conversion import Conversion, Conversions
 from pykruise.kube.documents import Document
 
 __all__ = ["conversions", "crds"]
 
-_CONVERSIONS: tuple[Conversion, ...] = (CLONE_SET_CONVERSION,)
+_TWO_VERSIONS: Final[tuple[Callable[[Mapping[str, Any] | None], Document], ...]] = (
+    clone_set_crd,
+    sidecar_set_crd,
+    stateful_set_crd,
+    workload_spread_crd,
+)
+
+_CONVERSIONS: Final[tuple[Conversion, ...]] = (CLONE_SET, SIDECAR_SET, STATEFUL_SET, WORKLOAD_SPREAD)
 
 
 def crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
@@ -22,7 +35,7 @@ def crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
     `conversion` is the stanza of that name for the kinds with two versions (kube/crds.py: `webhook_conversion`);
     without it the API server only changes the apiVersion, which loses what is called differently.
     """
-    return [cloneset_crd(conversion)]
+    return [crd(conversion) for crd in _TWO_VERSIONS]
 
 
 def conversions() -> Conversions:

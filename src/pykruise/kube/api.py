@@ -6,11 +6,13 @@ Only what API objects spell out in their schema is here; pod templates and the l
 names, optional fields and defaults are Kubernetes'; a string below a field is what `kubectl explain` shows.
 """
 
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
 
-from pykruise.kube.crds import int_or_string, integer, schema
+from pykruise.kube.crds import int_or_string, integer, schema, structural_schema
+from pykruise.kube.documents import Document
 
 __all__ = [
     "AnyObject",
@@ -39,6 +41,7 @@ __all__ = [
     "PreferredSchedulingTerm",
     "Probe",
     "Selector",
+    "Status",
     "StringList",
     "TargetReference",
     "TcpSocketAction",
@@ -61,6 +64,21 @@ StringList = Annotated[list[str], schema(list_type="atomic")]
 
 class Typed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Base of all API types: frozen, camelCase in JSON, absent fields stay absent."""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of statuses: what is."""
+
+    def document(self) -> Document:
+        """As it is written: required fields (`Count`) always, the rest only when there is something to say."""
+        always = _required(type(self))
+        doc: Document = msgspec.to_builtins(self)
+        return {field: value for field, value in doc.items() if value or field in always}
+
+
+@cache
+def _required(cls: type) -> frozenset[str]:
+    return frozenset(structural_schema(cls).get("required", ()))
 
 
 class ObjectMeta(Typed, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ raise on values of the wrong type: such values stay where they are. They raise C
 no meaning in the other version.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -35,6 +35,9 @@ __all__ = [
     "Rule",
     "annotate",
     "convert",
+    "drop",
+    "each",
+    "rename",
     "section",
     "unchanged",
 ]
@@ -61,8 +64,8 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     """The other one."""
     to_hub: Rule
     to_spoke: Rule
-    forgets: Sequence[tuple[str, ...]] = ()
-    """Paths of fields that are not kept: their meaning is in other fields after the conversion."""
+    normalize: Rule | None = None
+    """A document of either version said another way that means the same. What it leaves out is not kept."""
 
     @property
     def versions(self) -> tuple[str, str]:
@@ -118,7 +121,8 @@ def _across(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Con
     seen = back(deep_copy(found))
     if kept:
         found, seen = _restored(found, kept, back, seen=seen, source=source)
-    lost = _lost(source, seen, forgets=of.forgets)
+    meant = source if of.normalize is None else of.normalize(deep_copy(source))
+    lost = _lost(meant, seen)
     if lost:
         annotate(found, KEPT_PREFIX + here, orjson.dumps(lost, option=orjson.OPT_SORT_KEYS).decode())
     return found
@@ -133,14 +137,12 @@ _IDENTITY: Final = ("uid", "namespace", "name", "type", "key", "tag")
 """Members by which an item of a list is recognised in another list."""
 
 
-def _lost(source: Document, seen: Document, *, forgets: Sequence[tuple[str, ...]]) -> Document:
+def _lost(source: Document, seen: Document) -> Document:
     """What is in `source` and not, or otherwise, in `seen`; of the metadata only labels and annotations."""
     whole = {field: value for field, value in source.items() if field not in (*_OWN, "metadata")}
     metadata = source.get("metadata")
     if isinstance(metadata, dict):
         whole["metadata"] = {part: metadata[part] for part in ("labels", "annotations") if part in metadata}
-    for path in forgets:
-        whole = _without(whole, path)
     missing = _missing(whole, seen)
     return missing if isinstance(missing, dict) else {}
 
@@ -162,14 +164,6 @@ def _missing(value: Any, seen: Any) -> Any:
                 items.append({**dict(_identity(item)), **part})
         return items or _ABSENT
     return value
-
-
-def _without(doc: Any, path: Sequence[str]) -> Any:
-    if not isinstance(doc, dict) or path[0] not in doc:
-        return doc
-    if len(path) == 1:
-        return {field: value for field, value in doc.items() if field != path[0]}
-    return {**doc, path[0]: _without(doc[path[0]], path[1:])}
 
 
 def _are_recognisable(*lists: list[Any]) -> bool:
@@ -258,6 +252,25 @@ def section(doc: Mapping[str, Any], *path: str) -> Document | None:
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else None
+
+
+def each(items: Any) -> Iterator[Document]:
+    """The objects of a list, or the objects in a map; nothing of anything else."""
+    values = items.values() if isinstance(items, dict) else items if isinstance(items, list) else ()
+    return (item for item in values if isinstance(item, dict))
+
+
+def rename(part: Document | None, old: str, new: str) -> None:
+    """Give a field its other name, unless that is taken. Changes the object; None is left alone."""
+    if part is not None and old in part and new not in part:
+        part[new] = part.pop(old)
+
+
+def drop(part: Document | None, *fields: str) -> None:
+    """Take fields away. Changes the object; None is left alone."""
+    if part is not None:
+        for field in fields:
+            part.pop(field, None)
 
 
 def annotate(doc: Document, key: str, value: str | None, *, part: str = "annotations") -> None:

@@ -11,7 +11,7 @@ says what the field says, so that a write through v1alpha1 brings back nothing t
 from typing import Final
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.conversion import Conversion, annotate, section
+from pykruise.kube.conversion import Conversion, annotate, drop, section
 from pykruise.kube.documents import Document
 from pykruise.pods import flat_strategy
 
@@ -45,9 +45,7 @@ def to_hub(doc: Document) -> Document:
             scale["excludePreparingDelete"] = True
     # v1alpha1 has fields for image pre-download, but its annotations are what counts.
     in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
-    for _, field in _FIELDS:
-        if in_place is not None:
-            in_place.pop(field, None)
+    drop(in_place, *(field for _, field in _FIELDS))
     flat_strategy.nest(spec)
     _read_annotations(doc, spec)
     return doc

@@ -8,11 +8,11 @@ so that fields of a newer Kubernetes survive.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kube.api import ApiObject, Count, Int32, Int64, IntOrString, Selector, Time, Typed
+from pykruise.kube.api import ApiObject, Count, Int32, Int64, IntOrString, Selector, Status, Time, Typed
 from pykruise.kube.crds import schema
 from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
@@ -161,7 +161,7 @@ class CloneSetCondition(Typed, frozen=True, kw_only=True):
     """Why, in one word for programs."""
 
 
-class CloneSetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CloneSetStatus(Status, frozen=True, kw_only=True):
     """What is. Counts are pods that are neither finished nor terminating."""
 
     available_replicas: Count = 0
@@ -191,19 +191,9 @@ class CloneSetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     updated_replicas: Count = 0
     """Pods at the update revision."""
 
-    def document(self) -> dict[str, Any]:
-        """As it is written: the required counts always, the rest only when there is something to say."""
-        doc: dict[str, Any] = msgspec.to_builtins(self)
-        return {field: value for field, value in doc.items() if value or field in _ALWAYS_WRITTEN}
-
     def condition(self, kind: str) -> CloneSetCondition | None:
         """The condition of this type, or None."""
         return next((one for one in self.conditions or () if one.type == kind), None)
-
-
-_ALWAYS_WRITTEN: Final = frozenset(
-    {"availableReplicas", "readyReplicas", "replicas", "updatedReadyReplicas", "updatedReplicas"}
-)
 
 
 class CloneSet(ApiObject, frozen=True, kw_only=True):

@@ -1,0 +1,36 @@
+"""Advanced StatefulSets between v1alpha1 and v1beta1: v1alpha1 lacks the newer fields."""
+
+from typing import Final
+
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kube.conversion import Conversion, drop, section, unchanged
+from pykruise.kube.documents import Document
+
+__all__ = ["CONVERSION"]
+
+_NEWER_SPEC: Final = (
+    "lifecycle",
+    "ordinals",
+    "persistentVolumeClaimRetentionPolicy",
+    "reserveOrdinals",
+    "scaleStrategy",
+    "volumeClaimUpdateStrategy",
+)
+_NEWER_STATUS: Final = ("updatedAvailableReplicas", "updatedReadyReplicas", "volumeClaims")
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    drop(section(doc, "spec"), *_NEWER_SPEC)
+    drop(section(doc, "status"), *_NEWER_STATUS)
+    return doc
+
+
+CONVERSION: Final = Conversion(
+    group=ADVANCED_STATEFUL_SETS.group,
+    kind=ADVANCED_STATEFUL_SETS.kind,
+    hub=ADVANCED_STATEFUL_SETS.version,
+    spoke="v1alpha1",
+    to_hub=unchanged,
+    to_spoke=to_spoke,
+)

@@ -1,0 +1,26 @@
+"""The Advanced StatefulSet kind in its older version, v1alpha1: the hub version without its newer fields.
+
+types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+"""
+
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, CommonSpec, CommonStatus
+from pykruise.kube.api import ApiObject
+
+__all__ = ["StatefulSetV1Alpha1"]
+
+
+class StatefulSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
+    """What is wanted."""
+
+
+class StatefulSetStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
+    """What is."""
+
+
+class StatefulSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
+    """Pods with numbers, names and claims of their own: updated in parallel, in place or in an order of choice."""
+
+    api_version: str = f"{ADVANCED_STATEFUL_SETS.group}/v1alpha1"
+    kind: str = ADVANCED_STATEFUL_SETS.kind
+    spec: StatefulSetSpecV1Alpha1
+    status: StatefulSetStatusV1Alpha1 | None = None

@@ -1,0 +1,63 @@
+"""WorkloadSpreads between v1alpha1 and v1beta1: node selectors have other names, conditions another form."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.conversion import Conversion, drop, each, rename, section
+from pykruise.kube.documents import Document
+
+__all__ = ["CONVERSION"]
+
+_NAMES: Final = (
+    ("requiredNodeSelectorTerm", "requiredNodeSelector"),
+    ("preferredNodeSelectorTerms", "preferredNodeSelector"),
+)
+"""Fields of a subset in v1alpha1 and in v1beta1."""
+
+_NO_REASON: Final = "Unknown"
+"""A condition of v1beta1 must have a reason."""
+
+
+def to_hub(doc: Document) -> Document:
+    """v1alpha1 as v1beta1."""
+    for subset in _subsets(doc):
+        for old, new in _NAMES:
+            rename(subset, old, new)
+    for condition in _conditions(doc):
+        condition["reason"] = condition.get("reason") or _NO_REASON
+        condition["message"] = condition.get("message") or ""
+    return doc
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    for subset in _subsets(doc):
+        for old, new in _NAMES:
+            rename(subset, new, old)
+    for condition in _conditions(doc):
+        drop(condition, "observedGeneration")
+    return doc
+
+
+def _subsets(doc: Document) -> Iterator[Document]:
+    return each((section(doc, "spec") or {}).get("subsets"))
+
+
+def _conditions(doc: Document) -> Iterator[Document]:
+    status = section(doc, "status") or {}
+    versioned = status.get("versionedSubsetStatuses")
+    lists = [status.get("subsetStatuses"), *(versioned.values() if isinstance(versioned, dict) else ())]
+    for statuses in lists:
+        for subset in each(statuses):
+            yield from each(subset.get("conditions"))
+
+
+CONVERSION: Final = Conversion(
+    group=WORKLOAD_SPREADS.group,
+    kind=WORKLOAD_SPREADS.kind,
+    hub=WORKLOAD_SPREADS.version,
+    spoke="v1alpha1",
+    to_hub=to_hub,
+    to_spoke=to_spoke,
+)

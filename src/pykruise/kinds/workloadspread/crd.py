@@ -1,0 +1,36 @@
+"""The CustomResourceDefinition of WorkloadSpreads, made from the types.
+
+v1beta1 is served and stored; v1alpha1 is served.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
+from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
+from pykruise.kube.crds import Column, Version, definition
+from pykruise.kube.documents import Document
+
+__all__ = ["crd"]
+
+_COLUMNS = (
+    Column("WorkloadName", "string", ".spec.targetRef.name"),
+    Column("WorkloadKind", "string", ".spec.targetRef.kind"),
+    Column(
+        "Adaptive",
+        "boolean",
+        '.spec.scheduleStrategy.type[?(@ == "Adaptive")]',
+        description="Whether pods move to another subset when they find no node.",
+    ),
+    Column("Age", "date", ".metadata.creationTimestamp"),
+)
+
+_VERSIONS = (
+    Version(name="v1alpha1", root=WorkloadSpreadV1Alpha1, columns=_COLUMNS),
+    Version(name="v1beta1", root=WorkloadSpread, storage=True, columns=_COLUMNS),
+)
+
+
+def crd(conversion: Mapping[str, Any] | None = None) -> Document:
+    """The definition `workloadspreads.apps.kruise.io`; `conversion` is its stanza of that name."""
+    return definition(WORKLOAD_SPREADS, versions=_VERSIONS, short_names=("ws",), conversion=conversion)
