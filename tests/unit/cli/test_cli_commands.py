@@ -9,6 +9,7 @@ import yaml
 from pykruise import __version__
 from pykruise.cli.errors import CommandError
 from pykruise.cli.manifests import load_documents, read_documents
+from pykruise.kinds import crds
 from support.up import pykruise
 
 
@@ -27,7 +28,7 @@ def test_the_crds_are_printed_ready_to_apply() -> None:
     # when
     documents = list(yaml.safe_load_all(pykruise("crds").stdout))
     # then
-    assert {doc["metadata"]["name"] for doc in documents} == {"clonesets.apps.kruise.io"}
+    assert documents == crds()
     assert {doc["kind"] for doc in documents} == {"CustomResourceDefinition"}
 
 
