@@ -22,6 +22,8 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.faults_file import FaultsFileError, read_rules
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -37,6 +39,8 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     ready_s: float
     stop_s: float
+    failures: Path | None = None
+    """A file of rules (sandbox/faults_file.py)."""
 
 
 async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, context: str | None) -> None:
@@ -44,6 +48,10 @@ async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, con
 
     Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load`.
     """
+    try:
+        rules = read_rules(options.failures) if options.failures else ()
+    except FaultsFileError as error:
+        raise CommandError(str(error)) from error
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -52,7 +60,7 @@ async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, con
     try:
         client = Client(transport)
         await _check(client)
-        await _serve(client, options, stop)
+        await _serve(client, options, rules, stop)
     finally:
         await transport.close()
 
@@ -65,7 +73,9 @@ async def _check(client: Client) -> None:
         raise CommandError(f"the cluster refuses to list nodes: {error}") from error
 
 
-async def _serve(client: Client, options: KubeletsOptions, stop: asyncio.Event) -> None:
+async def _serve(
+    client: Client, options: KubeletsOptions, rules: tuple[Rule, ...], stop: asyncio.Event
+) -> None:
     rng = random.Random()
     recorder = EventRecorder(client, "kubelet", clock=system_clock, rng=rng)
     kubelets = Kubelets(
@@ -76,6 +86,7 @@ async def _serve(client: Client, options: KubeletsOptions, stop: asyncio.Event) 
         ),
         clock=system_clock,
         rng=rng,
+        rules=rules,
         recorder=recorder,
     )
     telling = asyncio.create_task(recorder.run(), name="events")

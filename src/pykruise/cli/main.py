@@ -30,18 +30,34 @@ app = typer.Typer(
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option(min=1, max=5000, help="Simulated nodes.")] = 3,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=0, max=5000, help="Simulated nodes (default: 3, or those that are there already)."),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")] = 0,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Where to write the kubeconfig (default: a temporary file).")
     ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Keep everything in this directory, for the next start (SQLite).")
+    ] = None,
+    load: Annotated[
+        Path | None,
+        typer.Option(help="Begin with the objects of this file, as `kubectl get -o yaml` gives them."),
+    ] = None,
+    failures: Annotated[
+        Path | None, typer.Option(help="Failures to act out, as rules in YAML (docs/sandbox.md).")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the controllers do.")] = False,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
-    from pykruise.cli.up import run_up
+    from pykruise.cli.up import UpOptions, run_up
 
     _log(verbose)
-    _run(run_up(nodes=nodes, port=port, kubeconfig=kubeconfig))
+    options = UpOptions(
+        nodes=nodes, port=port, kubeconfig=kubeconfig, data_dir=data_dir, load=load, failures=failures
+    )
+    _run(run_up(options))
 
 
 @app.command()
@@ -94,6 +110,9 @@ def kubelets(
         Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
     ] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    failures: Annotated[
+        Path | None, typer.Option(help="Failures to act out, as rules in YAML (docs/sandbox.md).")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what they do.")] = False,
 ) -> None:
     """Run simulated nodes against a cluster that has none, until SIGTERM or Ctrl-C. For tests."""
@@ -101,7 +120,13 @@ def kubelets(
 
     _log(True, level=logging.INFO if verbose else logging.WARNING)
     options = KubeletsOptions(
-        nodes=nodes, pods_per_node=pods_per_node, prefix=prefix, start_s=start, ready_s=ready, stop_s=stop
+        nodes=nodes,
+        pods_per_node=pods_per_node,
+        prefix=prefix,
+        start_s=start,
+        ready_s=ready,
+        stop_s=stop,
+        failures=failures,
     )
     _run(run_kubelets(options, kubeconfig=kubeconfig, context=context))
 

@@ -5,7 +5,7 @@ ClusterSettings ──▶ playground() ──▶ Playground(cluster, manager, cl
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -14,11 +14,17 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from pykruise.manager.manager import Manager
 from pykruise.sandbox.apiserver import ConversionFunctions
+from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.loading import Dump, Loaded, load, node_spec_of
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
@@ -54,18 +60,50 @@ class Playground(msgspec.Struct, frozen=True):
             failing.cancel()
 
 
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """What a playground holds and how it misbehaves, beside what every one has."""
+
+    storage: Storage | None = None
+    """Where objects are kept; None: in memory."""
+    dump: Dump | None = None
+    """Objects to begin with, and the nodes among them."""
+    rules: tuple[Rule, ...] = ()
+    """Scripted failures."""
+
+
 @asynccontextmanager
 async def playground(
-    settings: ClusterSettings, *, clock: Clock = system_clock, rng: random.Random | None = None
+    settings: ClusterSettings,
+    *,
+    clock: Clock = system_clock,
+    rng: random.Random | None = None,
+    contents: Contents = Contents(),  # noqa: B008 - frozen
+    on_loaded: Callable[[Loaded], None] | None = None,
 ) -> AsyncIterator[Playground]:
-    """Start everything, wait until the manager has seen the cluster, and stop it all at the end."""
+    """Start everything, wait until the manager has seen the cluster, and stop it all at the end.
+
+    `on_loaded` hears what came of the dump.
+    """
     rng = rng or random.Random()
-    converting = ConversionFunctions(conversions())
-    async with Cluster(
-        settings, clock=clock, rng=rng, reviewers=reviewers(), conversions=converting
-    ) as cluster:
-        for crd in crds():
-            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+    cluster = Cluster(
+        settings,
+        clock=clock,
+        rng=rng,
+        storage=contents.storage,
+        reviewers=reviewers(),
+        conversions=ConversionFunctions(conversions()),
+        rules=contents.rules,
+    )
+    # Before the nodes live: they find pods with the status they had, and go on from there.
+    for crd in crds():
+        await _put_crd(cluster.client, crd)
+    if contents.dump is not None:
+        loaded = await load(cluster.client, contents.dump)
+        if on_loaded is not None:
+            on_loaded(loaded)
+    for raw in (await cluster.client.list(NODES)).items:
+        cluster.kubelets.adopt_node(node_spec_of(decode(raw)))
+    async with cluster:
         metered = MeteredTransport(cluster.transport_for(MANAGER_USER))
         manager = Manager(Client(metered, clock=clock, rng=rng), clock=clock, rng=rng, freeze_heap=True)
         running = asyncio.create_task(manager.run(), name="manager")
@@ -75,6 +113,20 @@ async def playground(
         finally:
             manager.stop()
             await running
+
+
+async def _put_crd(client: Client, crd: Document) -> None:
+    """Create a definition; one that a data directory or a dump brought gets what is said here."""
+    try:
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+    except AlreadyExistsError:
+        await client.patch(
+            CUSTOM_RESOURCE_DEFINITIONS,
+            "",
+            crd["metadata"]["name"],
+            {"spec": crd["spec"]},
+            patch_type=PatchType.MERGE,
+        )
 
 
 async def _synced_or_failed(manager: Manager, running: asyncio.Task[None]) -> None:

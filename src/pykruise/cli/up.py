@@ -11,37 +11,97 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.playground import playground
+from pykruise.cli.playground import Contents, playground
 from pykruise.kube.clock import system_clock
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.durable import DataDirError, DurableStorage
+from pykruise.sandbox.faults_file import FaultsFileError, read_rules
 from pykruise.sandbox.http_front import HttpFront
+from pykruise.sandbox.loading import DumpError, Loaded, read_dump
 
 CONTEXT = "pykruise"
 
 
-async def run_up(*, nodes: int, port: int, kubeconfig: Path | None) -> None:
+class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `pykruise up` was asked for."""
+
+    nodes: int | None = None
+    """None: 3, or those that the data directory or the dump has."""
+    port: int = 0
+    kubeconfig: Path | None = None
+    data_dir: Path | None = None
+    load: Path | None = None
+    failures: Path | None = None
+
+
+async def run_up(options: UpOptions) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    Raises CommandError for a path that cannot be written, OSError for a port that cannot be used.
+    Raises CommandError for files that cannot be read or written, OSError for a port that cannot be used.
     """
+    try:
+        rules = read_rules(options.failures) if options.failures else ()
+        dump = read_dump(options.load) if options.load else None
+        storage = DurableStorage(options.data_dir) if options.data_dir else None
+    except (FaultsFileError, DumpError, DataDirError) as error:
+        raise CommandError(str(error)) from error
+    try:
+        await _serve(options, Contents(storage=storage, dump=dump, rules=rules))
+    finally:
+        if storage is not None:
+            storage.close()
+    kept = f"stopped; everything is kept in {options.data_dir}" if storage else _GONE
+    Console(stderr=True, soft_wrap=True, highlight=False).print(kept)
+
+
+_GONE = "stopped; everything in it is gone"
+
+
+async def _serve(options: UpOptions, contents: Contents) -> None:
     stop = _stop_on_signals()
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
-    with _kubeconfig_path(kubeconfig) as path:
-        async with playground(ClusterSettings(nodes=nodes)) as place:
-            front = HttpFront(place.cluster.server, token=token, port=port, certificate=certificate)
+    nodes = _nodes(options, contents)
+    with _kubeconfig_path(options.kubeconfig) as path:
+        async with playground(
+            ClusterSettings(nodes=nodes), contents=contents, on_loaded=_tell_loaded
+        ) as place:
+            front = HttpFront(place.cluster.server, token=token, port=options.port, certificate=certificate)
             await front.start()
             try:
                 _write(path, front.url, certificate, token)
-                _greet(path, url=front.url, nodes=nodes)
+                count = len(place.cluster.server.storage.scan("nodes").items)
+                _greet(path, url=front.url, nodes=count, data_dir=options.data_dir)
                 await place.cluster_failed_or(stop)
             finally:
                 await front.stop()
-    Console(stderr=True).print("stopped; everything in it is gone")
+
+
+def _nodes(options: UpOptions, contents: Contents) -> int:
+    if options.nodes is not None:
+        return options.nodes
+    has_own = bool(contents.dump and contents.dump.nodes) or bool(
+        contents.storage and contents.storage.scan("nodes", limit=1).items
+    )
+    return 0 if has_own else 3
+
+
+def _tell_loaded(loaded: Loaded) -> None:
+    """One line for what was loaded, and one for each thing that was not."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"loaded {loaded.created} objects, left out {len(loaded.left_out)}")
+    for what, why in loaded.left_out[:_SHOWN]:
+        console.print(f"  {what}: {why}", markup=False)
+    if len(loaded.left_out) > _SHOWN:
+        console.print(f"  and {len(loaded.left_out) - _SHOWN} more")
+
+
+_SHOWN = 20
 
 
 def _stop_on_signals() -> asyncio.Event:
@@ -69,7 +129,7 @@ def _write(path: Path, url: str, certificate: Certificate, token: str) -> None:
         raise CommandError(f"{path}: the kubeconfig cannot be written: {error.strerror or error}") from error
 
 
-def _greet(path: Path, *, url: str, nodes: int) -> None:
+def _greet(path: Path, *, url: str, nodes: int, data_dir: Path | None) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"A cluster of {nodes} simulated nodes runs at {url}, with the manager in it.")
     console.print("Pods run on paper: it is for development and tests. Next, in another terminal:\n")
@@ -77,4 +137,7 @@ def _greet(path: Path, *, url: str, nodes: int) -> None:
     console.print("  kubectl apply -f examples/cloneset.yaml")
     console.print("  kubectl get clonesets,pods")
     console.print("  kubectl scale clonesets/web --replicas 8\n")
-    console.print("Ctrl-C ends it, with everything in it.")
+    if data_dir is None:
+        console.print("Ctrl-C ends it, with everything in it.")
+    else:
+        console.print(f"Ctrl-C ends it; everything is kept in {data_dir} for the next start.")

@@ -177,6 +177,11 @@ class Kubelets:
         self._node_queue.add(spec.name)
         self._wake_pods_on(spec.name)
 
+    def adopt_node(self, spec: NodeSpec) -> None:
+        """A node that has its Node object already and nobody to run it; one that is known stays as it is."""
+        if spec.name not in self._nodes:
+            self.add_node(spec)
+
     def stop_node(self, name: str) -> None:
         """The node loses power: nothing is written for it or its pods any more. KeyError: no such node."""
         self._nodes[name].is_stopped = True

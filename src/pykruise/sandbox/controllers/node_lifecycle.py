@@ -27,7 +27,7 @@ from pykruise.sandbox.scheduling import tolerates
 __all__ = ["GRACE_S", "NodeLifecycle", "PodCollector", "TaintEviction", "tolerated_for"]
 
 GRACE_S: Final = 50.0
-"""A node whose lease is older is taken for dead. Rule: `--node-monitor-grace-period`."""
+"""A node whose lease has not been renewed for so long is taken for dead. Rule: `--node-monitor-grace-period`."""
 _QUARANTINE_S: Final = 40.0
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -42,12 +42,19 @@ class NodeLifecycle(Loop):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
+        # When a renewal was seen counts, not what time it tells: clocks differ, and after a start of this
+        # cluster all leases are old.
+        self._seen_at: dict[str, Instant] = {}
         self.leases = shared.cache(LEASES)
         self.leases.subscribe(self._on_lease)
         shared.nodes.subscribe(self._on_node)
 
     def _on_lease(self, change: Change[View]) -> None:
         if change.key.namespace == LEASE_NAMESPACE:
+            if change.new is None:
+                self._seen_at.pop(change.key.name, None)
+                return
+            self._seen_at[change.key.name] = self.clock()
             # A renewal by itself changes nothing: the look that is planned finds it.
             node = self.shared.nodes.get(Key("", change.key.name))
             if change.old is None or (node is not None and node.ready != "True"):
@@ -65,10 +72,8 @@ class NodeLifecycle(Loop):
         node = self.shared.nodes.get(key)
         if node is None or node.is_terminating:
             return None
-        lease = self.leases.get(Key(LEASE_NAMESPACE, key.name))
-        renewed = instant_of((lease.spec if lease else {}).get("renewTime"), default=0.0)
-        now = self.clock()
-        left_s = renewed + GRACE_S - now if renewed else None
+        seen_at = self._seen_at.get(key.name)
+        left_s = None if seen_at is None else seen_at + GRACE_S - self.clock()
         if left_s is not None and left_s <= 0 and node.ready != "Unknown":
             await self._mark_unknown(node)
             return 0.0

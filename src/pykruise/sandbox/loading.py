@@ -1,0 +1,328 @@
+"""Objects taken from a real cluster, put into a sandbox: `kubectl get ... -o yaml` as a starting point.
+
+YAML or JSON ──▶ read_dump() ──▶ Dump: documents, in the order in which they can be created; nodes to simulate
+Dump         ──▶ load() ──▶ POST, PATCH status ──▶ Loaded: how many, and what was left out and why
+
+uids are new in the new cluster, so references to them are mapped: ownerReferences, the volumes of claims, and
+labels that are uids (those of Jobs' pods). An owner that is not in the dump is taken off, or the garbage
+collector would delete what it owned. Load before the cluster's parts run: a kubelet then finds a pod with its
+status, as after a restart, and goes on from there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from pykruise.kube.client import Client
+from pykruise.kube.documents import Document, decode, deep_copy, get_path
+from pykruise.kube.errors import (
+    AlreadyExistsError,
+    KubeError,
+    MethodNotAllowedError,
+    NotFoundError,
+)
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.sandbox.inventory import discover
+from pykruise.sandbox.nodes import NodeSpec, Taint
+
+__all__ = ["Dump", "DumpError", "Loaded", "load", "node_spec_of", "read_dump"]
+
+_FIRST: Final = (
+    "CustomResourceDefinition",
+    "Namespace",
+    "PriorityClass",
+    "StorageClass",
+    "ServiceAccount",
+    "Secret",
+    "ConfigMap",
+    "Node",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+)
+"""Kinds that others need, in this order; the rest follows, owners before what they own."""
+
+_LEFT_OUT: Final = {
+    "Event": "told what happened elsewhere",
+    "Lease": "held by programs that do not run here",
+    "Endpoints": "made anew from the services",
+    "EndpointSlice": "made anew from the services",
+    "ComponentStatus": "cannot be created",
+    "APIService": "nothing answers for it here",
+}
+_SERVER_FIELDS: Final = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+)
+_JOB_LABELS: Final = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+)
+
+
+class DumpError(Exception):
+    """The file cannot be used; the text is one line with the place."""
+
+
+class Dump(msgspec.Struct, frozen=True):
+    """What a file holds."""
+
+    documents: tuple[Document, ...]
+    """In the order in which they can be created."""
+
+    @property
+    def nodes(self) -> list[NodeSpec]:
+        """The nodes in it, for kubelets to run."""
+        return [node_spec_of(doc) for doc in self.documents if doc["kind"] == "Node"]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    created: int
+    left_out: tuple[tuple[str, str], ...]
+    """What was not created (`Pod default/web-1`), and why."""
+
+
+def read_dump(path: Path) -> Dump:
+    """The objects of a YAML or JSON file: documents one after another, lists among them.
+
+    Raises DumpError: with line and column for what is no YAML, with the number of a document that is no object.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as err:
+        reason = getattr(err, "strerror", None) or str(err)
+        raise DumpError(f"{path}: cannot be read: {reason}") from err
+    found: list[Document] = []
+    try:
+        for number, doc in enumerate(yaml.load_all(text, Loader=_Loader), start=1):
+            found += _objects(path, number, doc)
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
+        raise DumpError(f"{place}: is no YAML: {err.problem}") from err
+    except yaml.YAMLError as err:
+        raise DumpError(f"{path}: is no YAML: {' '.join(str(err).split())}") from err
+    return Dump(tuple(_ordered(found)))
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Leaves timestamps the strings that they are in JSON."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _objects(path: Path, number: int, doc: Any) -> Iterator[Document]:
+    if doc is None:
+        return
+    place = f"{path}: document {number}"
+    if not isinstance(doc, dict):
+        raise DumpError(f"{place}: expected an object, got {type(doc).__name__}")
+    if isinstance(doc.get("items"), list) and str(doc.get("kind", "")).endswith("List"):
+        for position, item in enumerate(doc["items"]):
+            yield _checked(item, f"{place}: items[{position}]")
+        return
+    yield _checked(doc, place)
+
+
+def _checked(doc: Any, place: str) -> Document:
+    if not isinstance(doc, dict):
+        raise DumpError(f"{place}: expected an object, got {type(doc).__name__}")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(doc.get(field), str):
+            raise DumpError(f"{place}: {field}: required")
+    if not isinstance(get_path(doc, "metadata", "name"), str):
+        raise DumpError(f"{place}: metadata.name: required")
+    return doc
+
+
+def _ordered(documents: Iterable[Document]) -> list[Document]:
+    """What others need first; owners before what they own."""
+    documents = list(documents)
+    by_uid = {doc["metadata"].get("uid"): doc for doc in documents if doc["metadata"].get("uid")}
+
+    def depth(doc: Document, seen: frozenset[str] = frozenset()) -> int:
+        owners = [ref.get("uid") for ref in doc["metadata"].get("ownerReferences") or ()]
+        known = [by_uid[uid] for uid in owners if uid in by_uid and uid not in seen]
+        return 1 + max((depth(owner, seen | {owner["metadata"]["uid"]}) for owner in known), default=0)
+
+    def rank(doc: Document) -> tuple[int, int]:
+        first = _FIRST.index(doc["kind"]) if doc["kind"] in _FIRST else len(_FIRST)
+        return first, depth(doc)
+
+    return sorted(documents, key=rank)
+
+
+def node_spec_of(doc: Document) -> NodeSpec:
+    """A node to simulate that looks like this Node."""
+    labels = dict(get_path(doc, "metadata", "labels", default={}))
+    amounts = get_path(doc, "status", "allocatable") or get_path(doc, "status", "capacity", default={})
+    addresses = get_path(doc, "status", "addresses", default=[])
+    address = next((one["address"] for one in addresses if one.get("type") == "InternalIP"), None)
+    taints = [
+        Taint(one["key"], one["effect"], one.get("value") or "")
+        for one in get_path(doc, "spec", "taints", default=[])
+        if not one["key"].startswith("node.kubernetes.io/")
+    ]
+    return NodeSpec(
+        name=doc["metadata"]["name"],
+        zone=labels.get("topology.kubernetes.io/zone", ""),
+        cpu=str(amounts.get("cpu", "32")),
+        memory=str(amounts.get("memory", "128Gi")),
+        pods=int(amounts.get("pods", 110)),
+        labels=labels,
+        taints=tuple(taints),
+        **({"address": address} if address else {}),
+    )
+
+
+# ── creating ─────────────────────────────────────────────────────────────────
+
+
+async def load(client: Client, dump: Dump) -> Loaded:
+    """Create what the dump holds. What is there already stays, and is what references are mapped to.
+
+    An object that the API server refuses is left out, and said so; what it owns comes without that owner.
+    """
+    uids: dict[str, str] = {}
+    left_out: list[tuple[str, str]] = []
+    created = 0
+    inventory = await discover(client)
+    for doc in dump.documents:
+        what = _name_of(doc)
+        if (reason := _reason_to_leave_out(doc)) is not None:
+            left_out.append((what, reason))
+            continue
+        resource = inventory.find(api_version=doc["apiVersion"], kind=doc["kind"])
+        if resource is None:
+            inventory = await discover(client)  # a CRD of the dump may serve it by now
+            resource = inventory.find(api_version=doc["apiVersion"], kind=doc["kind"])
+        if resource is None:
+            left_out.append((what, f"{doc['kind']} of {doc['apiVersion']} is not served: no CRD for it"))
+            continue
+        resource = _in_version(resource, doc["apiVersion"])
+        try:
+            stored = await _create(client, resource, doc, uids)
+        except KubeError as err:
+            left_out.append((what, " ".join(str(err).split())))
+            continue
+        created += stored is not None
+    return Loaded(created, tuple(left_out))
+
+
+def _name_of(doc: Document) -> str:
+    metadata = doc["metadata"]
+    namespace = metadata.get("namespace")
+    return (
+        f"{doc['kind']} {namespace}/{metadata['name']}" if namespace else f"{doc['kind']} {metadata['name']}"
+    )
+
+
+def _reason_to_leave_out(doc: Document) -> str | None:
+    if doc["metadata"].get("deletionTimestamp"):
+        return "was being deleted"
+    return _LEFT_OUT.get(doc["kind"])
+
+
+def _in_version(resource: Resource, api_version: str) -> Resource:
+    version = api_version.rpartition("/")[2]
+    return msgspec.structs.replace(resource, version=version)
+
+
+async def _create(client: Client, resource: Resource, doc: Document, uids: dict[str, str]) -> Document | None:
+    """Create one object with its status; None when it was there. Raises KubeError."""
+    namespace = (doc["metadata"].get("namespace") or "default") if resource.namespaced else ""
+    old_uid = doc["metadata"].get("uid") or ""
+    body = prepared(doc, uids)
+    status = body.pop("status", None)
+    try:
+        stored = decode(await client.create(resource, namespace, body))
+    except AlreadyExistsError:
+        there = decode(await client.get(resource, namespace, doc["metadata"]["name"]))
+        if old_uid:
+            uids[old_uid] = there["metadata"]["uid"]
+        return None
+    if old_uid:
+        uids[old_uid] = stored["metadata"]["uid"]
+    if status and resource.kind != "CustomResourceDefinition":
+        with suppress(NotFoundError, MethodNotAllowedError):  # a kind without a status of its own
+            await client.patch(
+                resource,
+                namespace,
+                stored["metadata"]["name"],
+                {"status": status},
+                patch_type=PatchType.MERGE,
+                subresource="status",
+            )
+    return stored
+
+
+def prepared(doc: Document, uids: Mapping[str, str]) -> Document:
+    """The document as it can be created here; `uids`: old to new, of what was created before."""
+    doc = deep_copy(doc)
+    metadata = doc["metadata"]
+    for field in _SERVER_FIELDS:
+        metadata.pop(field, None)
+    owners = [
+        {**ref, "uid": uids[ref["uid"]]}
+        for ref in metadata.pop("ownerReferences", None) or ()
+        if ref.get("uid") in uids
+    ]
+    if owners:
+        metadata["ownerReferences"] = owners
+    if metadata.get("labels"):
+        metadata["labels"] = {name: uids.get(value, value) for name, value in metadata["labels"].items()}
+    spec = doc.get("spec") or {}
+    match doc["kind"]:
+        case "Job":
+            _forget_selector(doc, spec)
+        case "Service":
+            _forget_addresses(spec)
+        case "PersistentVolume" if spec.get("claimRef"):
+            old = spec["claimRef"].get("uid")
+            spec["claimRef"] = {
+                name: value for name, value in spec["claimRef"].items() if name != "resourceVersion"
+            } | ({"uid": uids[old]} if old in uids else {})
+        case "Pod":
+            spec.pop("priority", None)
+        case _:
+            pass
+    return doc
+
+
+def _forget_selector(doc: Document, spec: Document) -> None:
+    """The server makes a Job's selector from its uid, which is another one now."""
+    if spec.get("manualSelector"):
+        return
+    spec.pop("selector", None)
+    for labels in (
+        doc["metadata"].get("labels"),
+        get_path(spec, "template", "metadata", "labels"),
+    ):
+        for name in _JOB_LABELS:
+            (labels or {}).pop(name, None)
+
+
+def _forget_addresses(spec: Document) -> None:
+    """Addresses are given anew: they may not be in the range of this cluster."""
+    if spec.get("clusterIP") != "None":
+        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            spec.pop(field, None)
+    for port in spec.get("ports") or ():
+        port.pop("nodePort", None)
+    spec.pop("healthCheckNodePort", None)

@@ -1,0 +1,69 @@
+"""A pytest plugin for authors of operators: a Kubernetes of one's own for each test.
+
+    def test_my_operator(sandbox):              # in process, in virtual time
+    def test_my_client(sandbox_kubeconfig):     # over HTTPS, in real time, for whatever speaks to a cluster
+
+    @pytest.mark.sandbox(nodes=5, manifests=["crd.yaml"])    what the cluster is made of
+
+Loaded by pytest through the entry point `pykruise` (`pip install pykruise[testing]`), or with
+`-p pykruise.testing`. Nothing but pytest is imported until a test asks for a cluster. See docs/testing.md.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pykruise.testing.http import HttpSandbox
+    from pykruise.testing.sandbox import Sandbox
+
+__all__ = ["sandbox", "sandbox_kubeconfig", "sandbox_server"]
+
+_MARKER = "sandbox(nodes=3, seed=0, manifests=(), failures=(), ...): what the test's cluster is made of"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.fixture
+def sandbox(request: pytest.FixtureRequest) -> "Iterator[Sandbox]":
+    """A cluster in this process whose time is virtual: `pykruise.testing.sandbox.Sandbox`."""
+    from pykruise.testing.sandbox import Sandbox
+
+    with Sandbox(**_options(request)) as made:
+        yield made
+
+
+@pytest.fixture
+def sandbox_server(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[HttpSandbox]":
+    """A cluster that listens on 127.0.0.1 with TLS and a token: `pykruise.testing.http.HttpSandbox`."""
+    from pykruise.testing.http import HttpSandbox
+
+    with HttpSandbox(tmp_path / "sandbox.kubeconfig", **_options(request)) as made:
+        yield made
+
+
+@pytest.fixture
+def sandbox_kubeconfig(sandbox_server: "HttpSandbox") -> Path:
+    """The kubeconfig of a cluster that listens on 127.0.0.1; gone after the test, with everything in it."""
+    return sandbox_server.kubeconfig
+
+
+def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the nearest marker says, over those further out; paths are relative to the test's file."""
+    options: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers("sandbox"))):
+        if marker.args:
+            raise pytest.UsageError("@pytest.mark.sandbox takes keywords only, such as nodes=5")
+        options |= marker.kwargs
+    if "manifests" in options:
+        manifests = options["manifests"]
+        here = request.path.parent
+        if isinstance(manifests, (str, Path)):
+            manifests = [manifests]
+        options["manifests"] = [here / one if isinstance(one, (str, Path)) else one for one in manifests]
+    return options

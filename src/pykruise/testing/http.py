@@ -1,0 +1,105 @@
+"""A cluster that other people's clients can reach: HTTPS on 127.0.0.1, in a thread of the test's process.
+
+HttpSandbox ──▶ thread with an event loop ──▶ Cluster + HttpFront ──▶ kubeconfig (mode 0600)
+
+Time is real here: what is on the other side of a socket cannot be told to wait.
+"""
+
+import asyncio
+import random
+import secrets
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pykruise.kube.clock import system_clock
+from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.http_front import HttpFront
+from pykruise.testing.contents import Manifest, documents_of, put, rules_of
+
+__all__ = ["HttpSandbox"]
+
+_START_S = 30.0
+
+
+class HttpSandbox:
+    """A cluster over HTTPS; enter it to start it. `kubeconfig`: where the file is written.
+
+    Options are those of Sandbox; containers start at once unless `start_s` says otherwise.
+    """
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        *,
+        nodes: int = 3,
+        seed: int = 0,
+        manifests: Iterable[Manifest] = (),
+        failures: Sequence[Rule | Mapping[str, Any]] = (),
+        start_s: float | None = 0.0,
+        ready_s: float | None = 0.0,
+        stop_s: float | None = 0.0,
+    ) -> None:
+        self.kubeconfig = kubeconfig
+        self.url = ""
+        self.token = secrets.token_urlsafe(32)
+        self._settings = ClusterSettings(nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s)
+        self._seed = seed
+        self._manifests = documents_of(manifests)
+        self._rules = rules_of(failures)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._is_ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._main, name="sandbox", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._is_ready.wait(_START_S):
+            raise RuntimeError(f"the cluster did not start within {_START_S:g} s")
+        if self._failure is not None:
+            raise RuntimeError(f"the cluster did not start: {self._failure}") from self._failure
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._loop is not None and self._stop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(_START_S)
+        if error is None and self._failure is not None:
+            raise RuntimeError(f"the cluster ended: {self._failure}") from self._failure
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as err:
+            self._failure = err
+        finally:
+            self._is_ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        certificate = issue(now=system_clock())
+        async with Cluster(self._settings, rng=random.Random(self._seed), rules=self._rules) as cluster:
+            for doc in self._manifests:
+                await put(cluster.client, doc)
+            front = HttpFront(cluster.server, token=self.token, port=0, certificate=certificate)
+            await front.start()
+            try:
+                self.url = front.url
+                document = kubeconfig_document(front.url, certificate.authority, self.token, "sandbox")
+                write_kubeconfig(self.kubeconfig, document)
+                self._is_ready.set()
+                stopping = asyncio.create_task(self._stop.wait())
+                failing = asyncio.create_task(cluster.wait_failed())
+                await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+                for task in (stopping, failing):
+                    task.cancel()
+            finally:
+                await front.stop()

@@ -1,0 +1,237 @@
+"""A dump of one cluster as the beginning of another."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import (
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.faults_file import FaultsFileError, read_rules
+from pykruise.sandbox.loading import Dump, DumpError, Loaded, load, node_spec_of, prepared, read_dump
+from support.paper import START
+from support.sandbox import Object, Place, small_cluster
+
+DUMPED = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    JOBS,
+    SERVICES,
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+)
+
+
+async def dump_of(place: Place) -> str:
+    """What `kubectl get ... -A -o yaml` prints, kinds in the order of the command."""
+    items = []
+    for resource in DUMPED:
+        for raw in (await place.client.list(resource)).items:
+            items.append({"apiVersion": resource.api_version, "kind": resource.kind, **decode(raw)})
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def workload(kind: str, name: str, **spec: object) -> Object:
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": f"{name}:1"}]},
+            },
+            **spec,
+        },
+    }
+
+
+async def lived_in(place: Place) -> None:
+    """Workloads of several kinds that have settled."""
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    await place.create(DEPLOYMENTS, workload("Deployment", "web"))
+    await place.create(
+        STATEFUL_SETS, workload("StatefulSet", "db", serviceName="db", volumeClaimTemplates=[claim])
+    )
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "sum"}]}}
+    await place.create(JOBS, {"metadata": {"name": "sum"}, "spec": {"template": template}})
+    await place.create(
+        SERVICES, {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}
+    )
+    await asyncio.sleep(30)
+
+
+async def pods_of(place: Place) -> dict[str, Object]:
+    return {name: await place.get(PODS, name) for name in await place.names(PODS)}
+
+
+async def test_a_dump_goes_on_living_where_it_stood(tmp_path: Path) -> None:
+    # given a cluster that was dumped
+    path = tmp_path / "dump.yaml"
+    async with small_cluster(nodes=2) as place:
+        await lived_in(place)
+        before = await pods_of(place)
+        path.write_text(await dump_of(place))
+    # when another begins with it
+    dump = read_dump(path)
+    cluster = Cluster(ClusterSettings(nodes=0), clock=loop_clock(start=START + 900), rng=random.Random(9))
+    loaded = await load(cluster.client, dump)
+    for raw in (await cluster.client.list(NODES)).items:
+        cluster.kubelets.adopt_node(node_spec_of(decode(raw)))
+    async with cluster:
+        place = Place(cluster)
+        await asyncio.sleep(60)
+        # then everything came, apart from namespaces that are there always
+        assert loaded.left_out == ()
+        after = await pods_of(place)
+        # and no pod was replaced or started anew
+        assert set(after) == set(before)
+        for name, old in before.items():
+            new = after[name]
+            assert new["spec"]["nodeName"] == old["spec"]["nodeName"]
+            assert new["status"]["containerStatuses"] == old["status"]["containerStatuses"]
+            assert new["status"]["phase"] == old["status"]["phase"]
+            assert new["metadata"]["uid"] != old["metadata"]["uid"]
+        # and owners are linked by their new uids
+        (web,) = [name for name in await place.names(REPLICA_SETS) if name.startswith("web-")]
+        replica_set = await place.get(REPLICA_SETS, web)
+        pod = next(doc for name, doc in after.items() if name.startswith("web-"))
+        assert pod["metadata"]["ownerReferences"][0]["uid"] == replica_set["metadata"]["uid"]
+        job = await place.get(JOBS, "sum")
+        assert job["status"]["succeeded"] == 1
+        done = next(doc for name, doc in after.items() if name.startswith("sum-"))
+        assert done["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] == job["metadata"]["uid"]
+        # and claims keep their volumes
+        claim = await place.get(PERSISTENT_VOLUME_CLAIMS, "data-db-0")
+        assert claim["status"]["phase"] == "Bound"
+        volume = await place.get(PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
+        assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
+        assert volume["status"]["phase"] == "Bound"
+        # and controllers own what was there
+        await place.merge(DEPLOYMENTS, "web", {"spec": {"replicas": 1}})
+
+        async def has_shrunk() -> bool:
+            return len([name for name in await place.names(PODS) if name.startswith("web-")]) == 1
+
+        await place.until(has_shrunk)
+
+
+async def loaded_from(*documents: Object) -> Loaded:
+    cluster = Cluster(ClusterSettings(nodes=0), clock=loop_clock(start=START), rng=random.Random(1))
+    return await load(cluster.client, Dump(documents))
+
+
+async def test_what_cannot_be_created_is_told_and_the_rest_comes() -> None:
+    # when
+    loaded = await loaded_from(
+        {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}},
+        {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "b"}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}, "spec": {"containers": []}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "d", "namespace": "default"}},
+    )
+    # then
+    reasons = dict(loaded.left_out)
+    assert loaded.created == 1
+    assert "no CRD for it" in reasons["Thing a"]
+    assert "elsewhere" in reasons["Event b"]
+    assert "spec.containers" in reasons["Pod c"]
+
+
+async def test_an_owner_that_is_not_in_the_dump_is_taken_off() -> None:
+    # given
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "u-1", "controller": True}
+    doc = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "uid": "u-2", "resourceVersion": "7", "ownerReferences": [owner]},
+    }
+    # then
+    assert prepared(doc, {}) == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    assert prepared(doc, {"u-1": "new"})["metadata"]["ownerReferences"][0]["uid"] == "new"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: ]", ":1:4: is no YAML"),
+        ("- a\n- b\n", "document 1: expected an object, got list"),
+        ("kind: Pod\nmetadata: {name: a}\n", "document 1: apiVersion: required"),
+        (
+            "{kind: List, items: [{apiVersion: v1, kind: Pod}]}",
+            "document 1: items[0]: metadata.name: required",
+        ),
+    ],
+)
+def test_a_file_that_is_no_dump_is_refused_with_the_place(tmp_path: Path, text: str, problem: str) -> None:
+    # given
+    path = tmp_path / "dump.yaml"
+    path.write_text(text)
+    # then
+    with pytest.raises(DumpError) as refused:
+        read_dump(path)
+    assert problem in str(refused.value)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_failures_are_read_from_a_few_lines(tmp_path: Path) -> None:
+    # given
+    path = tmp_path / "rules.yaml"
+    path.write_text(
+        "# this image never becomes ready on that node after 30 s\n"
+        "- image: shop:2.*\n  node: node-1\n  never_ready: true\n  after_s: 30\n"
+    )
+    # then
+    assert read_rules(path) == (Rule(image="shop:2.*", node="node-1", never_ready=True, after_s=30.0),)
+    path.write_text("")
+    assert read_rules(path) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("- image: a\n- image: b\n  never_ready: 'yes'\n", ":3: [1].never_ready: expected `bool`, got `str`"),
+        ("- image: a\n  nodes: b\n", ":2: [0].nodes: there is no such field; there are image, node,"),
+        ("- labels: 'a in'\n", ":1: [0].labels: "),
+        ("image: a\n", ":1: expected a list of rules"),
+        ("- a: [\n", ": is no YAML"),
+    ],
+)
+def test_failures_that_cannot_be_read_are_told_with_line_and_field(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    # given
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    # then
+    with pytest.raises(FaultsFileError) as refused:
+        read_rules(path)
+    assert problem in str(refused.value)
+    assert str(refused.value).startswith(str(path))
+    assert "\n" not in str(refused.value)

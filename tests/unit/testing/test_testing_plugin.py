@@ -1,0 +1,133 @@
+"""The pytest plugin: as its page says, and what goes wrong tells why."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pykruise.kube.errors import NotFoundError
+from pykruise.testing.sandbox import Sandbox
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "testing.md"
+MANIFEST = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+pytestmark = pytest.mark.looptime(False)
+
+
+def run_pytest(folder: Path, text: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run a test file as a stranger would, in a process and a project of its own."""
+    (folder / "test_mine.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "pykruise.testing", "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_page_has_an_example_of_each_kind() -> None:
+    assert len(EXAMPLES) == 3
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_of_the_page_are_tests_that_pass(tmp_path: Path, number: int) -> None:
+    if "kubectl" in EXAMPLES[number] and shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    (tmp_path / "web.yaml").write_text(MANIFEST)
+    # when
+    done = run_pytest(tmp_path, EXAMPLES[number], "-W", "error", "--strict-markers")
+    # then
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_first_example_is_ten_lines() -> None:
+    body = EXAMPLES[0].split("def test_")[1].splitlines()[1:]
+    assert len([line for line in body if line.strip()]) <= 10
+
+
+def test_the_example_without_pytest_runs() -> None:
+    exec(compile(EXAMPLES[2], str(PAGE), "exec"), {})
+
+
+def test_an_unknown_option_of_the_marker_is_told(tmp_path: Path) -> None:
+    text = "import pytest\n@pytest.mark.sandbox(colour='red')\ndef test_it(sandbox): pass\n"
+    assert "unexpected keyword argument 'colour'" in run_pytest(tmp_path, text).stdout
+
+
+def test_crds_of_the_test_are_there_from_the_beginning(tmp_path: Path) -> None:
+    # given
+    (tmp_path / "crd.yaml").write_text(
+        """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: things, kind: Thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+"""
+    )
+    text = """
+import pytest
+
+pytestmark = pytest.mark.sandbox(manifests="crd.yaml", nodes=0)
+
+def test_it(sandbox):
+    sandbox.apply("{apiVersion: example.com/v1, kind: Thing, metadata: {name: a}}")
+    assert [doc["metadata"]["name"] for doc in sandbox.list("things.example.com")] == ["a"]
+    sandbox.delete("Thing", "a")
+    assert sandbox.list("things") == []
+"""
+    # then
+    assert "1 passed" in run_pytest(tmp_path, text).stdout
+
+
+def test_an_operator_that_dies_fails_the_test() -> None:
+    async def operator() -> None:
+        raise RuntimeError("my bug")
+
+    with Sandbox(nodes=0) as sandbox:
+        sandbox.start(operator())
+        with pytest.raises(RuntimeError, match="my bug"):
+            sandbox.advance(1)
+
+
+def test_what_never_comes_true_fails_after_its_time() -> None:
+    with Sandbox(nodes=0) as sandbox:
+        with pytest.raises(AssertionError, match="not true within 100 s"):
+            sandbox.until(lambda: sandbox.get("pods", "none"), within_s=100)
+        assert sandbox.now >= 100
+        with pytest.raises(LookupError, match="'nonsense'"):
+            sandbox.get("nonsense", "a")
+        with pytest.raises(NotFoundError):
+            sandbox.get("pods", "none")
+
+
+def test_equal_seeds_give_equal_runs() -> None:
+    def names(seed: int) -> list[str]:
+        with Sandbox(seed=seed) as sandbox:
+            template = {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            }
+            spec = {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+            sandbox.apply(
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "x"}, "spec": spec}
+            )
+            sandbox.advance(10)
+            return [doc["metadata"]["name"] for doc in sandbox.list("pods")]
+
+    assert names(1) == names(1)
+    assert names(1) != names(2)
