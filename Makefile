@@ -1,9 +1,9 @@
 # pykruise: every target does its own set-up inside this checkout (.venv) and installs nothing globally.
 #   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
-#   make test   lint, types, import contracts and all tests
+#   make test   lint, types, import contracts and all tests; where Go is installed, on a real control plane too
 #   make up     a cluster to play with, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C
-#   make test-real  conformance and scenarios on a real control plane
+#   make test-real  only conformance and scenarios, on a real control plane
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
@@ -56,10 +56,9 @@ lint: $(VENV)/.ready-dev
 unit: $(VENV)/.ready-dev
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-test: lint unit
+test: lint unit test-real
 
 test-real: $(VENV)/.ready-dev
-	@$(BIN)/python testbed/build.py --kubernetes $(KUBERNETES) >/dev/null
 	@KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/conformance tests/scenarios $(PYTEST_ARGS)
 
 real: $(VENV)/.ready-dev
