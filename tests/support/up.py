@@ -23,6 +23,10 @@ ALONE = ("--enable-leader-election=false", "--metrics-addr=0", "--health-probe-a
 PYKRUISE = (sys.executable, "-c", "from pykruise.cli.main import main; main()")
 
 
+READY_S = 120.0
+"""How long a command may take until it is ready."""
+
+
 def pykruise(*arguments: str, timeout_s: float = 60.0) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end."""
     return subprocess.run(
@@ -141,14 +145,20 @@ def running(*arguments: str, says: str) -> Iterator["subprocess.Popen[str]"]:
     process = subprocess.Popen([*PYKRUISE, *arguments], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said: list[str] = []
-    for line in process.stderr:
-        said.append(line)
-        if says in line:
-            break
-    # A pipe that nobody empties would stop it.
-    rest = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
-    rest.start()
+    is_ready = threading.Event()
+
+    def listen() -> None:  # to the end: a pipe that nobody empties would stop it
+        for line in process.stderr or ():
+            said.append(line)
+            if says in line:
+                is_ready.set()
+        is_ready.set()
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
     try:
+        in_time = is_ready.wait(READY_S)
+        assert in_time, f"pykruise {' '.join(arguments)} never said {says!r}: {''.join(said)}"
         assert process.poll() is None, f"pykruise {' '.join(arguments)} ended: {''.join(said)}"
         yield process
     finally:
@@ -158,6 +168,6 @@ def running(*arguments: str, says: str) -> Iterator["subprocess.Popen[str]"]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        rest.join()
+        listener.join()
         process.stderr.close()
     assert process.returncode == 0, f"pykruise {' '.join(arguments)} ended badly: {''.join(said)}"
