@@ -23,7 +23,15 @@ from pykruise.kube.field_errors import bad_request
 from pykruise.kube.patches import diff_json
 from pykruise.kube.resources import Resource
 
-__all__ = ["Review", "ReviewError", "Reviews", "decode_review", "encode_answer", "encode_refusal"]
+__all__ = [
+    "Review",
+    "ReviewError",
+    "Reviews",
+    "decode_review",
+    "encode_answer",
+    "encode_refusal",
+    "rules_by_path",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -190,37 +198,45 @@ def _status(status: Status) -> Document:
 
 
 class Reviews:
-    """Answers reviews by path. `observe` hears of every answer: webhook, whether it was allowed, and its code."""
+    """Answers reviews by path. `observe` hears of every answer: path, code (200: allowed) and seconds."""
 
     def __init__(
         self,
         rules: Iterable[ReviewRule],
         *,
-        observe: Callable[[str, bool, int], None] = lambda name, allowed, code: None,
+        observe: Callable[[str, int, float], None] = lambda path, code, seconds: None,
     ) -> None:
-        self._by_path: dict[str, ReviewRule] = {}
-        for rule in rules:
-            for path in rule.paths:
-                self._by_path.setdefault(path, rule)
+        self.by_path = rules_by_path(rules)
         self._observe = observe
 
     @property
     def paths(self) -> frozenset[str]:
         """Every path that is answered, in all spellings."""
-        return frozenset(self._by_path)
+        return frozenset(self.by_path)
 
     async def answer(self, path: str, body: bytes, *, timeout_s: float = 10.0) -> bytes:
         """The answer to a body posted to one of `paths`. The reviewer has until shortly before `timeout_s`."""
-        rule = self._by_path[path]
+        rule = self.by_path[path]
+        clock = asyncio.get_running_loop().time
+        begun, code = clock(), 400
         try:
             review = decode_review(body)
+            answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
+            code = answer.refusal.code if answer.refusal is not None else 200
+            return _encoded(review, answer, rule)
         except ReviewError as error:
-            self._observe(rule.name, False, 400)
             return encode_refusal(bad_request(str(error)), uid=error.uid, api_version=error.api_version)
-        answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
-        code = answer.refusal.code if answer.refusal is not None else 200
-        self._observe(rule.name, answer.refusal is None, code)
-        return _encoded(review, answer, rule)
+        finally:
+            self._observe(path, code, clock() - begun)
+
+
+def rules_by_path(rules: Iterable[ReviewRule]) -> dict[str, ReviewRule]:
+    """Every path that is answered, in all spellings. Webhooks that share a path have one reviewer."""
+    found: dict[str, ReviewRule] = {}
+    for rule in rules:
+        for path in rule.paths:
+            found.setdefault(path, rule)
+    return found
 
 
 async def _asked(

@@ -22,9 +22,11 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
+from pykruise.kube.documents import decode, encode
 
-__all__ = ["Limits", "PostPath", "Poster", "WebhookServer", "review_paths"]
+__all__ = ["Limits", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
 
 _log = logging.getLogger(__name__)
 
@@ -279,3 +281,37 @@ def review_paths(reviews: Reviews) -> Mapping[str, PostPath]:
         return await reviews.answer(path, body, timeout_s=timeout_s)
 
     return {path: PostPath(post) for path in reviews.paths}
+
+
+CONVERSION_BODY: Final = 128 * MIB
+"""A list is converted in one request, however long it is."""
+
+LONG_CONVERSION: Final = 256 * 1024
+"""Bytes from which a conversion gets a thread of its own, so that reviews need not wait for it."""
+
+
+def conversion_path(path: str) -> Mapping[str, PostPath]:
+    """What a server needs to serve conversions under this path."""
+
+    async def post(_: str, body: bytes, timeout_s: float) -> bytes:
+        if len(body) < LONG_CONVERSION:
+            return _converted(body)
+        return await asyncio.to_thread(_converted, body)
+
+    return {path: PostPath(post, body=CONVERSION_BODY)}
+
+
+def _converted(body: bytes) -> bytes:
+    """The answer to a ConversionReview, whatever was sent."""
+    try:
+        return encode(conversion.review(decode(body)))
+    except (ValueError, RecursionError) as error:
+        return _not_converted(f"the body cannot be converted: {error}")
+    except Exception:
+        _log.exception("a conversion failed")
+        return _not_converted("the conversion failed; the manager's log says why")
+
+
+def _not_converted(message: str) -> bytes:
+    response = {"uid": "", "result": {"status": "Failure", "message": message}, "convertedObjects": []}
+    return encode({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response})

@@ -1,0 +1,244 @@
+"""What API servers are told of the webhooks: webhook configurations and the conversion stanza of CRDs.
+
+ReviewRules ──▶ configurations() ──▶ both objects, for installing
+live object + Endpoint + bundle ──▶ kept_webhooks() ──▶ the object as it should be (upkeep.py writes the difference)
+live CRD    + Endpoint + bundle ──▶ kept_conversion() ──▶ its stanza as it should be, or None: not ours
+
+Pure. Object names, the annotation `template` and its meaning are OpenKruise's: the template holds the entries as
+they were installed, so that one which is left out while its feature is off comes back with it.
+
+The match conditions that spare calls (`CONDITIONS`) are never part of the template: whoever takes the template
+over, OpenKruise's own manager too, gets the webhooks as they were installed.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+import orjson
+
+from pykruise.admission.pods.chain import CONDITION
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import Document, annotations_of, same
+from pykruise.kube.resources import Resource
+
+__all__ = [
+    "MUTATING",
+    "MUTATING_NAME",
+    "VALIDATING",
+    "VALIDATING_NAME",
+    "ConfigurationError",
+    "Endpoint",
+    "configurations",
+    "kept_conversion",
+    "kept_webhooks",
+    "mismatches",
+]
+
+MUTATING_NAME: Final = "kruise-mutating-webhook-configuration"
+VALIDATING_NAME: Final = "kruise-validating-webhook-configuration"
+
+_GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = Resource(
+    _GROUP, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+)
+VALIDATING: Final = Resource(
+    _GROUP, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
+)
+
+TEMPLATE: Final = "template"
+"""Annotation: the entries as they were installed, as JSON. OpenKruise's."""
+
+RELEASE: Final = "pykruise.io/webhooks"
+"""Annotation by the installer: which table of webhooks it installed."""
+
+TEMPLATE_OF: Final = "pykruise.io/template-of"
+"""Annotation by the manager: of which table the template was taken. Another one: it is taken anew."""
+
+CONDITIONS: Final = frozenset({CONDITION})
+"""Names of the match conditions that this program writes, and may replace."""
+
+CONVERT_PATH: Final = "/convert"
+
+
+class ConfigurationError(ValueError):
+    """A webhook configuration that cannot be kept; the message says which entry and why."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where API servers find the server: behind a Service, or with `host` at a URL of its own."""
+
+    namespace: str = "kruise-system"
+    service: str = "kruise-webhook-service"
+    host: str = ""
+    """WEBHOOK_HOST: a name or an address."""
+    port: int = 9876
+    """Of the server; only for `host`. A Service has port 443."""
+
+    @property
+    def name(self) -> str:
+        """The name that the certificate has to cover."""
+        return self.host or f"{self.service}.{self.namespace}.svc"
+
+    @property
+    def base_url(self) -> str:
+        """`https://host:port`; empty behind a Service."""
+        if not self.host:
+            return ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"https://{host}:{self.port}"
+
+    def client_config(self, path: str, bundle: bytes = b"") -> Document:
+        """`clientConfig` of a webhook."""
+        config: Document = {}
+        if self.host:
+            config["url"] = f"{self.base_url}{path}"
+        else:
+            config["service"] = {"namespace": self.namespace, "name": self.service, "path": path, "port": 443}
+        if bundle:
+            config["caBundle"] = base64.b64encode(bundle).decode()
+        return config
+
+
+def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: bytes = b"") -> list[Document]:
+    """Both webhook configurations, to be installed. Without a bundle the manager fills it in.
+
+    Match conditions are left to the manager, who knows its feature gates; an installer that wrote them too
+    would quarrel with it about them.
+    """
+    rules = tuple(rules)
+    found = []
+    for resource, name, mutating in (
+        (MUTATING, MUTATING_NAME, True),
+        (VALIDATING, VALIDATING_NAME, False),
+    ):
+        entries = [
+            msgspec.structs.replace(rule, conditions=()).document(endpoint.client_config(rule.path, bundle))
+            for rule in rules
+            if rule.mutating is mutating
+        ]
+        found.append(
+            {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": name, "annotations": {RELEASE: release_of(entries)}},
+                "webhooks": entries,
+            }
+        )
+    return found
+
+
+def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
+    """A short hash of a table of webhooks, wherever the server is."""
+    bare = [{key: value for key, value in one.items() if key != "clientConfig"} for one in entries]
+    return hashlib.sha256(orjson.dumps(bare, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+# ── webhook configurations ───────────────────────────────────────────────────
+
+
+def kept_webhooks(
+    live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, endpoint: Endpoint, bundle: bytes
+) -> Document:
+    """A live webhook configuration as it should be; `rules` by every path that is served.
+
+    Entries whose path is not served are left out, the others point here and believe `bundle`.
+    Raises ConfigurationError.
+    """
+    template, is_new = _template(live)
+    webhooks = []
+    for entry in template:
+        path = _path(entry)
+        if path in rules:
+            webhooks.append(_entry(entry, rules[path], path, endpoint=endpoint, bundle=bundle))
+    annotations = dict(annotations_of(live))
+    if is_new:
+        annotations[TEMPLATE] = orjson.dumps(template).decode()
+        if RELEASE in annotations:
+            annotations[TEMPLATE_OF] = annotations[RELEASE]
+    metadata = {**(live.get("metadata") or {}), "annotations": annotations}
+    return {**live, "metadata": metadata, "webhooks": webhooks}
+
+
+def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
+    """Entries that are served here and do not believe `bundle`: the names, for certificates made elsewhere."""
+    told = base64.b64encode(bundle).decode()
+    return [
+        str(entry.get("name"))
+        for entry in live.get("webhooks") or ()
+        if _path(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != told
+    ]
+
+
+def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
+    """The entries as they were installed, and whether that is to be written down."""
+    annotations = annotations_of(live)
+    text = annotations.get(TEMPLATE) or ""
+    if text and annotations.get(RELEASE) == annotations.get(TEMPLATE_OF):
+        try:
+            found = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise ConfigurationError(
+                f"annotation {TEMPLATE} is not JSON: {error}; set it to nothing"
+            ) from error
+        if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+            raise ConfigurationError(f"annotation {TEMPLATE} is no list of webhooks; set it to nothing")
+        return found, False
+    return [_without_conditions(entry) for entry in live.get("webhooks") or ()], True
+
+
+def _without_conditions(entry: Mapping[str, Any]) -> Document:
+    """The entry without what this program added."""
+    found = dict(entry)
+    others = [one for one in entry.get("matchConditions") or () if one.get("name") not in CONDITIONS]
+    found.pop("matchConditions", None)
+    return {**found, "matchConditions": others} if others else found
+
+
+def _path(entry: Mapping[str, Any]) -> str:
+    config = entry.get("clientConfig") or {}
+    path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
+    if not path:
+        raise ConfigurationError(
+            f"webhook {entry.get('name')}: neither service.path nor url says where it is answered"
+        )
+    return str(path)
+
+
+def _entry(
+    entry: Mapping[str, Any], rule: ReviewRule, path: str, *, endpoint: Endpoint, bundle: bytes
+) -> Document:
+    config = endpoint.client_config(path, bundle)
+    port = ((entry.get("clientConfig") or {}).get("service") or {}).get("port")
+    if port and "service" in config:
+        config["service"]["port"] = port
+    found = {**_without_conditions(entry), "clientConfig": config}
+    if rule.conditions:
+        added = [{"name": one.name, "expression": one.expression} for one in rule.conditions]
+        found["matchConditions"] = [*(found.get("matchConditions") or ()), *added]
+    return found
+
+
+# ── CRDs ─────────────────────────────────────────────────────────────────────
+
+
+def kept_conversion(
+    conversion: Mapping[str, Any] | None, *, endpoint: Endpoint, bundle: bytes
+) -> Document | None:
+    """`spec.conversion` of one of our CRDs as it should be; None when it is as it should be.
+
+    A CRD whose versions are not converted by webhook is left as it is.
+    """
+    if not conversion or conversion.get("strategy") != "Webhook":
+        return None
+    wanted = webhook_conversion(
+        service=(endpoint.namespace, endpoint.service),
+        url=endpoint.base_url,
+        path=CONVERT_PATH,
+        ca_bundle=bundle,
+    )
+    return None if same(dict(conversion), wanted) else wanted

@@ -1,0 +1,259 @@
+"""Where certificates are kept: a Secret that all replicas share, a folder, or a Secret that others fill.
+
+CertificateStore.read() ──▶ Stored (Certificates, and the version they have) ──▶ .write() ──▶ the next version
+
+Replicas race for the Secret; resourceVersion settles it: the loser's write is refused (ConflictError) and it
+reads what the winner wrote. Keys and file names are OpenKruise's. A private key is never logged, and its file
+can be read by its owner alone.
+"""
+
+import base64
+import binascii
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from pykruise.admission.certificates import Certificates
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, format_micro_time
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from pykruise.kube.patches import PatchType
+from pykruise.kube.resources import SECRETS
+
+__all__ = [
+    "AUTHORITY_FILE",
+    "CHAIN_FILE",
+    "KEY_FILE",
+    "CertificateFolder",
+    "CertificateStore",
+    "ExternalStore",
+    "FileStore",
+    "SecretStore",
+    "StoreError",
+    "Stored",
+]
+
+AUTHORITY_FILE: Final = "ca-cert.pem"
+CHAIN_FILE: Final = "tls.crt"
+KEY_FILE: Final = "tls.key"
+
+_FIELDS: Final[Mapping[str, str]] = {
+    "ca-key.pem": "authority_key",
+    AUTHORITY_FILE: "authority",
+    "key.pem": "key",
+    KEY_FILE: "key",
+    "cert.pem": "certificate",
+    CHAIN_FILE: "certificate",
+}
+"""Names in the Secret and in the folder; two of the values stand there twice."""
+
+_EXTERNAL_FIELDS: Final[Mapping[str, str]] = {
+    "ca.crt": "authority",
+    "ca.key": "authority_key",
+    CHAIN_FILE: "certificate",
+    KEY_FILE: "key",
+}
+
+
+class StoreError(Exception):
+    """Certificates that cannot be had or kept; the message says where and what to do."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """What a store holds. `version` goes back with a write that replaces it."""
+
+    certificates: Certificates
+    version: str = ""
+
+
+class CertificateStore(Protocol):
+    """Where certificates are kept."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this program makes and renews them."""
+        ...
+
+    async def read(self) -> Stored | None:
+        """What is there; None when nothing is. Raises KubeError, OSError, StoreError."""
+        ...
+
+    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+        """Keep these instead of `over` (None: there was nothing).
+
+        Raises ConflictError when somebody else was faster: read again.
+        """
+        ...
+
+
+class SecretStore:
+    """A Secret in the manager's namespace. An installer may create it empty."""
+
+    is_ours = True
+
+    def __init__(self, client: Client, *, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+
+    async def read(self) -> Stored | None:
+        try:
+            doc = decode(await self._client.get(SECRETS, self._namespace, self._name))
+        except NotFoundError:
+            return None
+        return Stored(_certificates(doc, _FIELDS), doc["metadata"].get("resourceVersion") or "")
+
+    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+        data = {name: _encoded(getattr(certificates, field)) for name, field in _FIELDS.items()}
+        if over is None:
+            try:
+                await self._client.create(
+                    SECRETS,
+                    self._namespace,
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Secret",
+                        "metadata": {"name": self._name, "namespace": self._namespace},
+                        "data": data,
+                    },
+                )
+            except AlreadyExistsError as error:
+                raise ConflictError(error.status) from error
+            return
+        patch = {"metadata": {"resourceVersion": over.version}, "data": data}
+        await self._client.patch(SECRETS, self._namespace, self._name, patch, patch_type=PatchType.MERGE)
+
+
+class ExternalStore:
+    """A Secret that somebody else fills, cert-manager for one; it is only read."""
+
+    is_ours = False
+
+    def __init__(self, client: Client, *, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+
+    async def read(self) -> Stored | None:
+        try:
+            doc = decode(await self._client.get(SECRETS, self._namespace, self._name))
+        except NotFoundError as error:
+            where = f"{self._namespace}/{self._name}"
+            raise StoreError(
+                f"gate EnableExternalCerts is on and Secret {where} is not there; create it with "
+                f"{', '.join(_EXTERNAL_FIELDS)}"
+            ) from error
+        return Stored(_certificates(doc, _EXTERNAL_FIELDS), doc["metadata"].get("resourceVersion") or "")
+
+    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+        raise StoreError("certificates from outside are not written here")
+
+
+class FileStore:
+    """A folder with the six files; for a manager outside the cluster, or certificates that are mounted."""
+
+    is_ours = True
+
+    def __init__(self, folder: "CertificateFolder") -> None:
+        self._folder = folder
+
+    async def read(self) -> Stored | None:
+        found = self._folder.read()
+        return None if found is None else Stored(found)
+
+    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+        self._folder.write(certificates)
+
+
+class CertificateFolder:
+    """The folder the server reads its pair from. All files change at once, by one rename of a link.
+
+    Layout, as of a mounted Secret: `..<time>/` holds the files, `..data` points to it, and every name is a
+    link through `..data`.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+
+    @property
+    def pair(self) -> tuple[Path, Path]:
+        """Certificate and key of the server."""
+        return self.path / CHAIN_FILE, self.path / KEY_FILE
+
+    def read(self) -> Certificates | None:
+        """What is there; None when one of the files is missing. Raises OSError."""
+        values: dict[str, bytes] = {}
+        for name, field in _FIELDS.items():
+            try:
+                values[field] = (self.path / name).read_bytes()
+            except FileNotFoundError:
+                return None
+        return Certificates(**values)
+
+    def write(self, certificates: Certificates) -> None:
+        """Put these there, unless they are. Raises OSError, and the folder is as it was then."""
+        if self.read() == certificates:
+            return
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stamp = format_micro_time(self._clock()).replace(":", "_")
+        fresh = self.path / f"..{stamp}"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        for name, field in _FIELDS.items():
+            _write_private(fresh / name, getattr(certificates, field))
+        self._swing(fresh.name)
+        for name in _FIELDS:
+            self._link(name)
+        for old in self.path.glob("..*_*"):
+            if old.name != fresh.name and old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old, ignore_errors=True)
+
+    def _swing(self, target: str) -> None:
+        link = self.path / "..data_new"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        link.replace(self.path / "..data")
+
+    def _link(self, name: str) -> None:
+        """A plain file that an earlier program left is replaced."""
+        path, target = self.path / name, f"..data/{name}"
+        if path.is_symlink() and os.readlink(path) == target:
+            return
+        link = self.path / f"..{name}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        link.replace(path)
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+
+
+def _certificates(doc: Mapping[str, Any], fields: Mapping[str, str]) -> Certificates:
+    """What a Secret holds; what is missing or no base64 is empty."""
+    data = doc.get("data") or {}
+    values = dict.fromkeys(fields.values(), b"")
+    for name, field in fields.items():
+        values[field] = values[field] or _decoded(data.get(name))
+    return Certificates(**values)
+
+
+def _decoded(text: object) -> bytes:
+    if not isinstance(text, str):
+        return b""
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()

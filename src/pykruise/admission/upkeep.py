@@ -1,0 +1,219 @@
+"""One pass of upkeep: certificates in their store, and API servers told about them.
+
+store ──▶ certificates() (made or renewed) ──▶ tell() ──▶ webhook configurations, CRDs
+
+Each write is the narrowest patch, with the version that was read as its precondition; a conflict ends the pass
+and the next one looks again. So any number of replicas may do this at once, in any order with whoever installs
+the Secret, the configurations or the CRDs. Nothing is written when nothing differs.
+
+Certificates from outside are never made and what API servers are told is never written: it is only compared.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.admission.certificates import Certificates, problem_with, renewed
+from pykruise.admission.configurations import (
+    MUTATING,
+    MUTATING_NAME,
+    VALIDATING,
+    VALIDATING_NAME,
+    Endpoint,
+    kept_conversion,
+    kept_webhooks,
+    mismatches,
+)
+from pykruise.admission.stores import CertificateStore
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import ForbiddenError, NotFoundError
+from pykruise.kube.patches import PatchType, diff_json
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+
+__all__ = ["CrdView", "Upkeep", "UpkeepError", "project_crd"]
+
+_log = logging.getLogger(__name__)
+
+GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
+
+
+class UpkeepError(Exception):
+    """What keeps API servers from being told; the message says which object and what to do."""
+
+
+class _Names(msgspec.Struct):
+    kind: str = ""
+
+
+class _Version(msgspec.Struct):
+    name: str = ""
+
+
+class _CrdSpec(msgspec.Struct):
+    group: str = ""
+    names: _Names = msgspec.field(default_factory=_Names)
+    versions: list[_Version] = []
+    conversion: dict[str, Any] | None = None
+
+
+class _CrdMeta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+
+
+class _Crd(msgspec.Struct):
+    metadata: _CrdMeta
+    spec: _CrdSpec
+
+
+class CrdView(msgspec.Struct, frozen=True, kw_only=True):
+    """What upkeep needs of a CRD."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    group: str
+    kind: str
+    versions: int
+    conversion: Mapping[str, Any] | None
+
+
+_decode_crd = msgspec.json.Decoder(_Crd).decode
+
+
+def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
+    """A CRD's view; of foreign ones nothing of the conversion is kept. Raises msgspec.DecodeError."""
+    crd = _decode_crd(raw)
+    return CrdView(
+        name=crd.metadata.name,
+        uid=crd.metadata.uid,
+        resource_version=int(crd.metadata.resource_version),
+        group=crd.spec.group,
+        kind=crd.spec.names.kind,
+        versions=len(crd.spec.versions),
+        conversion=crd.spec.conversion if crd.spec.group in GROUPS else None,
+    )
+
+
+class Upkeep:
+    """Keeps certificates and what API servers know of them. `rules` by every path that is served.
+
+    `converted`: group and kind of what this program converts. `renew_before_s`: a pair that expires sooner is
+    renewed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        store: CertificateStore,
+        *,
+        rules: Mapping[str, ReviewRule],
+        converted: frozenset[tuple[str, str]],
+        endpoint: Endpoint,
+        renew_before_s: float,
+        clock: Clock,
+        make: Callable[..., Certificates] = renewed,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._rules = rules
+        self._converted = converted
+        self._endpoint = endpoint
+        self._renew_before_s = renew_before_s
+        self._clock = clock
+        self._make = make
+
+    async def certificates(self) -> Certificates:
+        """What the store holds after it was renewed where that was due.
+
+        Raises KubeError, OSError, StoreError; ConflictError when another replica was faster.
+        """
+        stored = await self._store.read()
+        if not self._store.is_ours:
+            assert stored is not None
+            return stored.certificates
+        now, host = self._clock(), self._endpoint.name
+        problem = "there are none"
+        if stored is not None:
+            problem = problem_with(stored.certificates, host=host, now=now, lasting_s=self._renew_before_s)
+            if not problem:
+                return stored.certificates
+        _log.info("webhook certificates are made anew: %s", problem)
+        made = self._make(stored.certificates if stored else None, host=host, now=now)
+        await self._store.write(made, over=stored)
+        return made
+
+    async def tell(self, certificates: Certificates, crds: Sequence[CrdView]) -> None:
+        """Have both webhook configurations and the CRDs point here and believe the authority.
+
+        All of them are tried; then raises UpkeepError with what did not work.
+        """
+        bundle = certificates.authority
+        steps = [
+            (str(resource), self._tell_webhooks(resource, name, bundle))
+            for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
+        ]
+        steps += [(crd.name, self._tell_crd(crd, bundle)) for crd in crds if self._is_ours(crd)]
+        results = await asyncio.gather(*(step for _, step in steps), return_exceptions=True)
+        problems = []
+        for (what, _), result in zip(steps, results, strict=True):
+            if isinstance(result, Exception):
+                problems.append(f"{what}: {result}")
+            elif isinstance(result, BaseException):
+                raise result
+        if problems:
+            raise UpkeepError("; ".join(problems))
+
+    def _is_ours(self, crd: CrdView) -> bool:
+        return crd.versions > 0 and (crd.group, crd.kind) in self._converted
+
+    async def _tell_webhooks(self, resource: Resource, name: str, bundle: bytes) -> None:
+        try:
+            live = decode(await self._client.get(resource, "", name))
+        except NotFoundError as error:
+            raise UpkeepError(f"{name} is not there; apply what `pykruise install` prints") from error
+        if not self._store.is_ours:
+            if wrong := mismatches(live, self._rules, bundle=bundle):
+                raise UpkeepError(f"{', '.join(wrong)}: does not match the external caBundle")
+            return
+        wanted = kept_webhooks(live, self._rules, endpoint=self._endpoint, bundle=bundle)
+        await self._write(resource, live, wanted)
+
+    async def _tell_crd(self, crd: CrdView, bundle: bytes) -> None:
+        wanted = kept_conversion(crd.conversion, endpoint=self._endpoint, bundle=bundle)
+        if wanted is None or crd.conversion is None:
+            return
+        if not self._store.is_ours:
+            told = ((crd.conversion.get("webhook") or {}).get("clientConfig") or {}).get("caBundle")
+            if told != wanted["webhook"]["clientConfig"].get("caBundle"):
+                raise UpkeepError("its conversion does not match the external caBundle")
+            return
+        live = decode(await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd.name))
+        wanted_now = kept_conversion(live["spec"].get("conversion"), endpoint=self._endpoint, bundle=bundle)
+        if wanted_now is not None:
+            changed = {**live, "spec": {**live["spec"], "conversion": wanted_now}}
+            await self._write(CUSTOM_RESOURCE_DEFINITIONS, live, changed)
+
+    async def _write(self, resource: Resource, live: Document, wanted: Document) -> None:
+        """Write the difference, if there is one. Raises ConflictError when the object changed meanwhile."""
+        operations = diff_json(live, wanted)
+        if not operations:
+            return
+        name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
+        test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+        try:
+            await self._client.patch(resource, "", name, [test, *operations], patch_type=PatchType.JSON)
+        except ForbiddenError:
+            # OpenKruise's own role lets a manager update CRDs, not patch them.
+            await self._client.update(resource, "", name, wanted)
+        _log.info(
+            "%s %s now points at %s", resource.kind, name, self._endpoint.base_url or self._endpoint.name
+        )

@@ -1,0 +1,108 @@
+"""What webhooks count: reviews by path, code and time, and deletions that were refused; and the protection log.
+
+Reviews, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
+
+Names of controller-runtime and OpenKruise, for dashboards that know them.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import prometheus_client
+from prometheus_client.registry import CollectorRegistry
+
+from pykruise.admission.protection import RefusedDeletion
+
+__all__ = ["WebhookMetrics"]
+
+_log = logging.getLogger(__name__)
+
+BUCKETS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.5, 2.0, 10.0)
+
+
+class WebhookMetrics:
+    """Counts. `register` shows them; `log_folder` is where `protection.log` is (empty: nowhere)."""
+
+    def __init__(self, *, log_folder: str = "") -> None:
+        self._log_path = Path(log_folder) / "protection.log" if log_folder else None
+        self._has_failed = False
+        self._requests = prometheus_client.Counter(
+            "controller_runtime_webhook_requests",
+            "Reviews by their answer.",
+            ["webhook", "code"],
+            registry=None,
+        )
+        self._latency = prometheus_client.Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "How long reviews took.",
+            ["webhook"],
+            buckets=BUCKETS_S,
+            registry=None,
+        )
+        self._refused = {
+            kind: prometheus_client.Counter(
+                f"{kind}_deletion_protection", "Refused deletions.", labels, registry=None
+            )
+            for kind, labels in (
+                ("namespace", ["name", "username"]),
+                ("crd", ["name", "username"]),
+                ("workload", ["kind_namespace_name", "username"]),
+            )
+        }
+        self._in_flight = prometheus_client.Gauge(
+            "controller_runtime_webhook_requests_in_flight", "Requests being answered.", registry=None
+        )
+        self._shed = prometheus_client.Gauge(
+            "pykruise_webhook_requests_shed",
+            "Requests turned away because there were too many.",
+            registry=None,
+        )
+
+    def register(
+        self, registry: CollectorRegistry, *, in_flight: Callable[[], int], shed: Callable[[], int]
+    ) -> None:
+        """Show everything under `registry`."""
+        self._in_flight.set_function(in_flight)
+        self._shed.set_function(shed)
+        for metric in (self._requests, self._latency, self._in_flight, self._shed, *self._refused.values()):
+            registry.register(metric)
+
+    def observe(self, path: str, code: int, seconds: float) -> None:
+        """A review was answered."""
+        self._requests.labels(path, str(code)).inc()
+        self._latency.labels(path).observe(seconds)
+
+    def refuse(self, refused: RefusedDeletion) -> None:
+        """A deletion was refused."""
+        match refused.kind:
+            case _ if not refused.is_counted:
+                return
+            case "Namespace":
+                self._refused["namespace"].labels(refused.name, refused.username).inc()
+            case "CustomResourceDefinition":
+                self._refused["crd"].labels(refused.name, refused.username).inc()
+            case _:
+                which = f"{refused.kind}_{refused.namespace}_{refused.name}"
+                self._refused["workload"].labels(which, refused.username).inc()
+        self._write(refused)
+
+    def _write(self, refused: RefusedDeletion) -> None:
+        if self._log_path is None:
+            return
+        line = {
+            "Event": "DeletionProtection",
+            "Kind": refused.kind,
+            "Namespace": refused.namespace,
+            "Name": refused.name,
+            "UserAgent": refused.username,
+        }
+        try:
+            self._log_path.parent.mkdir(parents=True, exist_ok=True)
+            with self._log_path.open("ab") as file:
+                file.write(orjson.dumps(line) + b"\n")
+        except OSError as error:
+            if not self._has_failed:
+                _log.warning("the protection log cannot be written, so nothing is in it: %s", error)
+            self._has_failed = True

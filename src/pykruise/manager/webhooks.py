@@ -1,0 +1,410 @@
+"""The webhooks of a manager: their server, their certificates, and what API servers are told of them.
+
+Secret, configurations, CRDs ──changed──▶ pass: certificates ──▶ API servers told ──▶ served with
+                              ──each minute──▶
+
+Runs in every replica, whoever leads. It does not matter who comes first: the manager, the Secret, the webhook
+configurations or the CRDs; what is missing is looked for again until `initialize_timeout_s` is over, and after
+the first whole pass for ever. Replicas do the same work on the same objects; resourceVersions settle who wins.
+
+**A new authority** is told to API servers together with the one before it, and only when they had a moment to
+hear of it is it served with. A new pair of the same authority is served with at once. So no request fails,
+whichever replica it meets.
+"""
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from prometheus_client.registry import CollectorRegistry
+
+from pykruise.admission.certificates import (
+    Certificates,
+    problem_with,
+    read_renew_before,
+    shares_authority,
+)
+from pykruise.admission.configurations import (
+    CONVERT_PATH,
+    MUTATING,
+    MUTATING_NAME,
+    VALIDATING,
+    VALIDATING_NAME,
+    Endpoint,
+)
+from pykruise.admission.counts import LiveCounts
+from pykruise.admission.protection import Protection
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviews import Reviews
+from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.admission.stores import (
+    CertificateFolder,
+    CertificateStore,
+    ExternalStore,
+    FileStore,
+    SecretStore,
+    StoreError,
+)
+from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
+from pykruise.kinds import conversions
+from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from pykruise.manager.settings import Settings, WebhookSettings
+from pykruise.manager.webhook_metrics import WebhookMetrics
+
+__all__ = ["Webhooks", "WebhooksNotReadyError", "admission_settings", "endpoint_of"]
+
+_log = logging.getLogger(__name__)
+
+AGAIN_S: Final = 60.0
+"""After a pass that went well."""
+
+FILES_AGAIN_S: Final = 10.0
+"""The same, where certificates are files that anybody may change."""
+
+SPACING_S: Final = 0.5
+"""Between two passes, whatever happens."""
+
+PASS_S: Final = 30.0
+"""A pass may take this long."""
+
+BACKOFF_S: Final = (0.5, 30.0)
+"""The first wait after a pass that failed, and the longest; each is twice the one before, with jitter."""
+
+SETTLE_S: Final = 5.0
+"""How long API servers have to hear of a new authority before it is served with."""
+
+HOLD_S: Final = 300.0
+"""How long a new authority waits at most while API servers cannot be told of it."""
+
+CHECK_EVERY_S: Final = 10.0
+CHECK_S: Final = 5.0
+"""How often, and with how much time, the server is asked whether it answers."""
+
+
+class WebhooksNotReadyError(RuntimeError):
+    """No whole pass succeeded in time; the message says what the last one failed with."""
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """That an object is there, and which version of it."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+
+
+class _SeenMeta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+
+
+class _SeenObject(msgspec.Struct):
+    metadata: _SeenMeta
+
+
+_decode_seen = msgspec.json.Decoder(_SeenObject).decode
+
+
+def _project_seen(raw: bytes | msgspec.Raw) -> _Seen:
+    meta = _decode_seen(raw).metadata
+    return _Seen(
+        namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=int(meta.resource_version)
+    )
+
+
+def admission_settings(settings: Settings) -> AdmissionSettings:
+    """What the manager's gates mean for admission."""
+    gates = settings.gates
+    return AdmissionSettings(
+        namespace=settings.own_namespace,
+        pod_webhook=gates["PodWebhook"],
+        readiness_gate_for_all=gates["KruisePodReadinessGate"],
+        # Barriers that no controller opens would keep containers from ever starting.
+        launch_priority=False,
+        enhanced_liveness=gates["EnhancedLivenessProbe"],
+        deletion_protection=gates["ResourcesDeletionProtection"],
+        crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
+        defaulting=DefaultingSettings(
+            template_no_defaults=gates["TemplateNoDefaults"],
+            host_network_ports=gates["DefaultHostNetworkHostPortsInPodTemplates"],
+        ),
+    )
+
+
+def endpoint_of(settings: Settings) -> Endpoint:
+    """Where API servers are told to find the webhooks."""
+    webhook = settings.webhook
+    return Endpoint(
+        namespace=settings.own_namespace, service=webhook.service, host=webhook.host, port=webhook.port
+    )
+
+
+class Webhooks:
+    """A manager's component (manager/components.py).
+
+    `client` must be one that writes whoever leads. `bind` and `port`: where the server listens; without `port`
+    it is the one that API servers are told, which is behind something else otherwise.
+    """
+
+    name = "webhook-ready"
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        settings: Settings | None = None,
+        bind: str = "0.0.0.0",
+        port: int | None = None,
+        limits: Limits | None = None,
+        clock: Clock = system_clock,
+        rng: random.Random | None = None,
+        settle_s: float = SETTLE_S,
+    ) -> None:
+        settings = settings or Settings()
+        rng = rng or random.Random()
+        webhook = settings.webhook
+        self._clock, self._rng, self._settle_s = clock, rng, settle_s
+        self._timeout_s = webhook.initialize_timeout_s
+        self._endpoint = endpoint_of(settings)
+        self.metrics = WebhookMetrics(log_folder=webhook.protection_log_folder)
+        admission = admission_settings(settings)
+        protection = Protection(
+            LiveCounts(lambda: client),
+            is_on=admission.deletion_protection,
+            crd_cascading=admission.crd_cascading,
+            on_refused=self.metrics.refuse,
+        )
+        reviews = Reviews(reviewers(admission, protection=protection, rng=rng), observe=self.metrics.observe)
+        paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
+        self.server = WebhookServer(
+            paths, host=bind, port=webhook.port if port is None else port, limits=limits
+        )
+        self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
+        self._store, self._again_s = _store(client, settings, webhook, self._folder)
+        self._upkeep = Upkeep(
+            client,
+            self._store,
+            rules=reviews.by_path,
+            converted=frozenset(conversions()),
+            endpoint=self._endpoint,
+            renew_before_s=read_renew_before(webhook.renew_before),
+            clock=clock,
+        )
+        self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
+        self._watches = self._watched(client, settings)
+        for cache in self._watches:
+            cache.subscribe(lambda _: self._wake.set())
+        self._crds.subscribe(self._on_crd)
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._served: Certificates | None = None
+        self._waiting: Certificates | None = None
+        self._waiting_since = 0.0
+        self._is_initialized = False
+        self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
+        self._check_problem = ""
+
+    def _watched(self, client: Client, settings: Settings) -> list[Cache[_Seen]]:
+        """What a change of wakes a pass. The Secret only where it matters."""
+        named = [(MUTATING, "", MUTATING_NAME), (VALIDATING, "", VALIDATING_NAME)]
+        if not isinstance(self._store, FileStore):
+            named.append((SECRETS, settings.own_namespace, settings.webhook.secret))
+        return [
+            Cache(
+                client,
+                resource,
+                project=_project_seen,
+                namespace=namespace,
+                field_selector=f"metadata.name={name}",
+                clock=self._clock,
+                rng=self._rng,
+            )
+            for resource, namespace, name in named
+        ]
+
+    def _on_crd(self, change: Change[CrdView]) -> None:
+        crd = change.new or change.old
+        if crd is not None and crd.conversion is not None:
+            self._wake.set()
+
+    # ── as a component ───────────────────────────────────────────────────────
+
+    def problems(self) -> Sequence[str]:
+        """Why API servers should not send reviews here now."""
+        if not self._is_initialized:
+            return [self._problem]
+        found = [self._check_problem] if self._check_problem else []
+        if self.server.is_overloaded:
+            found.append("more reviews come in than can be answered; add replicas")
+        return found
+
+    def register(self, registry: CollectorRegistry) -> None:
+        """Show the webhooks' metrics."""
+        self.metrics.register(registry, in_flight=lambda: self.server.requests, shed=lambda: self.server.shed)
+
+    async def run(self) -> None:
+        """Serve and keep up until `stop()`. Raises WebhooksNotReadyError when it does not come to that in time."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                parts: dict[str, Coroutine[Any, Any, None]] = {
+                    **{f"cache-{cache.resource}": cache.run() for cache in self._watches},
+                    f"cache-{self._crds.resource}": self._crds.run(),
+                    "webhook-upkeep": self._keep_up(),
+                    "webhook-check": self._check(),
+                }
+                background = [tasks.create_task(part, name=name) for name, part in parts.items()]
+                await self._stop.wait()
+                for task in background:
+                    task.cancel()
+        finally:
+            await self.server.stop()
+
+    async def stop(self) -> None:
+        """Finish the reviews under way and end `run()`."""
+        self._stop.set()
+        await self.server.stop()
+
+    # ── upkeep ───────────────────────────────────────────────────────────────
+
+    async def _keep_up(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline, failures = loop.time() + self._timeout_s, 0
+        while True:
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(PASS_S):
+                    await self._pass()
+            except (KubeError, OSError, StoreError, UpkeepError, ValueError, TimeoutError) as error:
+                failures += 1
+                self._note(error)
+                if not self._is_initialized and loop.time() >= deadline:
+                    raise WebhooksNotReadyError(
+                        f"webhooks are not in place after {self._timeout_s:g} s: {self._problem}"
+                    ) from error
+                wait_s = self._backoff_s(failures)
+                if not self._is_initialized:
+                    wait_s = min(wait_s, max(deadline - loop.time(), 0.1))
+            else:
+                if not self._is_initialized:
+                    _log.info("webhooks are in place at %s", self._endpoint.base_url or self._endpoint.name)
+                failures, self._is_initialized, self._problem = 0, True, ""
+                wait_s = self._again_s
+            await self._sleep(wait_s)
+            # Somebody who changes back what is written here must not make both of us busy all the time.
+            await asyncio.sleep(SPACING_S)
+
+    async def _pass(self) -> None:
+        certificates = await self._upkeep.certificates()
+        if self._is_served_at_once(certificates):
+            await self._serve(certificates)
+        async with asyncio.timeout(PASS_S / 2):
+            await self._crds.wait_synced()
+        await self._upkeep.tell(certificates, self._crds.values())
+        if certificates != self._served:
+            await asyncio.sleep(self._settle_s)
+            await self._serve(certificates)
+
+    def _is_served_at_once(self, certificates: Certificates) -> bool:
+        """Whether nobody is left behind: there is nothing to lose, or all who believe one believe the other."""
+        served, now = self._served, asyncio.get_running_loop().time()
+        if served is None:
+            return True
+        if certificates == served:
+            return False
+        if self._waiting != certificates:
+            self._waiting, self._waiting_since = certificates, now
+        is_held_long = now - self._waiting_since >= HOLD_S
+        is_dead = bool(problem_with(served, host=self._endpoint.name, now=self._clock(), lasting_s=0.0))
+        is_disowned = not shares_authority(certificates.authority, served.authority)
+        return (
+            is_held_long
+            or is_dead
+            or is_disowned
+            or shares_authority(served.authority, certificates.authority)
+        )
+
+    async def _serve(self, certificates: Certificates) -> None:
+        self._folder.write(certificates)
+        self.server.load_certificate(*self._folder.pair)
+        if not self.server.is_listening:
+            await self.server.start()
+            _log.info("webhooks are served on port %d", self.server.port)
+        elif self._served != certificates:
+            _log.info("webhooks are served with a new certificate")
+        self._served, self._waiting = certificates, None
+
+    def _note(self, error: BaseException) -> None:
+        problem = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError):
+            problem = "the API server takes too long to answer"
+        if problem != self._problem:
+            _log.warning("webhooks cannot be kept up, trying again: %s", problem)
+        self._problem = problem
+
+    def _backoff_s(self, failures: int) -> float:
+        first, longest = BACKOFF_S
+        return min(longest, first * 2.0 ** min(failures - 1, 10)) * self._rng.uniform(0.5, 1.0)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Until something changed, or so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    # ── the server, asked as an API server asks it ───────────────────────────
+
+    async def _check(self) -> None:
+        while True:
+            if self._served is not None:
+                problem = await self._answers(self._served)
+                if problem and not self._check_problem:
+                    _log.error("webhooks: %s", problem)
+                self._check_problem = problem
+            await asyncio.sleep(CHECK_EVERY_S if self._served is not None else 1.0)
+
+    async def _answers(self, certificates: Certificates) -> str:
+        """Why the server does not answer somebody who believes the authority; empty when it does."""
+        try:
+            context = ssl.create_default_context(cadata=certificates.authority.decode())
+            context.check_hostname = False  # it is asked under an address that no API server uses
+            async with asyncio.timeout(CHECK_S):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
+                try:
+                    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    status = await reader.readline()
+                finally:
+                    writer.close()
+        except TimeoutError:
+            return f"the webhook server does not answer within {CHECK_S:g} s"
+        except (OSError, ValueError) as error:
+            return f"the webhook server does not answer as it should: {error}"
+        return (
+            "" if b" 200 " in status else f"the webhook server is not well: {status.decode(errors='replace')}"
+        )
+
+
+def _store(
+    client: Client, settings: Settings, webhook: WebhookSettings, folder: CertificateFolder
+) -> tuple[CertificateStore, float]:
+    """Where certificates come from, and how often to look there. Rule: OpenKruise's choice of a writer."""
+    if settings.gates["EnableExternalCerts"]:
+        return ExternalStore(client, namespace=settings.own_namespace, name=webhook.secret), AGAIN_S
+    if webhook.certificate_writer == "fs" or (webhook.host and not webhook.certificate_writer):
+        return FileStore(folder), FILES_AGAIN_S
+    return SecretStore(client, namespace=settings.own_namespace, name=webhook.secret), AGAIN_S

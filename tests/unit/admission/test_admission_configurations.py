@@ -1,0 +1,249 @@
+"""Webhook configurations and conversion stanzas: made, and kept as they should be."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from pykruise.admission.configurations import (
+    MUTATING_NAME,
+    VALIDATING_NAME,
+    ConfigurationError,
+    Endpoint,
+    configurations,
+    kept_conversion,
+    kept_webhooks,
+    mismatches,
+)
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviews import rules_by_path
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kube.documents import deep_copy
+
+SERVICE = Endpoint()
+URL = Endpoint(host="10.0.0.5")
+BUNDLE = b"-----BEGIN CERTIFICATE-----"
+TOLD = base64.b64encode(BUNDLE).decode()
+ON = AdmissionSettings(deletion_protection=True)
+
+Doc = dict[str, Any]
+
+
+def installed(settings: AdmissionSettings = ON) -> tuple[Doc, Doc]:
+    mutating, validating = configurations(reviewers(settings), SERVICE)
+    return mutating, validating
+
+
+def kept(live: Doc, *, settings: AdmissionSettings = ON, endpoint: Endpoint = SERVICE) -> Doc:
+    before = deep_copy(live)
+    found = kept_webhooks(live, rules_by_path(reviewers(settings)), endpoint=endpoint, bundle=BUNDLE)
+    assert live == before
+    return found
+
+
+def names(doc: Doc) -> list[str]:
+    return [entry["name"] for entry in doc["webhooks"]]
+
+
+def entry(doc: Doc, name: str) -> Doc:
+    return next(one for one in doc["webhooks"] if one["name"] == name)
+
+
+def test_both_configurations_have_the_originals_names_and_entries() -> None:
+    mutating, validating = installed()
+    assert (mutating["metadata"]["name"], validating["metadata"]["name"]) == (MUTATING_NAME, VALIDATING_NAME)
+    assert entry(mutating, "mcloneset.kb.io") == {
+        "name": "mcloneset.kb.io",
+        "admissionReviewVersions": ["v1", "v1beta1"],
+        "clientConfig": {
+            "service": {
+                "namespace": "kruise-system",
+                "name": "kruise-webhook-service",
+                "path": "/mutate-apps-kruise-io-cloneset",
+                "port": 443,
+            }
+        },
+        "failurePolicy": "Fail",
+        "rules": [
+            {
+                "apiGroups": ["apps.kruise.io"],
+                "apiVersions": ["v1alpha1", "v1beta1"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": ["clonesets"],
+                "scope": "*",
+            }
+        ],
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+    }
+    assert entry(validating, "vcloneset.kb.io")["rules"][0]["operations"] == ["CREATE", "UPDATE", "DELETE"]
+
+
+def test_neither_kube_system_nor_the_managers_own_namespace_is_guarded() -> None:
+    """admission case 19"""
+    mutating, validating = installed(AdmissionSettings(deletion_protection=True, namespace="mine"))
+    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "mine"]}
+    labelled = {"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]}
+    pods = entry(mutating, "mpod.kb.io")
+    assert pods["namespaceSelector"] == {"matchExpressions": [labelled, outside]}
+    for name in names(validating):
+        if name.startswith("vbuiltin") or name in ("vnamespace.kb.io", "vservice.kb.io", "vingress.kb.io"):
+            found = entry(validating, name)
+            assert found["namespaceSelector"] == {"matchExpressions": [outside]}
+            assert found["objectSelector"]["matchExpressions"][0]["operator"] == "Exists"
+
+
+def test_entries_point_to_the_service_that_is_configured() -> None:
+    live = installed()[0]
+    live["webhooks"][0]["clientConfig"]["service"] |= {"namespace": "old", "name": "old", "port": 8443}
+    endpoint = Endpoint(namespace="ns", service="svc")
+    config = kept(live, endpoint=endpoint)["webhooks"][0]["clientConfig"]
+    assert config["caBundle"] == TOLD
+    assert config["service"] == {"namespace": "ns", "name": "svc", "path": "/mutate-pod", "port": 8443}
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("10.0.0.5", "https://10.0.0.5:9876"),
+        ("hooks.example", "https://hooks.example:9876"),
+        ("::1", "https://[::1]:9876"),
+    ],
+)
+def test_outside_the_cluster_entries_are_urls(host: str, url: str) -> None:
+    """admission case 6"""
+    endpoint = Endpoint(host=host)
+    config = entry(kept(installed()[0], endpoint=endpoint), "mcloneset.kb.io")["clientConfig"]
+    assert config == {"caBundle": TOLD, "url": f"{url}/mutate-apps-kruise-io-cloneset"}
+
+
+def test_what_is_kept_once_is_kept_for_good() -> None:
+    for endpoint in (SERVICE, URL):
+        for live in installed():
+            once = kept(live, endpoint=endpoint)
+            assert kept(once, endpoint=endpoint) == once
+
+
+def test_an_edited_bundle_is_put_right() -> None:
+    """admission case 8"""
+    good = kept(installed()[1])
+    bad = deep_copy(good)
+    bad["webhooks"][2]["clientConfig"]["caBundle"] = "AAAA"
+    assert kept(bad) == good
+
+
+def test_entries_of_features_that_are_off_are_left_out_and_come_back() -> None:
+    """admission cases 9 and 10"""
+    off = kept(installed()[1], settings=AdmissionSettings())
+    assert not {"vservice.kb.io", "vingress.kb.io"} & set(names(off))
+    template = json.loads(off["metadata"]["annotations"]["template"])
+    assert {"vservice.kb.io", "vingress.kb.io"} <= {one["name"] for one in template}
+    on = kept(off)
+    assert {"vservice.kb.io", "vingress.kb.io"} <= set(names(on))
+
+
+def test_webhooks_that_are_not_served_here_are_left_out() -> None:
+    live = installed()[0]
+    foreign = deep_copy(live["webhooks"][0]) | {"name": "msidecarset.kb.io"}
+    foreign["clientConfig"]["service"]["path"] = "/mutate-apps-kruise-io-sidecarset"
+    live["webhooks"].append(foreign)
+    assert "msidecarset.kb.io" not in names(kept(live))
+
+
+def test_the_old_spelling_of_a_path_is_known() -> None:
+    """admission case 58"""
+    live = installed()[0]
+    old = entry(live, "mcloneset.kb.io")
+    old["clientConfig"]["service"]["path"] = "/mutate-apps-kruise-io-v1alpha1-cloneset"
+    old["rules"][0]["apiVersions"] = ["v1alpha1"]
+    found = entry(kept(live), "mcloneset.kb.io")
+    assert found["clientConfig"]["service"]["path"] == "/mutate-apps-kruise-io-v1alpha1-cloneset"
+    assert found["rules"][0]["apiVersions"] == ["v1alpha1"]
+
+
+def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
+    live = installed()[0]
+    live["webhooks"][0]["clientConfig"] = {"url": "https://10.0.0.5:9876"}
+    with pytest.raises(ConfigurationError, match=r"webhook mpod\.kb\.io: neither"):
+        kept(live)
+
+
+@pytest.mark.parametrize("template", ["{", "{}", "[3]", '"x"'])
+def test_a_template_that_is_none_is_an_error(template: str) -> None:
+    live = installed()[0]
+    live["metadata"]["annotations"] = {"template": template}
+    with pytest.raises(ConfigurationError, match="annotation template"):
+        kept(live)
+
+
+def test_conditions_that_spare_calls_are_added_and_never_part_of_the_template() -> None:
+    # given an installer's entry with a condition of its own
+    live = installed()[0]
+    live["webhooks"][0]["matchConditions"] = [{"name": "theirs", "expression": "true"}]
+    # when
+    found = kept(live)
+    # then
+    both = entry(found, "mpod.kb.io")["matchConditions"]
+    assert [one["name"] for one in both] == ["theirs", "pykruise.io/asked-for"]
+    template = json.loads(found["metadata"]["annotations"]["template"])
+    assert template[0]["matchConditions"] == [{"name": "theirs", "expression": "true"}]
+    # and with the gate for every pod ours goes
+    every = kept(found, settings=AdmissionSettings(readiness_gate_for_all=True))
+    assert entry(every, "mpod.kb.io")["matchConditions"] == [{"name": "theirs", "expression": "true"}]
+
+
+def test_another_release_of_the_installer_replaces_the_template() -> None:
+    """pitfall 2"""
+    # given configurations of a release without the gate's webhooks, taken over by a manager
+    old = kept(installed(AdmissionSettings())[1])
+    assert "vservice.kb.io" not in names(kept(old))
+    # when a newer release adds entries to what is there
+    newer = installed()[1]
+    old["webhooks"] = [*old["webhooks"], *newer["webhooks"][-2:], entry(newer, "vservice.kb.io")]
+    old["metadata"]["annotations"] |= newer["metadata"]["annotations"]
+    # then
+    assert "vservice.kb.io" in names(kept(old))
+
+
+def test_an_empty_template_is_taken_anew() -> None:
+    live = kept(installed()[1])
+    live["webhooks"] = live["webhooks"][:1]
+    live["metadata"]["annotations"]["template"] = ""
+    found = kept(live)
+    assert len(json.loads(found["metadata"]["annotations"]["template"])) == 1
+
+
+def test_certificates_from_outside_are_only_compared() -> None:
+    """admission case 12"""
+    rules = rules_by_path(reviewers(ON))
+    live = kept(installed()[1])
+    assert mismatches(live, rules, bundle=BUNDLE) == []
+    live["webhooks"][1]["clientConfig"]["caBundle"] = "AAAA"
+    assert mismatches(live, rules, bundle=BUNDLE) == [live["webhooks"][1]["name"]]
+
+
+@pytest.mark.parametrize("conversion", [None, {}, {"strategy": "None"}])
+def test_a_crd_without_conversion_by_webhook_is_not_touched(conversion: Doc | None) -> None:
+    """admission case 13"""
+    assert kept_conversion(conversion, endpoint=SERVICE, bundle=BUNDLE) is None
+
+
+@pytest.mark.parametrize("endpoint", [SERVICE, URL])
+def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpoint) -> None:
+    """pitfall 3"""
+    found = kept_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
+    assert found is not None
+    config = found["webhook"]["clientConfig"]
+    assert config["caBundle"] == TOLD
+    if endpoint.host:
+        assert config["url"] == "https://10.0.0.5:9876/convert"
+    else:
+        assert config["service"] == {
+            "namespace": "kruise-system",
+            "name": "kruise-webhook-service",
+            "path": "/convert",
+            "port": 443,
+        }
+    assert found["webhook"]["conversionReviewVersions"] == ["v1", "v1beta1"]
+    assert kept_conversion(found, endpoint=endpoint, bundle=BUNDLE) is None
