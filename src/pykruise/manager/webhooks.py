@@ -57,7 +57,7 @@ from pykruise.kinds.cloneset.defaults import DefaultingSettings
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.errors import KubeError
+from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
@@ -348,6 +348,9 @@ class Webhooks:
         self._served, self._waiting = certificates, None
 
     def _note(self, error: BaseException) -> None:
+        if isinstance(error, ConflictError):
+            _log.debug("another replica was faster: %s", error)
+            return
         problem = str(error) or type(error).__name__
         if isinstance(error, TimeoutError):
             problem = "the API server takes too long to answer"

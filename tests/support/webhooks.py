@@ -1,0 +1,99 @@
+"""Webhooks of managers under test: installed, started, published at an address of their own."""
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pykruise.admission.configurations import MUTATING, VALIDATING, Endpoint, configurations
+from pykruise.admission.reviewers import reviewers
+from pykruise.kinds.gates import Gates
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.resources import NAMESPACES
+from pykruise.manager.settings import Settings, WebhookSettings
+from pykruise.manager.webhooks import Webhooks, admission_settings, endpoint_of
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as found:
+        found.bind((LOOPBACK, 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def webhook_settings(folder: Path, *, port: int = 0, gates: Gates | None = None, **changes: Any) -> Settings:
+    """Settings of a manager outside the cluster, whose certificates are in a Secret that replicas share."""
+    told: dict[str, Any] = {
+        "host": LOOPBACK,
+        "port": port or free_port(),
+        "certificate_folder": str(folder / "certs"),
+        "certificate_writer": "secret",
+        "protection_log_folder": str(folder / "log"),
+        "initialize_timeout_s": 30.0,
+    }
+    return Settings(gates=gates or Gates(), webhook=WebhookSettings(**{**told, **changes}))
+
+
+async def install_namespace(client: Client, settings: Settings) -> None:
+    """The manager's own."""
+    namespace = {"metadata": {"name": settings.own_namespace, "labels": {"control-plane": "openkruise"}}}
+    with suppress(AlreadyExistsError):
+        await client.create(NAMESPACES, "", namespace)
+
+
+async def install_configurations(client: Client, settings: Settings) -> None:
+    """Both webhook configurations, as an installer writes them."""
+    rules = reviewers(admission_settings(settings))
+    for resource, doc in zip(
+        (MUTATING, VALIDATING), configurations(rules, endpoint_of(settings)), strict=True
+    ):
+        await client.create(resource, "", doc)
+
+
+async def uninstall_configurations(client: Client) -> None:
+    """Take both away, if they are there."""
+    for resource, doc in zip((MUTATING, VALIDATING), configurations((), Endpoint()), strict=True):
+        with suppress(NotFoundError):
+            await client.delete(resource, "", doc["metadata"]["name"])
+
+
+@asynccontextmanager
+async def running_webhooks(
+    client: Client,
+    settings: Settings,
+    *,
+    clock: Clock = system_clock,
+    rng: random.Random | None = None,
+    wait: bool = True,
+    **options: Any,
+) -> AsyncIterator[Webhooks]:
+    """One replica's webhooks at work; with `wait`, from when they are ready."""
+    webhooks = Webhooks(client, settings=settings, bind=LOOPBACK, clock=clock, rng=rng, **options)
+    running = asyncio.create_task(webhooks.run())
+    try:
+        if wait:
+            await wait_ready([webhooks], running)
+        yield webhooks
+    finally:
+        await webhooks.stop()
+        await running
+
+
+async def wait_ready(
+    replicas: Sequence[Webhooks], *running: asyncio.Task[None], within_s: float = 30.0
+) -> None:
+    """Until no replica has a problem; fails at once when one ends."""
+    async with asyncio.timeout(within_s):
+        while any(one.problems() for one in replicas):
+            for task in running:
+                if task.done():
+                    task.result()
+            await asyncio.sleep(0.02)

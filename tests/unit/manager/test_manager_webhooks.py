@@ -1,0 +1,441 @@
+"""The webhooks of managers on a cluster: every order of installing, races, rotation, and what can go wrong."""
+
+import asyncio
+import base64
+import itertools
+import random
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from pykruise.admission.certificates import DAY_S, YEAR_S, authorities_of, problem_with, renewed
+from pykruise.admission.configurations import (
+    MUTATING,
+    MUTATING_NAME,
+    VALIDATING,
+    VALIDATING_NAME,
+)
+from pykruise.admission.stores import SecretStore
+from pykruise.kinds import crds
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import Gates
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import AlreadyExistsError
+from pykruise.kube.patches import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from pykruise.kube.x509 import pem_of
+from pykruise.manager.settings import Settings
+from pykruise.manager.webhooks import WebhooksNotReadyError
+from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.local import LocalTransport
+from support.cloneset_builder import cloneset
+from support.reviews import posted, read, request
+from support.webhooks import (
+    install_configurations,
+    install_namespace,
+    running_webhooks,
+    wait_ready,
+    webhook_settings,
+)
+
+pytestmark = pytest.mark.looptime(False)
+
+NAMESPACE, SECRET = "kruise-system", "kruise-webhook-certs"
+CRD = "clonesets.apps.kruise.io"
+
+
+@asynccontextmanager
+async def fresh_client() -> AsyncIterator[Client]:
+    """A client of an API server with nothing in it."""
+    server = ApiServer(clock=system_clock, rng=random.Random(1))
+    transport = LocalTransport(server, username="manager")
+    try:
+        yield Client(transport, rng=random.Random(2))
+    finally:
+        await transport.close()
+
+
+async def install_secret(client: Client, settings: Settings) -> None:
+    """Empty, as the chart does; what a manager put there meanwhile stays."""
+    with suppress(AlreadyExistsError):
+        await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
+
+
+async def install_crds(client: Client, settings: Settings) -> None:
+    for crd in crds(webhook_conversion(service=("kruise-system", "kruise-webhook-service"))):
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+
+
+async def everything(client: Client, settings: Settings) -> None:
+    for install in (install_namespace, install_secret, install_crds, install_configurations):
+        await install(client, settings)
+
+
+async def stored_data(client: Client) -> dict[str, str]:
+    data: dict[str, str] = decode(await client.get(SECRETS, NAMESPACE, SECRET))["data"]
+    return data
+
+
+async def bundles(client: Client) -> set[str]:
+    """Every caBundle that API servers are told."""
+    found: set[str] = set()
+    for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
+        doc = decode(await client.get(resource, "", name))
+        found |= {entry["clientConfig"].get("caBundle", "") for entry in doc["webhooks"]}
+    crd = decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD))
+    return found | {crd["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle", "")}
+
+
+async def review(port: int, bundle: str) -> bool:
+    """Ask as an API server that believes `bundle`."""
+    context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+    url = f"https://127.0.0.1:{port}/mutate-apps-kruise-io-cloneset"
+    connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+    body = posted(request(CLONE_SETS, cloneset(3).document))
+    async with aiohttp.ClientSession(connector=connector) as session, session.post(url, data=body) as answer:
+        found = read(await answer.read())
+    assert found.allowed, found.message
+    return True
+
+
+async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 20.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not await claim():
+            await asyncio.sleep(0.05)
+
+
+# ── every order ──────────────────────────────────────────────────────────────
+
+STEPS = {"secret": install_secret, "configurations": install_configurations, "crds": install_crds}
+
+
+@pytest.mark.parametrize("first", [*STEPS, "manager"])
+async def test_whatever_comes_first_all_replicas_serve_with_one_authority(tmp_path: Path, first: str) -> None:
+    """admission cases 1, 2, 15 and 16; operations: install order"""
+    rest = [name for name in [*STEPS, "manager"] if name != first]
+    orders = [(first, *order) for order in itertools.permutations(rest)]
+    await asyncio.gather(*(_install_in(order, tmp_path / "-".join(order)) for order in orders))
+
+
+async def _install_in(order: Sequence[str], folder: Path) -> None:
+    async with fresh_client() as client, AsyncExitStack() as stack:
+        # given two replicas, started at the same moment when it is their turn
+        settings = webhook_settings(folder / "0")
+        other = webhook_settings(folder / "1", port=settings.webhook.port)
+        await install_namespace(client, settings)
+        replicas = []
+        for step in order:
+            if step == "manager":
+                replicas = [
+                    await stack.enter_async_context(
+                        running_webhooks(client, each, port=0, wait=False, settle_s=0.05)
+                    )
+                    for each in (settings, other)
+                ]
+            else:
+                await STEPS[step](client, settings)
+            await asyncio.sleep(0.1)
+        # then
+        await wait_ready(replicas)
+        data = await stored_data(client)
+        await until(lambda: _all_told(client, data["ca-cert.pem"]))
+        for replica in replicas:
+            assert await review(replica.server.port, data["ca-cert.pem"]), order
+
+
+async def _all_told(client: Client, bundle: str) -> bool:
+    return await bundles(client) == {bundle}
+
+
+# ── as time goes by ──────────────────────────────────────────────────────────
+
+
+class WrongClock:
+    """The time, so many seconds off."""
+
+    def __init__(self) -> None:
+        self.off_s = 0.0
+
+    def __call__(self) -> float:
+        return system_clock() + self.off_s
+
+
+async def stored_before(client: Client, settings: Settings, *, days_left: float) -> None:
+    """Certificates of an earlier manager, by an authority as old as they are."""
+    await install_namespace(client, settings)
+    worn = renewed(None, host=settings.webhook.host, now=system_clock() + days_left * DAY_S - 10 * YEAR_S)
+    await SecretStore(client, namespace=NAMESPACE, name=SECRET).write(worn, over=None)
+    await install_crds(client, settings)
+    await install_configurations(client, settings)
+
+
+async def touch_secret(client: Client) -> None:
+    """A change that says nothing: replicas look again."""
+    patch = {"metadata": {"annotations": {"touched": str(system_clock())}}}
+    await client.patch(SECRETS, NAMESPACE, SECRET, patch, patch_type=PatchType.MERGE)
+
+
+async def test_an_authority_is_replaced_without_one_failed_request(tmp_path: Path) -> None:
+    """admission case 3; operations case 18; with several replicas, under load"""
+    clock = WrongClock()
+    async with fresh_client() as client, AsyncExitStack() as stack:
+        # given two replicas that have no reason yet to renew, and API servers that ask all the time
+        clock.off_s = -10 * DAY_S
+        settings = webhook_settings(tmp_path / "0")
+        other = webhook_settings(tmp_path / "1", port=settings.webhook.port)
+        await stored_before(client, settings, days_left=175)
+        replicas = [
+            await stack.enter_async_context(running_webhooks(client, each, port=0, settle_s=0.3, clock=clock))
+            for each in (settings, other)
+        ]
+        before = (await stored_data(client))["ca-cert.pem"]
+        assert await bundles(client) == {before}
+        failures: list[BaseException] = []
+        asked: list[str] = []
+        stop = asyncio.Event()
+
+        async def ask(port: int) -> None:
+            while not stop.is_set():
+                entry = decode(await client.get(VALIDATING, "", VALIDATING_NAME))["webhooks"][0]
+                bundle = entry["clientConfig"]["caBundle"]
+                await asyncio.sleep(0.05)  # what an API server knows is a little old
+                try:
+                    assert await review(port, bundle)
+                    asked.append(bundle)
+                except (OSError, aiohttp.ClientError, AssertionError) as error:
+                    failures.append(error)
+
+        asking = [asyncio.create_task(ask(replica.server.port)) for replica in replicas]
+        await until(lambda: _is_true(len(asked) > 10))
+        # when the time to renew has come
+        clock.off_s = 0.0
+        await touch_secret(client)
+        await until(lambda: _is_served_by(replicas, client, not_before=before))
+        count = len(asked)
+        await until(lambda: _is_true(len(asked) > count + 20))
+        stop.set()
+        await asyncio.gather(*asking)
+        # then
+        assert failures == []
+        assert len(set(asked)) == 2
+        new, *former = authorities_of(base64.b64decode((await stored_data(client))["ca-cert.pem"]))
+        assert former == authorities_of(base64.b64decode(before))
+        assert new not in former
+
+
+async def _is_true(value: bool) -> bool:
+    return value
+
+
+async def _is_served_by(replicas: Sequence[Any], client: Client, *, not_before: str) -> bool:
+    """Whether all replicas serve with a pair of the first authority stored, which is not the one before."""
+    bundle = (await stored_data(client))["ca-cert.pem"]
+    if bundle == not_before or await bundles(client) != {bundle}:
+        return False
+    [first, *_] = authorities_of(base64.b64decode(bundle))
+    alone = base64.b64encode(pem_of(first)).decode()
+    try:
+        return all([await review(replica.server.port, alone) for replica in replicas])
+    except (OSError, aiohttp.ClientError):
+        return False
+
+
+async def test_a_short_window_leaves_a_pair_alone(tmp_path: Path) -> None:
+    """admission case 4"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path, renew_before="30d")
+        await stored_before(client, settings, days_left=100)
+        before = await stored_data(client)
+        async with running_webhooks(client, settings, port=0):
+            assert await stored_data(client) == before
+
+
+async def test_a_replica_whose_clock_is_behind_does_not_quarrel(tmp_path: Path) -> None:
+    """Certificates are valid from an hour before they were made; a clock further behind changes nothing either."""
+    behind = WrongClock()
+    behind.off_s = -3 * DAY_S
+    async with fresh_client() as client, AsyncExitStack() as stack:
+        settings = webhook_settings(tmp_path / "0")
+        other = webhook_settings(tmp_path / "1", port=settings.webhook.port)
+        await everything(client, settings)
+        await stack.enter_async_context(running_webhooks(client, settings, port=0))
+        before = await stored_data(client)
+        webhooks = await stack.enter_async_context(running_webhooks(client, other, port=0, clock=behind))
+        assert await review(webhooks.server.port, before["ca-cert.pem"])
+        await touch_secret(client)
+        await asyncio.sleep(1.2)
+        assert await stored_data(client) == before
+
+
+async def test_an_expired_pair_is_replaced_at_once(tmp_path: Path) -> None:
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await stored_before(client, settings, days_left=-1)
+        async with running_webhooks(client, settings, port=0, settle_s=60.0) as webhooks:
+            data = await stored_data(client)
+            assert await review(webhooks.server.port, data["ca-cert.pem"])
+            assert len(authorities_of(base64.b64decode(data["ca-cert.pem"]))) == 1
+
+
+async def test_what_somebody_changes_is_changed_back(tmp_path: Path) -> None:
+    """admission case 8"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        async with running_webhooks(client, settings, port=0):
+            good = await bundles(client)
+            ops = [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}]
+            await client.patch(VALIDATING, "", VALIDATING_NAME, ops, patch_type=PatchType.JSON)
+            path = "/spec/conversion/webhook/clientConfig/caBundle"
+            ops = [{"op": "replace", "path": path, "value": "AAAA"}]
+            await client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD, ops, patch_type=PatchType.JSON)
+            assert await bundles(client) != good
+            await until(lambda: _is_good(client, good))
+
+
+async def _is_good(client: Client, good: set[str]) -> bool:
+    return await bundles(client) == good
+
+
+async def test_nothing_is_written_when_nothing_differs(tmp_path: Path) -> None:
+    """pitfall 3"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+
+        async def versions() -> list[str]:
+            found = []
+            for resource, namespace, name in (
+                (MUTATING, "", MUTATING_NAME),
+                (VALIDATING, "", VALIDATING_NAME),
+                (CUSTOM_RESOURCE_DEFINITIONS, "", CRD),
+            ):
+                doc = decode(await client.get(resource, namespace, name))
+                found.append(doc["metadata"]["resourceVersion"])
+            return found
+
+        async with running_webhooks(client, settings, port=0):
+            before = await versions()
+            for _ in range(3):
+                await touch_secret(client)
+                await asyncio.sleep(0.7)
+            assert await versions() == before
+
+
+async def test_without_configurations_it_ends_when_its_time_is_over_and_says_why(tmp_path: Path) -> None:
+    """admission case 15, at the start"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path, initialize_timeout_s=1.0)
+        await install_namespace(client, settings)
+        with pytest.raises(ExceptionGroup) as caught:
+            async with running_webhooks(client, settings, port=0) as webhooks:
+                assert webhooks.problems()
+        [error] = caught.value.exceptions
+        assert isinstance(error, WebhooksNotReadyError)
+        assert "kruise-mutating-webhook-configuration is not there" in str(error)
+
+
+async def test_configurations_that_go_later_are_waited_for_and_reviews_go_on(tmp_path: Path) -> None:
+    """admission case 15; pitfall 5"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path, initialize_timeout_s=1.0)
+        await everything(client, settings)
+        async with running_webhooks(client, settings, port=0) as webhooks:
+            bundle = (await stored_data(client))["ca-cert.pem"]
+            await client.delete(MUTATING, "", MUTATING_NAME)
+            await client.delete(VALIDATING, "", VALIDATING_NAME)
+            await asyncio.sleep(1.5)
+            assert webhooks.problems() == []
+            assert await review(webhooks.server.port, bundle)
+            await install_configurations(client, settings)
+            await until(lambda: _is_good(client, {bundle}))
+
+
+# ── certificates from outside ────────────────────────────────────────────────
+
+EXTERNAL = Gates.of(EnableExternalCerts=True)
+
+
+async def test_external_certificates_that_are_not_there_end_the_manager(tmp_path: Path) -> None:
+    """admission case 11"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path, gates=EXTERNAL, initialize_timeout_s=1.0)
+        await install_namespace(client, settings)
+        with pytest.raises(ExceptionGroup) as caught:
+            async with running_webhooks(client, settings, port=0):
+                pass
+        assert "EnableExternalCerts is on and Secret" in str(caught.value.exceptions[0])
+
+
+async def test_external_certificates_are_served_and_compared_but_nothing_is_written(tmp_path: Path) -> None:
+    """admission case 12; operations case 39"""
+    async with fresh_client() as client:
+        # given a Secret of somebody else's, and configurations that believe it but for one entry
+        settings = webhook_settings(tmp_path, gates=EXTERNAL)
+        await install_namespace(client, settings)
+        made = renewed(None, host="127.0.0.1", now=system_clock())
+        names = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
+        data = {name: base64.b64encode(value).decode() for name, value in names.items()}
+        await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}, "data": data})
+        await install_configurations(client, settings)
+        for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
+            doc = decode(await client.get(resource, "", name))
+            ops = [
+                {"op": "add", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": data["ca.crt"]}
+                for number in range(len(doc["webhooks"]))
+            ]
+            await client.patch(
+                resource, "", name, ops[1:] if resource is VALIDATING else ops, patch_type=PatchType.JSON
+            )
+        before = decode(await client.get(VALIDATING, "", VALIDATING_NAME))
+        # when
+        async with running_webhooks(client, settings, port=0, wait=False) as webhooks:
+            await until(lambda: _is_true(any("external caBundle" in one for one in webhooks.problems())))
+            # then it is not ready, has written nothing, and is well as soon as the entry is put right
+            assert decode(await client.get(VALIDATING, "", VALIDATING_NAME)) == before
+            fix = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": data["ca.crt"]}]
+            await client.patch(VALIDATING, "", VALIDATING_NAME, fix, patch_type=PatchType.JSON)
+            await wait_ready([webhooks])
+            assert await review(webhooks.server.port, data["ca.crt"])
+
+
+# ── files ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("writer", ["", "fs"])
+async def test_outside_the_cluster_certificates_are_files(tmp_path: Path, writer: str) -> None:
+    """admission case 7, the other way round"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path, certificate_writer=writer)
+        await install_namespace(client, settings)
+        await install_crds(client, settings)
+        await install_configurations(client, settings)
+        async with running_webhooks(client, settings, port=0) as webhooks:
+            bundle = base64.b64encode((tmp_path / "certs" / "ca-cert.pem").read_bytes()).decode()
+            assert await bundles(client) == {bundle}
+            assert await review(webhooks.server.port, bundle)
+            assert (await client.list(SECRETS, NAMESPACE)).items == []
+
+
+async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
+    """admission cases 6 and 7"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        async with running_webhooks(client, settings, port=0):
+            doc: Document = decode(await client.get(MUTATING, "", MUTATING_NAME))
+            urls = {entry["clientConfig"]["url"] for entry in doc["webhooks"]}
+            base = f"https://127.0.0.1:{settings.webhook.port}"
+            assert urls == {f"{base}/mutate-pod", f"{base}/mutate-apps-kruise-io-cloneset"}
+            stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()
+            assert stored is not None
+            made = stored.certificates
+            assert problem_with(made, host="127.0.0.1", now=system_clock(), lasting_s=DAY_S) == ""
