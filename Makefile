@@ -4,6 +4,8 @@
 #   make up     a cluster to play with, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C
 #   make test-real  only conformance and scenarios, on a real control plane
+#   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
+#   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
@@ -18,8 +20,11 @@ N ?= $(if $(filter real,$(CLUSTER)),500,1000)
 NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
 KUBERNETES ?= 1.37
+SEEDS ?= 1000
+FIRST ?= 0
+PROCESSES ?=
 
-.PHONY: help demo up test lint unit bench real test-real clean
+.PHONY: help demo up test lint unit bench real test-real simulate simulate-mutations clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -67,6 +72,12 @@ real: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
 	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON))
+
+simulate: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))
+
+simulate-mutations: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. $(BIN)/python -m simulation.mutations
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

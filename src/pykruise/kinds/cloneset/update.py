@@ -136,13 +136,19 @@ def _weights(ws: WorkingSet) -> list[tuple[Selector, int]]:
 def _within_budget(
     ws: WorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
 ) -> Sequence[PodView]:
-    """The longest beginning that keeps enough pods available, of all and of the target revision."""
+    """The longest beginning that keeps enough pods available, of all and of the target revision.
+
+    One pod that was taken aside for its update (PreparingUpdate) may always go on, also when pods that were lost
+    meanwhile have used the budget up: it is out of service already, and only its update brings it back. Were it
+    held, and creations by scaleStrategy.maxUnavailable, each would wait for the other for ever.
+    """
     unavailable = [pod for pod, marks in zip(ws.pods, ws.marks, strict=True) if not marks & Mark.AVAILABLE]
     down = len(unavailable)
     down_of_target = sum(pod.revision == target.hash for pod in unavailable)
     down_names = {pod.name for pod in unavailable}
     for count, pod in enumerate(wanted):
-        if down_of_target + count >= numbers.update_budget:
+        is_aside = pod.state == LifecycleState.PREPARING_UPDATE and pod.name in down_names
+        if down_of_target + count >= max(numbers.update_budget, int(is_aside)):
             return wanted[:count]
         if pod.name not in down_names:
             if down >= numbers.update_budget:

@@ -443,3 +443,23 @@ def test_an_environment_that_is_fed_from_metadata_waits_for_the_agent_and_says_s
         assert "the agent on the node has not reported" in left(plan)["a"]
     else:
         assert states(plan) == {"a": "Normal"}
+
+
+def test_a_pod_set_aside_goes_on_although_pods_lost_meanwhile_have_used_the_budget_up() -> None:
+    """Found by the simulator: creation waited for the pod, and the pod for the budget."""
+    # given three pods, one of them aside and released by the hook; one more was lost, none may be unavailable
+    builder = cloneset(3, old=3, pods=3, max_unavailable=0, max_surge=2, image="nginx:2")
+    builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
+    builder.with_spec(scaleStrategy={"maxUnavailable": 1}).in_state("PreparingUpdate", "b")
+    # when
+    plan = planned(builder)
+    # then
+    assert states(plan) == {"b": "Updating"}
+
+
+def test_only_one_pod_set_aside_goes_on_beyond_the_budget() -> None:
+    """... so that a new revision that does not work takes one pod and not all that were chosen."""
+    builder = cloneset(4, old=4, pods=4, max_unavailable=0, max_surge=2, image="nginx:2")
+    builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
+    builder.with_spec(scaleStrategy={"maxUnavailable": 1}).in_state("PreparingUpdate", "a", "b")
+    assert states(planned(builder)) == {"a": "Updating"}

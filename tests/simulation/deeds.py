@@ -1,0 +1,215 @@
+"""What users, other controllers and machines do to a simulated cluster.
+
+Deed of a script ──▶ Deeds.do() ──▶ requests by `user`, or changes of nodes and kubelets
+
+A deed that makes no sense any more (no such pod, no such object, refused by admission) is passed over.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import ApiError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NODES, PODS
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.kubelet import Kubelets
+from simulation.script import Deed
+
+__all__ = ["Deeds"]
+
+Object = dict[str, Any]
+
+
+class Deeds:
+    """Deeds on one cluster, with the user's client. `first`: the workload as it was created at the start."""
+
+    def __init__(
+        self, client: Client, kubelets: Kubelets, *, namespace: str, name: str, first: Object
+    ) -> None:
+        self._client = client
+        self._kubelets = kubelets
+        self._namespace = namespace
+        self._name = name
+        self._first = first
+        self._nodes_down: set[str] = set()
+        self._cordoned: set[str] = set()
+        self._rules: list[Rule] = []
+
+    async def do(self, deed: Deed) -> None:
+        """Do it; an API server that refuses it is answered with a shrug."""
+        action: Callable[..., Awaitable[None]] = getattr(self, f"_{deed.do}")
+        try:
+            await action(**deed.args)
+        except ApiError:
+            return
+
+    async def heal(self) -> None:
+        """Everything that machines suffer from ends."""
+        for node in sorted(self._nodes_down):
+            self._kubelets.start_node(node)
+        for node in sorted(self._cordoned):
+            await self._cordon(node, cordoned=False)
+        self._rules = []
+        self._kubelets.set_rules(())
+
+    # ── users, with the workload ─────────────────────────────────────────────
+
+    async def _scale(self, replicas: int) -> None:
+        await self._merge({"spec": {"replicas": replicas}})
+
+    async def _image(self, tag: int, sidecar: bool = False) -> None:
+        """Another image of the (first) container."""
+        template = decode(await self._client.get(CLONE_SETS, self._namespace, self._name))["spec"]["template"]
+        containers = template["spec"]["containers"]
+        containers[1 if sidecar and len(containers) > 1 else 0]["image"] = f"app:{tag}"
+        await self._merge({"spec": {"template": {"spec": {"containers": containers}}}})
+
+    async def _env(self, value: int) -> None:
+        """A change that takes a new pod."""
+        template = decode(await self._client.get(CLONE_SETS, self._namespace, self._name))["spec"]["template"]
+        containers = template["spec"]["containers"]
+        containers[0]["env"] = [{"name": "SETTING", "value": str(value)}]
+        await self._merge({"spec": {"template": {"spec": {"containers": containers}}}})
+
+    async def _rolling(self, **fields: Any) -> None:
+        await self._merge({"spec": {"updateStrategy": {"rollingUpdate": fields}}})
+
+    async def _strategy(self, type: str) -> None:
+        await self._merge({"spec": {"updateStrategy": {"type": type}}})
+
+    async def _limit_scaling(self, limit: int | None) -> None:
+        await self._merge({"spec": {"scaleStrategy": {"maxUnavailable": limit}}})
+
+    async def _list_to_delete(self, pods: list[int]) -> None:
+        names = [name for number in pods if (name := await self._pod(number))]
+        await self._merge({"spec": {"scaleStrategy": {"podsToDelete": sorted(set(names))}}})
+
+    async def _annotate(self, value: int) -> None:
+        await self._merge({"metadata": {"annotations": {"note": str(value)}}})
+
+    async def _delete_set(self, policy: str = "Background") -> None:
+        await self._client.delete(CLONE_SETS, self._namespace, self._name, propagation=policy)
+
+    async def _create_set(self) -> None:
+        await self._client.create(CLONE_SETS, self._namespace, self._first)
+
+    # ── users and controllers, with pods ─────────────────────────────────────
+
+    async def _mark(self, pod: int) -> None:
+        await self._patch_pod(pod, {"metadata": {"labels": {"apps.kruise.io/specified-delete": ""}}})
+
+    async def _delete_pod(self, pod: int, now: bool = False) -> None:
+        if name := await self._pod(pod):
+            await self._client.delete(PODS, self._namespace, name, grace_period_s=0 if now else None)
+
+    async def _evict(self, pod: int) -> None:
+        if name := await self._pod(pod):
+            await self._evict_named(name)
+
+    async def _relabel(self, pod: int) -> None:
+        """It leaves the set."""
+        await self._patch_pod(pod, {"metadata": {"labels": {"app": "somebody-else"}}})
+
+    async def _cost(self, pod: int, cost: int) -> None:
+        annotation = {"controller.kubernetes.io/pod-deletion-cost": str(cost)}
+        await self._patch_pod(pod, {"metadata": {"annotations": annotation}})
+
+    async def _touch(self, pod: int, times: int) -> None:
+        """Another writer that does not stop: every write moves the resourceVersion."""
+        for number in range(times):
+            await self._patch_pod(pod, {"metadata": {"annotations": {"touched": str(number)}}})
+            await asyncio.sleep(0.05)
+
+    async def _stale_condition(self, pod: int) -> None:
+        """Another writer's stale status undoes the readiness gate's condition."""
+        conditions = [{"type": "InPlaceUpdateReady", "status": "False"}]
+        await self._patch_pod(pod, {"status": {"conditions": conditions}}, subresource="status")
+
+    # ── machines ─────────────────────────────────────────────────────────────
+
+    async def _drain(self, node: int) -> None:
+        """Cordon, then evict everything on it."""
+        name = self._node(node)
+        await self._cordon(name, cordoned=True)
+        for raw in (await self._client.list(PODS, self._namespace)).items:
+            pod = decode(raw)
+            if pod["spec"].get("nodeName") == name:
+                try:
+                    await self._evict_named(pod["metadata"]["name"])
+                except ApiError:
+                    continue
+
+    async def _uncordon(self, node: int) -> None:
+        await self._cordon(self._node(node), cordoned=False)
+
+    async def _node_down(self, node: int) -> None:
+        name = self._node(node)
+        self._nodes_down.add(name)
+        self._kubelets.stop_node(name)
+
+    async def _node_up(self, node: int) -> None:
+        name = self._node(node)
+        if name in self._nodes_down:
+            self._nodes_down.discard(name)
+            self._kubelets.start_node(name)
+
+    async def _node_lost(self, node: int) -> None:
+        """The node is gone, and somebody removes its pods by force."""
+        await self._node_down(node)
+        for raw in (await self._client.list(PODS, self._namespace)).items:
+            pod = decode(raw)
+            if pod["spec"].get("nodeName") == self._node(node):
+                await self._client.delete(PODS, self._namespace, pod["metadata"]["name"], grace_period_s=0)
+
+    async def _bad_image(self, tag: int, how: str) -> None:
+        """Containers of this image do not become ready, cannot be pulled, or end."""
+        ways: dict[str, Any] = {
+            "never ready": {"never_ready": True},
+            "pull": {"image_pull_error": True},
+            "crash": {"exit_code": 1, "after_s": 5.0},
+            "slow": {"start_s": 40.0},
+        }
+        self._rules.append(Rule(image=f"app:{tag}", **ways[how]))
+        self._kubelets.set_rules(self._rules)
+
+    async def _cure(self) -> None:
+        self._rules = []
+        self._kubelets.set_rules(())
+
+    # ── inside ───────────────────────────────────────────────────────────────
+
+    async def _merge(self, patch: Object) -> None:
+        await self._client.patch(CLONE_SETS, self._namespace, self._name, patch, patch_type=PatchType.MERGE)
+
+    async def _patch_pod(self, number: int, patch: Object, *, subresource: str = "") -> None:
+        if name := await self._pod(number):
+            await self._client.patch(
+                PODS,
+                self._namespace,
+                name,
+                patch,
+                patch_type=PatchType.STRATEGIC,
+                subresource=subresource,
+            )
+
+    async def _pod(self, number: int) -> str:
+        """The name of one of the pods that live; empty when there is none."""
+        found = [decode(raw) for raw in (await self._client.list(PODS, self._namespace)).items]
+        names = [pod["metadata"]["name"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return names[number % len(names)] if names else ""
+
+    def _node(self, number: int) -> str:
+        return f"node-{number % self._kubelets.stats().nodes + 1}"
+
+    async def _cordon(self, node: str, *, cordoned: bool) -> None:
+        (self._cordoned.add if cordoned else self._cordoned.discard)(node)
+        patch = {"spec": {"unschedulable": cordoned or None}}
+        await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
+
+    async def _evict_named(self, name: str) -> None:
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        await self._client.create(PODS, self._namespace, body, name=name, subresource="eviction")

@@ -1,0 +1,92 @@
+"""What the API server has stored, write by write, and who wrote it on what knowledge.
+
+manager's turn begins ──▶ TURN (what its caches knew) ─┐ carried by contextvars with every request
+request ──▶ API server ──▶ RecordingStorage.commit() ──┴──▶ Commit ──▶ rules of the kind
+
+Rules look at commits and not at caches: a commit is what counts, whatever anyone believes. What the writer
+could know is recorded too, for a rule can only ask for what was knowable: every change that the writer's
+caches had not seen when its turn began may or may not have been known to it.
+"""
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+
+import msgspec
+
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
+
+__all__ = ["SENDER", "TURN", "Commit", "RecordingStorage", "Turn"]
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What a manager knew when it began to decide: per shelf, everything up to that revision."""
+
+    manager: str
+    number: int
+    at: float
+    known: Mapping[str, int]
+
+
+TURN: ContextVar[Turn | None] = ContextVar("turn", default=None)
+"""The turn in which a request is sent; None outside of managers."""
+
+SENDER: ContextVar[str] = ContextVar("sender", default="")
+"""Who sent the request that is being carried out: a manager's name, `user`, or empty for the cluster itself."""
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """One write as stored."""
+
+    revision: int
+    at: float
+    shelf: str
+    key: Key
+    sender: str
+    turn: Turn | None
+    old: Document | None
+    new: Document | None
+
+    @property
+    def verb(self) -> str:
+        """create, update or remove."""
+        return "create" if self.old is None else "remove" if self.new is None else "update"
+
+
+class RecordingStorage(MemoryStorage):
+    """Memory that tells `listen` of each commit to the shelves it was asked about, and keeps a trace of all."""
+
+    def __init__(self, *, clock: Callable[[], float], start: float, shelves: frozenset[str]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._start = start
+        self._wanted = shelves
+        self.listen: Callable[[Commit], None] = lambda _commit: None
+        self.trace: list[str] = []
+        self.last_change: dict[str, float] = {}
+
+    def commit(self, change: Change) -> None:
+        super().commit(change)
+        stored = change.new or change.old
+        assert stored is not None
+        sender = SENDER.get()
+        now = self._clock()
+        self.last_change[change.shelf] = now
+        verb = "create" if change.old is None else "remove" if change.new is None else "update"
+        self.trace.append(
+            f"{now - self._start:9.3f} {change.revision:5d} {sender or '-':9s} {verb} {change.shelf} {stored.key}"
+        )
+        if change.shelf in self._wanted:
+            self.listen(
+                Commit(
+                    revision=change.revision,
+                    at=now,
+                    shelf=change.shelf,
+                    key=stored.key,
+                    sender=sender,
+                    turn=TURN.get(),
+                    old=decode(change.old.raw) if change.old else None,
+                    new=decode(change.new.raw) if change.new else None,
+                )
+            )

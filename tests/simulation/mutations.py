@@ -1,0 +1,289 @@
+"""Does the simulator notice? Rules of the product are broken on purpose, and each has to be caught.
+
+    make simulate-mutations               each within 500 seeds; exit code 1 if one is not
+    python -m simulation.mutations --only "tombstones are ignored"
+
+Mutation ──▶ patched in ──▶ seeds, until a rule is broken ──▶ patched out
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset import (
+    controller,
+    in_place,
+    numbers,
+    phase,
+    plan,
+    refresh,
+    scale,
+    status,
+    update,
+    working_set,
+)
+from pykruise.kinds.cloneset.types import CloneSetSpec
+from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kube import cache
+from pykruise.kube.errors import KubeError
+from pykruise.kube.int_or_percent import Rounding
+from pykruise.plans import execute
+from pykruise.pods.in_place import NotInPlace
+from simulation.generate import generate
+from simulation.world import run
+
+__all__ = ["MUTATIONS", "caught_by", "mutated"]
+
+replace = msgspec.structs.replace
+MOST_SEEDS = 500
+
+Change = tuple[Any, str, Any]
+"""Where, which name, and what stands there instead: a value, or a function of what stood there."""
+
+
+def _numbers(change: Callable[[numbers.Numbers], numbers.Numbers]) -> Change:
+    def changed(original: Any) -> Any:
+        return lambda *args, **kwargs: change(original(*args, **kwargs))
+
+    return working_set, "numbers_of", changed
+
+
+def _limits(**changes: Callable[[numbers.Limits], int]) -> Change:
+    def changed(original: Any) -> Any:
+        def limits_of(spec: CloneSetSpec) -> Any:
+            limits, problems = original(spec)
+            return replace(limits, **{name: make(limits) for name, make in changes.items()}), problems
+
+        return limits_of
+
+    return plan, "limits_of", changed
+
+
+def _never(_original: Any) -> Any:
+    return lambda *_args, **_kwargs: None
+
+
+def _always(value: Any) -> Callable[[Any], Any]:
+    return lambda _original: lambda *_args, **_kwargs: value
+
+
+def _as_property(value: Any) -> Callable[[Any], Any]:
+    return lambda _original: property(lambda _self: value)
+
+
+def _round(rounding: Rounding) -> Callable[[Any], Any]:
+    return lambda original: (
+        lambda value, *, of, rounding=rounding, _r=rounding: original(value, of=of, rounding=_r)
+    )
+
+
+def _write_once(_original: Any) -> Any:
+    """A lost answer is taken for a failure, and the next plan begins without knowing."""
+
+    async def write(self: Any, action: Any, *, priority: int) -> None:
+        await self._write_once(action, priority)
+
+    return write
+
+
+def _swapped_victims(original: Any) -> Any:
+    def victims(ws: WorkingSet, found: numbers.Numbers) -> Any:
+        return original(ws, replace(found, remove_old=found.remove - min(found.remove, found.remove_old)))
+
+    return victims
+
+
+def _no_hook_in_phase(original: Any) -> Any:
+    return lambda hook, pod: (
+        False if hook is not None and "hook/delete" in pod.labels else original(hook, pod)
+    )
+
+
+def _without_look(_original: Any) -> Any:
+    async def look(*_args: Any, **_kwargs: Any) -> None:
+        return None
+
+    return look
+
+
+def _terminating_is_ignored(original: Any) -> Any:
+    return lambda snapshot: original(
+        replace(snapshot, cloneset=replace(snapshot.cloneset, is_deleting=False))
+    )
+
+
+def _tombless(_original: Any) -> Any:
+    """The answer to a DELETE is not believed; only the watch is."""
+    return lambda *_args, **_kwargs: None
+
+
+def _refreshed_too_early(original: Any) -> Any:
+    def go_on(ws: Any, pod: Any) -> Any:
+        found = original(ws, pod)
+        return replace(found, is_complete=True) if found.waits and not found.steps else found
+
+    return go_on
+
+
+def _gone_is_ignored(original: Any) -> Any:
+    return lambda error: False if isinstance(error, KubeError) else original(error)
+
+
+MUTATIONS: dict[str, tuple[Change, ...]] = {
+    "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
+    "own writes are not seen until the watch tells them": ((cache.Cache, "observe_written", _tombless),),
+    "maxUnavailable is always rounded up": ((numbers, "resolve", _round(Rounding.UP)),),
+    "percentages are always rounded down": ((numbers, "resolve", _round(Rounding.DOWN)),),
+    "the partition is one less": (_limits(partition=lambda limits: max(limits.partition - 1, 0)),),
+    "the partition is forgotten when pods are created": (
+        _numbers(lambda found: replace(found, create_old=0)),
+    ),
+    "an update may take one pod more": (
+        _numbers(lambda found: replace(found, update_budget=found.update_budget + 1)),
+    ),
+    "a deletion may take one serving pod more": (
+        _numbers(lambda found: replace(found, ready_budget=found.ready_budget + 1)),
+    ),
+    "one pod too many is created": (
+        _numbers(
+            lambda found: (
+                replace(found, create=found.create + 1, create_now=found.create_now + 1)
+                if found.create_now
+                else found
+            )
+        ),
+    ),
+    "surge goes on while paused": (
+        (numbers.Limits, "max_surge", lambda original: original),
+        _limits(max_surge=lambda limits: limits.max_surge or 1),
+    ),
+    "writes go without preconditions": (
+        (execute, "_with_preconditions", lambda _original: lambda action: action.body),
+        (phase, "version", _always("")),
+        (in_place, "version", _always("")),
+        (refresh, "version", _always("")),
+    ),
+    "a pod that does not serve is deleted as it was never seen": ((phase, "version", _always("")),),
+    "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
+    "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
+    "the preDelete hook is ignored": ((phase, "is_hooked", _no_hook_in_phase),),
+    "the inPlaceUpdate hook is ignored": ((in_place, "is_hooked", _always(False)),),
+    "a CloneSet that terminates goes on": (
+        (plan, "plan_cloneset", lambda o: o),
+        (controller, "plan_cloneset", _terminating_is_ignored),
+    ),
+    "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
+    "minReadySeconds is ignored": (
+        (
+            working_set,
+            "marks_of",
+            lambda original: lambda pods, **given: original(pods, **{**given, "min_ready_seconds": 0}),
+        ),
+    ),
+    "the wrong revision loses its surplus pods": ((scale, "_victims", _swapped_victims),),
+    "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
+    "nobody looks after a conflict": ((execute.Executor, "_look", _without_look),),
+    "what can be updated in place is recreated": (
+        (in_place, "difference", _always(NotInPlace("on purpose"))),
+    ),
+    "an update in place counts as complete at once": ((refresh, "go_on", _refreshed_too_early),),
+    "claims stay when their pod is deleted": ((phase, "claims_to_delete", _always(())),),
+    "claims are not created with their pods": ((scale, "claims_to_create", _always(())),),
+    "claims without a pod are kept": ((plan, "clean_up_stages", _always([])),),
+    "pods specified for deletion are kept": (
+        (
+            working_set,
+            "marks_of",
+            lambda original: lambda pods, **given: [mark & ~4 for mark in original(pods, **given)],
+        ),
+    ),
+    "a 410 is answered by watching on": ((cache, "_needs_list", _gone_is_ignored),),
+    "the history forgets revisions that pods are of": (
+        (
+            plan,
+            "to_truncate",
+            lambda original: lambda own, *, live, limit: original(own, live=set(list(live)[:1]), limit=0),
+        ),
+    ),
+    "the status counts ready pods as updated": (
+        (
+            status,
+            "counters",
+            lambda original: (
+                lambda marks: (lambda c: {**c, "updated_replicas": c["updated_ready_replicas"]})(
+                    original(marks)
+                )
+            ),
+        ),
+    ),
+    "updates take pods that already wait to be deleted": (
+        (update, "_within_budget", lambda _original: lambda ws, wanted, numbers, target: wanted),
+    ),
+    "readiness is believed too long": (
+        (
+            scale,
+            "part",
+            lambda original: (
+                lambda ws, pods, *, ready_budget, why: original(
+                    ws, pods, ready_budget=ready_budget + (why == "surplus"), why=why
+                )
+            ),
+        ),
+    ),
+}
+
+
+@contextmanager
+def mutated(changes: tuple[Change, ...]) -> Iterator[None]:
+    """The product with these changes, while the block runs."""
+    before: list[tuple[Any, str, Any, bool]] = []
+    try:
+        for where, name, change in changes:
+            own = name in vars(where)
+            original = vars(where).get(name) if own else getattr(where, name)
+            before.append((where, name, original, own))
+            setattr(where, name, change(original))
+        yield
+    finally:
+        for where, name, original, _own in reversed(before):
+            setattr(where, name, original)
+
+
+def caught_by(changes: tuple[Change, ...], *, most_seeds: int = MOST_SEEDS) -> tuple[int, str] | None:
+    """The first seed that fails, and the rule that is broken; None: the mutation survives."""
+    with mutated(changes):
+        for seed in range(most_seeds):
+            try:
+                outcome = run(generate(seed))
+            except Exception as error:
+                return seed, type(error).__name__
+            if outcome.violations:
+                return seed, outcome.rule
+    return None
+
+
+def main() -> int:
+    """0: every mutation is caught."""
+    parser = argparse.ArgumentParser(prog="simulation.mutations", description=__doc__)
+    parser.add_argument("--only", help="the mutation of this name")
+    parser.add_argument("--seeds", type=int, default=MOST_SEEDS)
+    arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    survivors = 0
+    for name, changes in MUTATIONS.items():
+        if arguments.only not in (None, name):
+            continue
+        found = caught_by(changes, most_seeds=arguments.seeds)
+        survivors += found is None
+        said = f"seed {found[0]:3d}, rule {found[1]!r}" if found else "SURVIVES"
+        print(f"{name:58s} {said}", flush=True)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

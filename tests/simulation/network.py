@@ -1,0 +1,251 @@
+"""The way between a manager and the API server: slow, and as faulty as the script says.
+
+manager's Client ──▶ Wire.request(), Wire.stream() ──faults of the script──▶ LocalTransport ──▶ API server
+
+Every request travels in a task of its own, as on a network: a manager that dies or gives up does not call back
+what it has sent. A fault is used up by the first requests after its time that match it.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
+from pykruise.kube.transport import Response, Transport
+from simulation.history import SENDER
+from simulation.script import Fault
+from support.faults import Answer
+
+__all__ = ["REQUEST_FAULTS", "STREAM_FAULTS", "Weather", "Wire"]
+
+_ANSWERS: Mapping[str, Answer] = {
+    "conflict": Answer(409),
+    "too many": Answer(429, retry_after_s=1),
+    "error": Answer(500),
+    "error after the fact": Answer(500, takes_effect=True),
+    "unavailable": Answer(503),
+    "timeout after the fact": Answer(504, takes_effect=True),
+    "quota": Answer(403, message="pods is forbidden: exceeded quota: team, requested: pods=1, used: pods=9"),
+    "webhook timeout": Answer(
+        500, message='failed calling webhook "v.kb.io": context deadline exceeded', reason="InternalError"
+    ),
+}
+
+REQUEST_FAULTS = (*_ANSWERS, "refused", "request lost", "answer lost", "late effect", "slow", "no answer")
+STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate", "swap")
+
+
+class Weather:
+    """The faults of a script that are still to come or going on, shared by all wires of a simulation."""
+
+    def __init__(self, faults: tuple[Fault, ...], *, now: Callable[[], float]) -> None:
+        self._now = now
+        self._left = [[fault, fault.count] for fault in faults]
+        self.is_clear = False
+        """Set when everything is to go well from now on."""
+
+    def take(self, kinds: tuple[str, ...], path: str, method: str) -> Fault | None:
+        """The fault for this request or event, which is one fewer then."""
+        if self.is_clear:
+            return None
+        now = self._now()
+        for entry in self._left:
+            fault: Fault = entry[0]  # type: ignore[assignment]
+            if entry[1] > 0 and fault.at <= now and fault.kind in kinds and _concerns(fault, path, method):  # type: ignore[operator]
+                entry[1] -= 1  # type: ignore[operator]
+                return fault
+        return None
+
+    def comes(self, kinds: tuple[str, ...]) -> bool:
+        """Whether any of these may still come."""
+        return not self.is_clear and any(entry[1] > 0 and entry[0].kind in kinds for entry in self._left)  # type: ignore[operator,union-attr]
+
+
+def _concerns(fault: Fault, path: str, method: str) -> bool:
+    if fault.kind == "quota":
+        return method == "POST" and path.endswith("/pods")
+    if fault.kind in ("conflict", "webhook timeout"):
+        return method in ("POST", "PATCH", "PUT") and fault.on in path and not path.endswith("/events")
+    return fault.on in path
+
+
+class Wire:
+    """A Transport of one manager. `dead`: the manager is no more; nothing leaves or reaches it."""
+
+    def __init__(
+        self, inner: Transport, *, name: str, weather: Weather, rng: random.Random, latency_s: float
+    ):
+        self._inner = inner
+        self._name = name
+        self._weather = weather
+        self._rng = rng
+        self._latency_s = latency_s
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self.dead = False
+        self.held: dict[str, int] = {}
+        """Per path: the version of an event that is held back while a later one goes first."""
+        self.writes = 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        if self.dead:
+            await asyncio.Event().wait()
+        self.writes += method != "GET" and not path.endswith("/events")
+        fault = self._weather.take(REQUEST_FAULTS, path, method)
+
+        async def forward() -> Response:
+            return await self._inner.request(method, path, query=query, headers=headers, body=body)
+
+        sent = self._send(self._travel(fault, forward))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.shield(sent)
+        except TimeoutError as error:
+            raise RequestTimeoutError(f"no answer to {method} {path} within {timeout_s} s") from error
+
+    def _send(self, work: Any) -> "asyncio.Task[Response]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._arrived)
+        return task
+
+    def _arrived(self, task: "asyncio.Task[Any]") -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it may be dead
+
+    async def _travel(self, fault: Fault | None, forward: Callable[[], Any]) -> Response:
+        SENDER.set(self._name)
+        await asyncio.sleep(self._rng.uniform(0, self._latency_s))
+        if self.dead and self._rng.random() < 0.5:
+            raise ConnectionLostError("the sender is dead")
+        answer = await forward() if fault is None else await self._with_fault(fault, forward)
+        await asyncio.sleep(self._rng.uniform(0, self._latency_s))
+        return answer  # type: ignore[no-any-return]
+
+    async def _with_fault(self, fault: Fault, forward: Callable[[], Any]) -> Response:
+        answer: Response
+        match fault.kind:
+            case "refused":
+                raise UnreachableError("refused on purpose")
+            case "request lost":
+                raise ConnectionLostError("lost on purpose, before")
+            case "answer lost":
+                await forward()
+                raise ConnectionLostError("lost on purpose, after")
+            case "late effect":
+                self._send(_later(fault.seconds, forward))
+                raise ConnectionLostError("lost on purpose, late")
+            case "slow":
+                await asyncio.sleep(fault.seconds)
+                answer = await forward()
+                return answer
+            case "no answer":
+                await forward()
+                await asyncio.sleep(fault.seconds)
+                raise RequestTimeoutError("no answer on purpose")
+            case "webhook timeout":
+                await asyncio.sleep(10.0)
+        given = _ANSWERS[fault.kind]
+        if given.takes_effect:
+            await forward()
+        return given.response()
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(path, query, headers, idle_timeout_s)
+
+    @asynccontextmanager
+    async def _stream(
+        self,
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        idle_timeout_s: float | None,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        if self.dead:
+            await asyncio.Event().wait()
+        await asyncio.sleep(self._rng.uniform(0, self._latency_s))
+        fault = self._weather.take(("refused", "unavailable", "too many"), path, "STREAM")
+        if fault is not None:
+            if fault.kind == "refused":
+                raise UnreachableError("refused on purpose")
+            answer = _ANSWERS[fault.kind].response()
+            raise error_for(answer.status, answer.body, answer.headers)
+        opened = self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
+        async with opened as lines:
+            generator = self._lines(path, lines, idle_timeout_s)
+            try:
+                yield generator
+            finally:
+                self.held.pop(path, None)
+                await generator.aclose()
+
+    async def _lines(
+        self, path: str, lines: AsyncIterator[bytes], idle_timeout_s: float | None
+    ) -> AsyncGenerator[bytes, None]:
+        held: bytes | None = None
+        async for line in lines:
+            if self.dead:
+                await asyncio.Event().wait()
+            if self._rng.random() < 0.3:
+                await asyncio.sleep(self._rng.uniform(0, self._latency_s))
+            fault = self._weather.take(STREAM_FAULTS, path, "STREAM")
+            if held is not None:
+                yield line
+                self.held.pop(path, None)
+                yield held
+                held = None
+                continue
+            match fault.kind if fault else "":
+                case "cut":
+                    raise ConnectionLostError("cut on purpose")
+                case "end":
+                    return
+                case "gone":
+                    status = Answer(410, message="too old resource version: on purpose").response().body
+                    yield b'{"type":"ERROR","object":' + status + b"}"
+                    return
+                case "garbage":
+                    yield b'{"type":"ADDED","object":{"metada'
+                    return
+                case "delay":
+                    assert fault is not None
+                    await asyncio.sleep(fault.seconds)
+                case "stall":
+                    await asyncio.sleep(idle_timeout_s or 300.0)
+                    raise ConnectionLostError("stalled on purpose")
+                case "duplicate":
+                    yield line
+                case "swap":
+                    version = int(json.loads(line)["object"]["metadata"].get("resourceVersion") or 0)
+                    held, self.held[path] = line, version
+                    continue
+            yield line
+
+    async def close(self) -> None:
+        """Wait for what is still under way."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+
+async def _later(seconds: float, forward: Callable[[], Any]) -> Any:
+    await asyncio.sleep(seconds)
+    return await forward()

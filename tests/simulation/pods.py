@@ -1,0 +1,137 @@
+"""Pods as rules see them: every version of every pod, read from what the API server stored.
+
+Commit ──▶ PodHistory.take() ──▶ Version ──▶ rules ask: what was it, and what was it since a revision
+
+Read on its own terms, not with the product's projection: a mistake there must not hide itself here.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import parse_time
+from simulation.history import Commit
+
+__all__ = ["PodHistory", "Version", "read_pod"]
+
+REVISION = "controller-revision-hash"
+STATE = "lifecycle.apps.kruise.io/state"
+MARKED = "apps.kruise.io/specified-delete"
+INSTANCE = "apps.kruise.io/cloneset-instance-id"
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One pod as it was from `revision` on, written by `sender`. `gone`: it is no longer there."""
+
+    revision: int
+    at: float
+    sender: str
+    uid: str
+    name: str
+    owner: str
+    labels: Mapping[str, str]
+    is_active: bool
+    is_ready: bool
+    ready_since: float
+    images: Mapping[str, str]
+    restarts: Mapping[str, int]
+    node: str
+    gone: bool = False
+
+    @property
+    def hash(self) -> str:
+        """Short hash of its revision."""
+        return self.labels.get(REVISION, "").rpartition("-")[2]
+
+    @property
+    def state(self) -> str:
+        """Lifecycle state."""
+        return self.labels.get(STATE, "")
+
+    @property
+    def is_marked(self) -> bool:
+        """Specified for deletion by its label."""
+        return MARKED in self.labels
+
+    def is_available(self, *, min_ready_s: float, at: float) -> bool:
+        """Active, ready for long enough, and in service."""
+        return (
+            self.is_active
+            and self.is_ready
+            and self.state in ("", "Normal")
+            and (min_ready_s <= 0 or self.ready_since + min_ready_s <= at)
+        )
+
+
+def read_pod(commit: Commit) -> Version:
+    """The pod after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    meta, spec, status = doc["metadata"], doc["spec"], doc.get("status") or {}
+    owner = next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
+    held = conditions.get("InPlaceUpdateReady", {}).get("status", "True") != "True"
+    phase = status.get("phase") or "Pending"
+    gone = commit.new is None
+    return Version(
+        revision=commit.revision,
+        at=commit.at,
+        sender=commit.sender,
+        uid=meta["uid"],
+        name=meta["name"],
+        owner=owner,
+        labels=meta.get("labels") or {},
+        is_active=not gone and not meta.get("deletionTimestamp") and phase not in ("Succeeded", "Failed"),
+        is_ready=phase == "Running" and ready.get("status") == "True" and not held,
+        ready_since=parse_time(ready["lastTransitionTime"]) if ready.get("lastTransitionTime") else 0.0,
+        images={one["name"]: one["image"] for one in spec.get("containers") or ()},
+        restarts={one["name"]: one.get("restartCount", 0) for one in status.get("containerStatuses") or ()},
+        node=spec.get("nodeName") or "",
+        gone=gone,
+    )
+
+
+class PodHistory:
+    """All versions of all pods of one namespace."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, list[Version]] = {}
+
+    def take(self, commit: Commit) -> tuple[Version | None, Version]:
+        """The version before, and the new one."""
+        version = read_pod(commit)
+        versions = self._versions.setdefault(version.uid, [])
+        before = versions[-1] if versions else None
+        versions.append(version)
+        return before, version
+
+    def latest(self) -> Iterator[Version]:
+        """Every pod that is still there, as it is now."""
+        return (versions[-1] for versions in self._versions.values() if not versions[-1].gone)
+
+    def all_since(self, known: int, manager: str) -> Iterator[list[Version]]:
+        """For each pod that `manager` may believe to exist: every version that it may take for the present.
+
+        That is the one at revision `known` and all later ones. After a write of its own it knows better than
+        what was before that.
+        """
+        for versions in self._versions.values():
+            if versions[-1].gone and versions[-1].revision <= known:
+                continue
+            first = max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1)
+            for number in range(len(versions) - 1, first, -1):
+                if versions[number].sender == manager:
+                    first = number
+                    break
+            yield versions[first:]
+
+    def since(self, uid: str, known: int) -> list[Version]:
+        """The versions of one pod from revision `known` on, the one at `known` included."""
+        versions = self._versions[uid]
+        return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
+
+    def created_at(self, uid: str) -> Version:
+        """Its first version."""
+        return self._versions[uid][0]

@@ -1,0 +1,62 @@
+"""What happens in one simulation, as plain values: printed, replayed, shrunk.
+
+generate(seed) ──▶ Script ──▶ world.run(script)
+
+A deed is something a user, another controller or a machine does. A fault is something that goes wrong between
+a manager and the API server, or with the manager itself. Both have a time in virtual seconds. Which pod or
+node a deed is about is a number that is resolved when it is done, so a script stays valid when it is shortened.
+"""
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["Deed", "Fault", "Script", "from_json", "to_json"]
+
+
+class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One deed: when (seconds), what, with which arguments."""
+
+    at: float
+    do: str
+    args: dict[str, Any] = {}
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """From `at` on, the next `count` matching requests or events get this fault."""
+
+    at: float
+    kind: str
+    on: str = ""
+    """Which requests: a part of their path; empty: all."""
+    count: int = 1
+    seconds: float = 0.0
+    """How long, for faults that take time."""
+
+
+class Script(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One simulation. `seed` decides what the script does not say: uids, names, delays."""
+
+    seed: int
+    kind: str = "cloneset"
+    object: dict[str, Any] = {}
+    """The workload that is created at the start."""
+    nodes: int = 4
+    deeds: tuple[Deed, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    latency_s: float = 0.02
+    """Requests take up to this long each way."""
+    hook_s: float = 3.0
+    """How long the handler of lifecycle hooks takes."""
+    kubelet: dict[str, float] = {}
+    """KubeletSettings: how long things take on the nodes."""
+
+
+def to_json(script: Script) -> str:
+    """Readable text that `from_json` takes."""
+    return msgspec.json.format(msgspec.json.encode(script), indent=1).decode()
+
+
+def from_json(text: str | bytes) -> Script:
+    """The script of `to_json`."""
+    return msgspec.json.decode(text, type=Script)

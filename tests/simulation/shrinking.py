@@ -1,0 +1,79 @@
+"""A script that fails, made short: deeds, faults and settings go as long as the same rule is still broken.
+
+Script, rule ──▶ shrink() ──▶ a shorter Script that breaks the same rule
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from simulation.script import Script
+from simulation.world import Outcome, run
+
+__all__ = ["shrink"]
+
+replace = msgspec.structs.replace
+
+
+def shrink(
+    script: Script, rule: str, *, play: Callable[[Script], Outcome] = run, most_runs: int = 300
+) -> Script:
+    """The shortest script found that still breaks `rule`; greedy, in at most `most_runs` runs."""
+    runs = 0
+    changed = True
+    while changed and runs < most_runs:
+        changed = False
+        for smaller in _smaller(script):
+            runs += 1
+            if play(smaller).rule == rule:
+                script, changed = smaller, True
+                break
+            if runs >= most_runs:
+                break
+    return script
+
+
+def _smaller(script: Script) -> Iterator[Script]:
+    """Every way to take something away, the largest pieces first."""
+    for field in ("faults", "deeds"):
+        items: tuple[Any, ...] = getattr(script, field)
+        size = len(items)
+        while size >= 1:
+            for start in range(0, len(items), size):
+                yield replace(script, **{field: items[:start] + items[start + size :]})
+            size //= 2
+    for number, fault in enumerate(script.faults):
+        if fault.count > 1:
+            yield replace(script, faults=_with(script.faults, number, replace(fault, count=fault.count // 2)))
+    spec = script.object["spec"]
+    for name in (
+        "minReadySeconds",
+        "scaleStrategy",
+        "lifecycle",
+        "progressDeadlineSeconds",
+        "volumeClaimTemplates",
+    ):
+        if name in spec:
+            yield _with_spec(script, {key: value for key, value in spec.items() if key != name})
+    if len(spec["template"]["spec"]["containers"]) > 1:
+        template = {**spec["template"], "spec": {"containers": spec["template"]["spec"]["containers"][:1]}}
+        yield _with_spec(script, {**spec, "template": template})
+    rolling = spec["updateStrategy"]["rollingUpdate"]
+    for name in ("partition", "maxSurge", "inPlaceUpdateStrategy"):
+        if name in rolling:
+            kept = {key: value for key, value in rolling.items() if key != name}
+            yield _with_spec(
+                script, {**spec, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": kept}}
+            )
+    if spec["replicas"] > 1:
+        yield _with_spec(script, {**spec, "replicas": spec["replicas"] // 2})
+        yield _with_spec(script, {**spec, "replicas": spec["replicas"] - 1})
+
+
+def _with(items: tuple[Any, ...], number: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:number], item, *items[number + 1 :])
+
+
+def _with_spec(script: Script, spec: dict[str, Any]) -> Script:
+    return replace(script, object={**script.object, "spec": spec})

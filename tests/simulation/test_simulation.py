@@ -1,0 +1,76 @@
+"""Seeds that are played in every test run, and every script that once failed.
+
+`make simulate SEEDS=100000` plays more; docs/simulation.md says how to replay one.
+"""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simulation.generate import generate
+from simulation.mutations import MUTATIONS, mutated
+from simulation.script import Script, from_json, to_json
+from simulation.shrinking import shrink
+from simulation.world import run
+
+SEEDS = 150
+AT_ONCE = 5
+FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Faults are on purpose: what is logged about them says nothing."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+def test_no_rule_is_broken_whatever_happens(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        outcome = run(generate(seed))
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_what_was_found_once_stays_fixed(path: Path) -> None:
+    outcome = run(from_json(path.read_bytes()))
+    assert not outcome.violations, str(outcome.violations[0])
+
+
+def test_a_seed_gives_the_same_trace_each_time() -> None:
+    # given
+    script = generate(7)
+    # when
+    first, second = run(script), run(script)
+    # then
+    assert first.trace == second.trace
+    assert first.writes == second.writes
+
+
+def test_a_script_survives_being_written_down() -> None:
+    assert from_json(to_json(generate(11))) == generate(11)
+
+
+@pytest.mark.parametrize(
+    "name", ["one pod too many is created", "an update may take one pod more", "paused is ignored"]
+)
+def test_a_broken_rule_is_caught_replays_and_shrinks(name: str) -> None:
+    """`make simulate-mutations` does this with every mutation."""
+    with mutated(MUTATIONS[name]):
+        # given the first seed that fails
+        failing = next(script for script in map(generate, range(100)) if run(script).violations)
+        rule = run(failing).rule
+        # when
+        short = shrink(failing, rule, most_runs=40)
+        # then it fails in the same way, and with less
+        assert run(short).rule == rule
+        assert _size(short) < _size(failing)
+    assert not run(short).violations
+
+
+def _size(script: Script) -> int:
+    return len(to_json(script))

@@ -1,0 +1,349 @@
+"""One simulation: a cluster, its managers, deeds and faults on one virtual clock, and what came of it.
+
+Script ──▶ run() ──▶ Outcome (violations, trace)
+
+Everything runs in one event loop with virtual time and seeded randomness, so a script gives the same trace each
+time. After the last deed all is healed; then the workload has to come to rest as it was asked for, and once at
+rest nothing may be written any more.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.kinds import crds
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
+from pykruise.manager.manager import Manager
+from pykruise.plans.reconcile import Reconciler
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.virtual_time import VirtualLoop
+from simulation.cloneset_rules import SHELVES, CloneSetRules, Wish
+from simulation.deeds import Deeds
+from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
+from simulation.network import Weather, Wire
+from simulation.pods import STATE
+from simulation.rules import Violation
+from simulation.script import Script
+
+__all__ = ["Outcome", "run"]
+
+START = parse_time("2026-01-31T12:00:00Z")
+NAMESPACE = "sim"
+NAME = "web"
+QUIET_S = 40.0
+"""So long nothing may have changed for the workload to be at rest."""
+PATIENCE_S = 3600.0
+"""So long it may take to come to rest once all is healed."""
+REST_S = 150.0
+"""So long a restarted manager is watched for writes that nothing calls for."""
+MOST_WRITES = 3000
+MANAGER_KINDS = ("crash", "second leader", "clock jump", "compact", "graceful restart")
+"""Faults of the manager itself, or of everybody."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a simulation."""
+
+    violations: tuple[Violation, ...]
+    trace: tuple[str, ...]
+    writes: int
+    """By managers, events apart."""
+    seconds: float
+    """Virtual."""
+
+    @property
+    def rule(self) -> str:
+        """The first rule that was broken; empty: none."""
+        return self.violations[0].rule if self.violations else ""
+
+
+def run(script: Script) -> Outcome:
+    """Play a script from beginning to end."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(_World(script).play())
+
+
+class _Life:
+    """One manager from its start to its end."""
+
+    def __init__(self, manager: Manager, wire: Wire, task: "asyncio.Task[None]") -> None:
+        self.manager = manager
+        self.wire = wire
+        self.task = task
+
+
+class _World:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._rng = random.Random(script.seed)
+        self._found: list[Violation] = []
+        self._lives: list[_Life] = []
+        self._count = 0
+        self._skew_s = 0.0
+        self._writes = 0
+        self._turns = 0
+        self._helpers: set[asyncio.Task[Any]] = set()
+
+    async def play(self) -> Outcome:
+        """The whole script."""
+        script = self._script
+        clock = loop_clock(start=START)
+        self._clock = clock
+        self._storage = RecordingStorage(clock=clock, start=START, shelves=SHELVES)
+        self._storage.listen = self._on_commit
+        skew = sum(abs(fault.seconds) for fault in script.faults if fault.kind == "clock jump")
+        self._rules = CloneSetRules(namespace=NAMESPACE, name=NAME, start=START, skew_s=skew)
+        self._weather = Weather(script.faults, now=self._now)
+        kubelet = msgspec.convert({"lease_s": None, "heartbeat_s": 1e9, **script.kubelet}, KubeletSettings)
+        settings = ClusterSettings(nodes=script.nodes, kubelet=kubelet)
+        cluster = Cluster(
+            settings, clock=clock, rng=self._branch(), reviewers=reviewers(), storage=self._storage
+        )
+        async with cluster:
+            self._cluster = cluster
+            self._client = cluster.client_for("user")
+            SENDER.set("user")
+            for crd in crds():
+                if crd["spec"]["names"]["plural"] == CLONE_SETS.plural:
+                    await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+            await self._client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+            self._deeds = Deeds(
+                self._client, cluster.kubelets, namespace=NAMESPACE, name=NAME, first=script.object
+            )
+            self._start_manager()
+            await self._client.create(CLONE_SETS, NAMESPACE, script.object)
+            try:
+                await self._tell()
+                if not self._found:
+                    await self._come_to_rest()
+            finally:
+                await self._end()
+        return Outcome(tuple(self._found), tuple(self._storage.trace), self._writes, self._now())
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _branch(self) -> random.Random:
+        return random.Random(self._rng.getrandbits(64))
+
+    # ── the script ───────────────────────────────────────────────────────────
+
+    async def _tell(self) -> None:
+        steps = [(deed.at, 0, deed) for deed in self._script.deeds]
+        steps += [(fault.at, 1, fault) for fault in self._script.faults if fault.kind in MANAGER_KINDS]  # type: ignore[misc]
+        begun = self._now()
+        for at, _, step in sorted(steps, key=lambda one: one[:2]):
+            await asyncio.sleep(max(0.0, begun + at - self._now()))
+            if self._found:
+                return
+            if hasattr(step, "do"):
+                self._help(self._deeds.do(step))
+            else:
+                self._help(self._strike(step))
+
+    def _help(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._helpers.add(task)
+        task.add_done_callback(self._helped)
+
+    def _helped(self, task: "asyncio.Task[Any]") -> None:
+        self._helpers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._break("simulator", f"{type(error).__name__}: {error}")
+
+    async def _strike(self, fault: Any) -> None:
+        match fault.kind:
+            case "crash":
+                await self._at_any_await(fault.count)
+                await self._kill()
+                await asyncio.sleep(fault.seconds)
+                if not self._lives:
+                    self._start_manager()
+            case "graceful restart":
+                for life in self._lives:
+                    life.manager.stop()
+                for life in tuple(self._lives):
+                    await asyncio.wait({life.task}, timeout=60.0)
+                await self._kill()
+                self._start_manager()
+            case "second leader":
+                life = self._start_manager()
+                await asyncio.sleep(fault.seconds)
+                if life in self._lives and len(self._lives) > 1:
+                    await self._kill(life)
+            case "clock jump":
+                self._skew_s += fault.seconds
+            case "compact":
+                self._storage.compact(self._storage.revision)
+
+    async def _at_any_await(self, steps: int) -> None:
+        """Wait so many turns of the loop: any task may be at any of its awaits then."""
+        for _ in range(steps):
+            await asyncio.sleep(0)
+
+    # ── managers ─────────────────────────────────────────────────────────────
+
+    def _start_manager(self) -> _Life:
+        self._count += 1
+        name = f"manager-{self._count}"
+        wire = Wire(
+            self._cluster.transport_for(name),
+            name=name,
+            weather=self._weather,
+            rng=self._branch(),
+            latency_s=self._script.latency_s,
+        )
+
+        def clock() -> float:
+            return self._clock() + self._skew_s
+
+        client = Client(wire, clock=clock, rng=self._branch())
+        manager = Manager(client, clock=clock, rng=self._branch(), cpu_time=lambda: 0.0)
+        for controller in manager.controllers:
+            self._watch_turns(name, manager, wire, controller)
+        life = _Life(manager, wire, asyncio.get_running_loop().create_task(manager.run()))
+        life.task.add_done_callback(self._ended)
+        self._lives.append(life)
+        return life
+
+    def _watch_turns(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
+        """Note what the caches know whenever a turn begins: the turn's requests carry it along."""
+        turn: Reconciler[Any] = controller._reconcile
+
+        async def noted(key: Any) -> float | None:
+            self._turns += 1
+            known = {resource: cache.position for resource, cache in manager.stats().caches.items()}
+            for path, version in wire.held.items():
+                for resource in known:
+                    if path.endswith("/" + resource.partition(".")[0]):
+                        known[resource] = min(known[resource], version - 1)
+            TURN.set(Turn(name, self._turns, self._now(), known))
+            return await turn(key)
+
+        controller._reconcile = noted
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._break("manager", f"the manager died: {type(error).__name__}: {error}")
+
+    async def _kill(self, life: _Life | None = None) -> None:
+        """As kill -9 would: what has been sent travels on, or not; nothing else happens."""
+        for one in [life] if life else tuple(self._lives):
+            if one in self._lives:
+                self._lives.remove(one)
+            one.wire.dead = True
+            one.task.cancel()
+            await asyncio.gather(one.task, return_exceptions=True)
+            self._writes += one.wire.writes
+
+    # ── what is seen ─────────────────────────────────────────────────────────
+
+    def _on_commit(self, commit: Commit) -> None:
+        for violation in self._rules.on_commit(commit):
+            self._found.append(violation)
+        if commit.shelf == PODS.plural and commit.new is not None and commit.sender != "user":
+            self._serve_hooks(commit)
+
+    def _break(self, rule: str, what: str) -> None:
+        self._found.append(Violation(rule, what, self._now()))
+
+    def _serve_hooks(self, commit: Commit) -> None:
+        """The controller of lifecycle hooks: takes them off a pod that prepares, puts them on one that is done."""
+        wishes = self._rules.wishes
+        if not wishes or not (wishes[-1].pre_delete or wishes[-1].in_place_hook):
+            return
+        assert commit.new is not None
+        labels = commit.new["metadata"].get("labels") or {}
+        match labels.get(STATE):
+            case "PreparingDelete":
+                change = self._handler(wishes[-1], "pre_delete", None)
+            case "PreparingUpdate":
+                change = self._handler(wishes[-1], "in_place_hook", None)
+            case "Updated":
+                change = self._handler(wishes[-1], "in_place_hook", "")
+            case _:
+                return
+        if any(labels.get(key) != value for key, value in change.items()):
+            self._help(self._put_labels(commit.key.name, change, str(labels.get(STATE))))
+
+    @staticmethod
+    def _handler(wish: Wish, hook: str, value: str | None) -> dict[str, str | None]:
+        labels = getattr(wish, hook)
+        return {key: None if value is None else given for key, given in labels.items()}
+
+    async def _put_labels(self, pod: str, labels: dict[str, str | None], state: str) -> None:
+        await asyncio.sleep(self._script.hook_s)
+        latest = next((one for one in self._rules.pods.latest() if one.name == pod), None)
+        if latest is None or latest.state != state:
+            return
+        try:
+            patch = {"metadata": {"labels": labels}}
+            await self._client.patch(PODS, NAMESPACE, pod, patch, patch_type=PatchType.MERGE)
+        except Exception:
+            return
+
+    # ── the end ──────────────────────────────────────────────────────────────
+
+    async def _come_to_rest(self) -> None:
+        """Heal everything, wait until nothing changes any more, and look."""
+        self._weather.is_clear = True
+        while self._helpers:
+            await asyncio.wait(self._helpers)
+        await self._deeds.heal()
+        if not self._lives:
+            self._start_manager()
+        while len(self._lives) > 1:
+            await self._kill(self._lives[0])
+        end = self._now() + PATIENCE_S + abs(self._skew_s)
+        problems: list[Violation] = []
+        while not self._found:
+            await asyncio.sleep(QUIET_S / 4)
+            last = max((self._storage.last_change.get(shelf, 0.0) for shelf in SHELVES), default=0.0)
+            quiet_s = self._clock() - last
+            problems = list(self._rules.at_rest(self._now()))
+            if not problems and quiet_s >= QUIET_S:
+                break
+            if self._now() >= end:
+                if not problems:
+                    self._break("rest", f"it is as wanted, but still written to: {self._storage.trace[-3:]}")
+                break
+        if not self._found:
+            self._found += problems
+        if not self._found:
+            await self._stay_at_rest()
+
+    async def _stay_at_rest(self) -> None:
+        """A restarted manager, and one that just waits, has nothing to write."""
+        await self._kill()
+        self._start_manager()
+        before = len(self._storage.trace)
+        await asyncio.sleep(REST_S)
+        extra = [
+            line for line in self._storage.trace[before:] if "manager" in line and " events " not in line
+        ]
+        if extra:
+            self._break("rest", f"at rest, but written to after a restart: {extra[:5]}")
+
+    async def _end(self) -> None:
+        await self._kill()
+        self._weather.is_clear = True
+        for task in tuple(self._helpers):
+            task.cancel()
+        if self._helpers:
+            await asyncio.wait(self._helpers)
+        if self._writes > MOST_WRITES and not self._found:
+            self._break("writes", f"{self._writes} writes are too many for so few pods")
+
+
+def summary(violations: Iterable[Violation]) -> str:
+    """One line each."""
+    return "\n".join(map(str, violations))
