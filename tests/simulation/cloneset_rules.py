@@ -172,13 +172,16 @@ class CloneSetRules:
         instance = (commit.old["metadata"].get("labels") or {}).get(INSTANCE)
         known = commit.turn.known.get(PODS, 0)
         for pod in self.pods.latest():
-            if pod.labels.get(INSTANCE) == instance and self._is_always_member(pod, known):
+            if pod.labels.get(INSTANCE) == instance and self._is_always_member(pod, known, commit.sender):
                 yield self._broken(
                     commit, "claims", f"claim {commit.key.name} is deleted, pod {pod.name} has it"
                 )
 
-    def _is_always_member(self, pod: Version, known: int) -> bool:
+    def _is_always_member(self, pod: Version, known: int, manager: str) -> bool:
         wish = self.wishes[-1]
+        # A pod that another manager has just created cannot be known; a second leader may meet its claim first.
+        if self.pods.created_at(pod.uid).revision > known and self.pods.created_at(pod.uid).sender != manager:
+            return False
         return all(self._is_member(one, wish) for one in self.pods.since(pod.uid, known))
 
     def _on_pod(self, commit: Commit) -> Iterator[Violation]:

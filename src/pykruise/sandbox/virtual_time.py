@@ -11,6 +11,7 @@ programs give equal runs. For programs that talk to nobody outside: a socket wou
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +38,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """What the selector does instead of waiting. `None`: there is no timer to wait for."""
         if timeout is None:
             raise DeadlockError("every task waits for another, and no timer is set")
-        self._now += timeout
+        # Never by nothing: after a long time a short wait can be less than the next number.
+        self._now = max(self._now + timeout, math.nextafter(self._now, math.inf))
 
 
 class _JumpingSelector(selectors.BaseSelector):

@@ -131,6 +131,8 @@ class Tally(msgspec.Struct, kw_only=True):
     to_delete_new: int = 0
     """Specified for deletion; not part of the unavailable ones."""
     to_delete_old: int = 0
+    to_delete_unavailable: int = 0
+    """... and how many of those do not serve."""
     unavailable_new: int = 0
     unavailable_old: int = 0
 
@@ -165,6 +167,8 @@ def tally_of(counts: Mapping[Sort, int]) -> Tally:
             _add(tally, f"pre_deleting_{kind}", count)
         elif sort.is_to_delete:
             _add(tally, f"to_delete_{kind}", count)
+            if not sort.is_available:
+                _add(tally, "to_delete_unavailable", count)
         elif not sort.is_available:
             _add(tally, f"unavailable_{kind}", count)
     return tally
@@ -228,6 +232,9 @@ def numbers_of(
     create = max(want - total, 0)
     remove = max(total - tally.to_delete - want, 0)
     leaving = tally.to_delete > 0 or remove > 0
+    # Specified pods that do not serve are missing too. The original leaves them out here, and then deletes the
+    # serving ones beside them: with two specified, one of them down, maxUnavailable 1 lets both be down at once.
+    down = tally.unavailable + tally.to_delete_unavailable
     update = old_diff if abs(old_diff) <= abs(new_diff) else -new_diff
     return Numbers(
         create=create,
@@ -235,7 +242,7 @@ def numbers_of(
         create_now=min(create, max(limits.scale_max_unavailable - tally.unavailable, 0)),
         remove=remove,
         remove_old=max(total_old - tally.to_delete_old - want_old, 0) if remove else 0,
-        ready_budget=max(limits.max_unavailable + over - tally.unavailable, 0) if leaving else 0,
+        ready_budget=max(limits.max_unavailable + over - down, 0) if leaving else 0,
         update=update,
         update_budget=limits.max_unavailable + over if update else 0,
         surge=surge,

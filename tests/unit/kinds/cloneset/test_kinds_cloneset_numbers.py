@@ -51,7 +51,7 @@ def amount(text: str) -> int | str:
 TABLE = """
 5,0,1,0        | n n n n nd     | ready_budget 1
 5,0,1,0        | n n n n! nd    | ready_budget 0
-4,0,1,0        | n n n n!d n!d  | ready_budget 2
+4,0,1,0        | n n n n!d n!d  | ready_budget 0
 5,3,1,0        | 5o             | update 2, update_budget 1
 5,4,2,0        | 4n o           | update -3, update_budget 2
 5,0,0,1        | nd 4n          | surge 1, create 1
@@ -70,7 +70,11 @@ TABLE = """
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
 def test_worked_values_of_the_specification(row: str) -> None:
-    """cloneset section 6.5; `equal`: current and update revision are the same"""
+    """cloneset section 6.5; `equal`: current and update revision are the same
+
+    One row differs. Two specified pods of five do not serve: with four wanted and one that may be missing, no
+    serving pod may go beside them (the original's table says 2, which the simulator showed to break the budget).
+    """
     # given
     setting, pods, expected = (part.strip() for part in row.split("|"))
     values, *words = setting.split()
