@@ -139,6 +139,39 @@ def crds() -> None:
     typer.echo(crd_manifests(), nl=False)
 
 
+Kubeconfig = Annotated[
+    Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
+]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Default: the context's.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
+
+
+@app.command()
+def explain(
+    target: Annotated[str, typer.Argument(help="Kind and name: clonesets/web.")],
+    namespace: Namespace = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until the rollout is done.")] = False,
+    output: Output = "text",
+    kubeconfig: Kubeconfig = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+) -> None:
+    """Say what a rollout does now, what it waits for, and what can be done about it. Reads only."""
+    from pykruise.cli.explain import run_explain
+
+    _log(False)
+    _run(
+        run_explain(
+            target,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+            watch=watch,
+            output=output,
+            say=typer.echo,
+        )
+    )
+
+
 @app.command()
 def version() -> None:
     """Print the version."""

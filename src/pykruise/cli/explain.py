@@ -1,0 +1,81 @@
+"""`pykruise explain clonesets/web`: what a rollout does, and why it does not go on.
+
+kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ explain() ──▶ text or JSON
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.explaining import Explanation, explain, text
+from pykruise.cli.insight.look import look
+from pykruise.cli.insight.reach import reached
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+
+__all__ = ["explained", "run_explain", "workload_named"]
+
+_NAMES = frozenset({"cloneset", "clonesets", "clone", "cloneset.apps.kruise.io", "clonesets.apps.kruise.io"})
+
+
+def workload_named(target: str) -> str:
+    """The name in `clonesets/web`. Raises CommandError for another kind, or another form."""
+    kind, slash, name = target.partition("/")
+    if not slash or not name or "/" in name:
+        raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
+    if kind.lower() not in _NAMES:
+        raise CommandError(f"{kind!r} is no kind that can be explained; there is: clonesets")
+    return name
+
+
+async def explained(client: Client, key: Key, *, now: Instant) -> Explanation:
+    """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
+    try:
+        sight = await look(client, key, now=now)
+    except NotFoundError as error:
+        raise CommandError(f"there is no {CLONE_SETS.kind} {key}: {error}") from error
+    return explain(sight, plan_cloneset(sight.snapshot))
+
+
+async def run_explain(
+    target: str,
+    *,
+    namespace: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    watch: bool,
+    output: str,
+    say: Callable[[str], None],
+    every_s: float = 2.0,
+) -> None:
+    """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
+    name = workload_named(target)
+    if output not in ("text", "json"):
+        raise CommandError(f"-o {output}: there is text and json")
+    async with reached(kubeconfig, context) as (client, default_namespace):
+        key = Key(namespace or default_namespace, name)
+        shown: Explanation | None = None
+        while True:
+            now = time.time()
+            found = await explained(client, key, now=now)
+            if found != shown:
+                say(_rendered(found, output, now) if shown is None else f"\n{_rendered(found, output, now)}")
+                shown = found
+            if not watch or found.verdict == "done":
+                return
+            await asyncio.sleep(every_s)
+
+
+def _rendered(found: Explanation, output: str, now: Instant) -> str:
+    if output == "json":
+        return json.dumps({"cause": found.cause, **msgspec.to_builtins(found)}, indent=2)
+    return text(found, now=now).rstrip("\n")

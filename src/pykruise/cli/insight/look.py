@@ -1,0 +1,135 @@
+"""Reading one workload from a cluster, once: everything its plan needs, and what a person asks about.
+
+Client ──get, list──▶ look() ──▶ Sight: the document, its pods as stored, the snapshot, events, lost nodes
+
+Reads only. The snapshot is made by the kind's own functions, so what is decided of it is what the manager decides.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset.snapshot import Settings, Snapshot, build_snapshot, project_cloneset
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import ForbiddenError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    EVENTS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
+from pykruise.plans.sources import NodeView, project_node
+from pykruise.pods import keys
+from pykruise.pods.claims import project_claim
+from pykruise.pods.names import pod_name
+from pykruise.pods.revisions import project_revision
+from pykruise.pods.views import PodProjector
+
+__all__ = ["Sight", "look", "own_pods"]
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """One CloneSet as it is now."""
+
+    document: Document
+    pods: Mapping[str, Document]
+    """Its pods by name, terminating and finished ones too."""
+    snapshot: Snapshot
+    events: Sequence[Document] = ()
+    """About the CloneSet, oldest first; empty also when they may not be read."""
+    lost_nodes: frozenset[str] = frozenset()
+    """Nodes that do not answer, or are gone."""
+
+
+async def look(
+    client: Client, key: Key, *, now: Instant, settings: Settings | None = None, seed: int = 1
+) -> Sight:
+    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    raw = await client.get(CLONE_SETS, key.namespace, key.name)
+    document = decode(raw)
+    pods, revisions, claims, nodes, events = await asyncio.gather(
+        client.list(PODS, key.namespace),
+        client.list(CONTROLLER_REVISIONS, key.namespace),
+        client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace, label_selector=keys.INSTANCE_ID_LABEL),
+        _nodes(client),
+        _events(client, key, document["metadata"]["uid"]),
+    )
+    uid = document["metadata"]["uid"]
+    project = PodProjector()
+    views = [project(bytes(one)) for one in pods.items]
+    claim_views = [one for one in map(project_claim, claims.items) if one.controller_uid == uid]
+    taken = {pod.name: pod for pod in views}
+    occupied = [
+        claim.instance_id
+        for claim in claim_views
+        if (other := taken.get(pod_name(key.name, claim.instance_id))) is not None
+        and (other.controller is None or other.controller.uid != uid)
+    ]
+    own = own_pods(map(decode, pods.items), uid)
+    snapshot = build_snapshot(
+        project_cloneset(raw),
+        pods=[pod for pod in views if pod.name in own],
+        orphans=[pod for pod in views if pod.controller is None],
+        revisions=[project_revision(one) for one in revisions.items],
+        now=now,
+        seed=seed,
+        claims=claim_views,
+        occupied_ids=occupied,
+        node_labels={name: view.labels for name, (view, _) in nodes.items()},
+        settings=settings,
+    )
+    return Sight(
+        document=document,
+        pods=own,
+        snapshot=snapshot,
+        events=events,
+        lost_nodes=_lost(own, nodes) if nodes else frozenset(),
+    )
+
+
+def own_pods(documents: Any, uid: str) -> dict[str, Document]:
+    """Those that the object with this uid controls, by name."""
+    return {
+        doc["metadata"]["name"]: doc
+        for doc in documents
+        if any(
+            ref.get("controller") and ref.get("uid") == uid
+            for ref in doc["metadata"].get("ownerReferences") or ()
+        )
+    }
+
+
+async def _nodes(client: Client) -> dict[str, tuple[NodeView, bool]]:
+    """View and readiness of every node; none when nodes may not be read."""
+    try:
+        listed = await client.list(NODES)
+    except ForbiddenError:
+        return {}
+    return {(view := project_node(raw)).name: (view, _is_ready(decode(raw))) for raw in listed.items}
+
+
+def _is_ready(node: Document) -> bool:
+    conditions = get_path(node, "status", "conditions", default=[])
+    return all(one["status"] == "True" for one in conditions if one["type"] == "Ready")
+
+
+def _lost(pods: Mapping[str, Document], nodes: Mapping[str, tuple[NodeView, bool]]) -> frozenset[str]:
+    used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
+    return frozenset(name for name in used if name not in nodes or not nodes[name][1])
+
+
+async def _events(client: Client, key: Key, uid: str) -> list[Document]:
+    try:
+        listed = await client.list(EVENTS, key.namespace)
+    except (ForbiddenError, NotFoundError):
+        return []
+    events = [decode(raw) for raw in listed.items]
+    about = [event for event in events if (event.get("involvedObject") or {}).get("uid") == uid]
+    return sorted(about, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
