@@ -7,6 +7,7 @@ annotation that stands for a field).
 
 import json
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -109,13 +110,24 @@ def lacks(found: Any, wanted: Any, path: str = "") -> list[str]:
             for field, value in wanted.items()
             for problem in lacks(found.get(field), value, f"{path}.{field}")
         ]
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+    if isinstance(wanted, list) and isinstance(found, list):
+        if all(identity(item) for item in (*wanted, *found)):  # a rule may add items
+            known = {identity(item): item for item in found}
+            pairs = [(known.get(identity(item)), item) for item in wanted]
+        else:
+            pairs = list(zip_longest(found, wanted))
         return [
             problem
-            for index, value in enumerate(wanted)
-            for problem in lacks(found[index], value, f"{path}[{index}]")
+            for index, (item, value) in enumerate(pairs)
+            for problem in lacks(item, value, f"{path}[{index}]")
         ]
     return [] if found == wanted else [f"{path}: {found!r} is not {wanted!r}"]
+
+
+def identity(item: Any) -> str:
+    """What an item of a list is recognised by."""
+    names = (item.get(name) for name in ("name", "type", "key", "tag")) if isinstance(item, dict) else ()
+    return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def meant(doc: Document) -> Document:

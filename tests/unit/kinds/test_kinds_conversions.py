@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import conversions
-from pykruise.kube.conversion import convert
+from pykruise.kube.conversion import ConversionError, convert
 from pykruise.kube.documents import Document
 
 TABLE = conversions()
@@ -153,3 +153,264 @@ def test_the_observed_generation_of_a_condition_is_kept() -> None:
     # then
     assert "observedGeneration" not in shown["status"]["subsetStatuses"][0]["conditions"][0]
     assert to_new(shown) == doc
+
+
+# UnitedDeployment
+
+
+def test_the_status_of_v1alpha1_has_maps_where_that_of_v1beta1_has_a_list() -> None:
+    # given
+    subsets = [{"name": "a", "replicas": 2, "partition": 1}, {"name": "b"}]
+    doc = document("UnitedDeployment", NEW, status={"updatedRevision": "r2", "subsetStatuses": subsets})
+    # when
+    shown = to_old(doc)
+    # then
+    assert shown["status"] == {
+        "subsetStatuses": subsets,
+        "subsetReplicas": {"a": 2, "b": 0},
+        "updateStatus": {"updatedRevision": "r2", "currentPartitions": {"a": 1, "b": 0}},
+    }
+    assert "annotations" not in shown["metadata"]
+    back = [{"name": "a", "replicas": 2, "partition": 1}, {"name": "b", "replicas": 0, "partition": 0}]
+    assert to_new(shown)["status"] == {"updatedRevision": "r2", "subsetStatuses": back}
+
+
+def test_numbers_without_an_entry_get_one() -> None:
+    """uniteddeployment case 60"""
+    found = to_new(document("UnitedDeployment", OLD, status={"subsetReplicas": {"b": 1, "a": 2}}))
+    assert found["status"] == {"subsetStatuses": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}]}
+
+
+def test_a_status_without_subsets_has_no_update_status() -> None:
+    assert to_old(document("UnitedDeployment", NEW, status={"replicas": 0}))["status"] == {"replicas": 0}
+
+
+def clone_set_template(strategy: Document) -> Document:
+    return {"template": {"cloneSetTemplate": {"spec": {"updateStrategy": strategy}}}}
+
+
+@pytest.mark.parametrize(
+    ("flat", "nested"),
+    [
+        (
+            {"type": "InPlaceOnly", "partition": 2, "paused": True},
+            {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 2, "paused": True},
+            },
+        ),
+        ({"maxSurge": 1}, {"rollingUpdate": {"maxSurge": 1}}),
+        ({"type": "OnDelete", "maxSurge": 1}, {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}),
+        (
+            {"partition": 3, "rollingUpdate": {"partition": 1, "maxSurge": 2}},
+            {"rollingUpdate": {"partition": 3, "maxSurge": 2}},
+        ),
+        (
+            {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+            {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+        ),
+    ],
+)
+def test_a_flat_strategy_in_a_template_becomes_a_nested_one_for_good(
+    flat: Document, nested: Document
+) -> None:
+    """uniteddeployment case 61"""
+    found = to_new(document("UnitedDeployment", OLD, spec=clone_set_template(flat)))
+    assert found == document("UnitedDeployment", NEW, spec=clone_set_template(nested))
+    assert to_old(found)["spec"] == found["spec"]
+
+
+# AdvancedCronJob, BroadcastJob, ImagePullJob, ImageListPullJob, NodeImage
+
+
+@pytest.mark.parametrize("kind", ["AdvancedCronJob", "BroadcastJob", "ImagePullJob", "ImageListPullJob"])
+@pytest.mark.parametrize(("version", "other"), [(OLD, NEW), (NEW, OLD)])
+def test_kinds_with_the_same_fields_change_their_version_only(kind: str, version: str, other: str) -> None:
+    doc = document(kind, version, spec={"template": {"imageListPullJobTemplate": {"spec": {}}}, "images": []})
+    assert convert(doc, other, TABLE) == {**doc, "apiVersion": other}
+
+
+def test_the_mode_of_a_secret_survives_a_write_through_v1alpha1() -> None:
+    # given
+    secrets = [
+        {"namespace": "d", "name": "a", "mode": "batch"},
+        {"namespace": "d", "name": "b", "mode": "batch"},
+        {"namespace": "d", "name": "c"},
+    ]
+    shown = to_old(
+        document("NodeImage", NEW, spec={"images": {"nginx": {"pullSecrets": secrets, "tags": []}}})
+    )
+    image = shown["spec"]["images"]["nginx"]
+    assert not any("mode" in secret for secret in image["pullSecrets"])
+    # when one is taken away, and a tag is added
+    del image["pullSecrets"][0]
+    image["tags"].append({"tag": "1"})
+    # then
+    found = to_new(shown)
+    assert found["spec"]["images"]["nginx"] == {"pullSecrets": secrets[1:], "tags": [{"tag": "1"}]}
+
+
+# ContainerRecreateRequest
+
+SNAPSHOT = [{"name": "main", "ready": True, "restartCount": 1, "containerID": "x://1"}]
+SYNC = "crr.apps.kruise.io/sync-container-statuses"
+UNREADY = "crr.apps.kruise.io/unready-acquired"
+
+
+def test_annotations_of_a_v1alpha1_request_are_parts_of_its_status() -> None:
+    """containers case 29"""
+    # given
+    annotations = {SYNC: json.dumps(SNAPSHOT), UNREADY: "2026-01-31T14:00:00+02:00"}
+    doc = document("ContainerRecreateRequest", OLD, {"annotations": annotations}, status={"phase": "Pending"})
+    # when
+    found = to_new(doc)
+    # then
+    assert found["status"]["containerStatusSnapshot"] == SNAPSHOT
+    (condition,) = found["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PreRecreateGrace", "True")
+    assert condition["lastTransitionTime"] == "2026-01-31T12:00:00Z"
+    assert found["metadata"]["annotations"] == annotations
+    assert to_old(found) == doc
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", '[{"name":1}]', "null"])
+def test_an_annotation_that_cannot_be_read_is_left_alone(text: str) -> None:
+    """containers case 29"""
+    annotations = {SYNC: text, UNREADY: text}
+    doc = document("ContainerRecreateRequest", OLD, {"annotations": annotations}, status={"phase": "Pending"})
+    assert to_new(doc) == {**doc, "apiVersion": NEW}
+
+
+def grace(status: str) -> Document:
+    return {
+        "type": "PreRecreateGrace",
+        "status": status,
+        "reason": "X",
+        "message": "held back",
+        "lastTransitionTime": "2026-01-31T12:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "annotation"), [("True", "2026-01-31T12:00:00Z"), ("False", None), ("Unknown", None)]
+)
+def test_the_grace_of_a_request_is_an_annotation_in_v1alpha1(status: str, annotation: str | None) -> None:
+    """containers case 30"""
+    # given
+    parts = {"phase": "Recreating", "conditions": [grace(status)], "containerStatusSnapshot": SNAPSHOT}
+    doc = document("ContainerRecreateRequest", NEW, status=parts)
+    # when
+    shown = to_old(doc)
+    # then
+    assert shown["status"] == {"phase": "Recreating"}
+    assert shown["metadata"]["annotations"].get(UNREADY) == annotation
+    assert json.loads(shown["metadata"]["annotations"][SYNC]) == SNAPSHOT
+    assert to_new(shown)["status"] == doc["status"]
+
+
+def test_an_annotation_that_was_written_without_a_status_stays() -> None:
+    doc = document("ContainerRecreateRequest", NEW, {"annotations": {SYNC: "[]"}}, spec={})
+    assert to_old(doc) == {**doc, "apiVersion": OLD}
+
+
+# PersistentPodState
+
+
+def test_topology_keys_have_another_name_in_v1alpha1() -> None:
+    """persistentpodstate case 57"""
+
+    def spec(name: str) -> Document:
+        keys = {name: ["zone", "host", "zone"]}
+        return {
+            "requiredPersistentTopology": keys,
+            "preferredPersistentTopology": [{"weight": 1, "preference": keys}],
+            "persistentPodStateRetentionPolicy": "Anything",
+        }
+
+    old = document("PersistentPodState", OLD, spec=spec("nodeTopologyKeys"))
+    new = document("PersistentPodState", NEW, spec=spec("keys"))
+    assert (to_new(old), to_old(new)) == (new, old)
+
+
+# ResourceDistribution
+
+
+def test_a_client_of_v1alpha1_sees_its_own_names() -> None:
+    """admission case 57"""
+    selector = {"matchLabels": {"a": "b"}}
+    new = document(
+        "ResourceDistribution",
+        NEW,
+        spec={"targets": {"namespaceSelector": selector}},
+        status={"conditions": [{"type": "Get", "failedNamespaces": ["x"]}]},
+    )
+    old = document(
+        "ResourceDistribution",
+        OLD,
+        spec={"targets": {"namespaceLabelSelector": selector}},
+        status={"conditions": [{"type": "Get", "failedNamespace": ["x"]}]},
+    )
+    assert (to_new(old), to_old(new)) == (new, old)
+
+
+# PodUnavailableBudget
+
+OPERATIONS = "kruise.io/pub-protect-operations"
+TOTAL = "pub.kruise.io/protect-total-replicas"
+OLD_POLICY, NEW_POLICY = "policy.kruise.io/v1alpha1", "policy.kruise.io/v1beta1"
+
+
+def test_annotations_of_a_v1alpha1_budget_are_fields() -> None:
+    """podunavailablebudget case 14"""
+    annotations = {OPERATIONS: "EVICT, UPDATE,", TOTAL: "9"}
+    doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
+    found = to_new(doc)
+    assert found["spec"] == {"protectOperations": ["EVICT", "UPDATE"], "protectTotalReplicas": 9}
+    assert to_new(to_old(found))["spec"] == found["spec"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "why"),
+    [
+        ({OPERATIONS: "DELETE,BOGUS"}, "BOGUS"),
+        ({TOTAL: "many"}, "many"),
+        ({TOTAL: "4294967296"}, "4294967296"),
+    ],
+)
+def test_a_v1alpha1_budget_that_cannot_be_understood_is_refused(annotations: Document, why: str) -> None:
+    """podunavailablebudget case 15"""
+    doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
+    with pytest.raises(ConversionError, match=why):
+        to_new(doc)
+    # in v1beta1 the annotations mean nothing
+    stored = document("PodUnavailableBudget", NEW_POLICY, {"annotations": annotations}, spec={})
+    assert to_new(to_old(stored)) == stored
+
+
+def test_fields_of_a_budget_are_annotations_in_v1alpha1() -> None:
+    """podunavailablebudget case 16"""
+    spec = {"protectOperations": ["DELETE", "RESIZE"], "protectTotalReplicas": 9}
+    shown = to_old(document("PodUnavailableBudget", NEW_POLICY, spec=spec))
+    assert shown["spec"] == {}
+    assert shown["metadata"]["annotations"] == {OPERATIONS: "DELETE,RESIZE", TOTAL: "9"}
+
+
+def test_a_stale_annotation_of_a_budget_is_not_shown() -> None:
+    """podunavailablebudget case 17"""
+    # given
+    annotations = {OPERATIONS: "DELETE", TOTAL: "3", "a": "b"}
+    doc = document("PodUnavailableBudget", NEW_POLICY, {"annotations": annotations}, spec={})
+    # then
+    shown = to_old(doc)
+    assert OPERATIONS not in shown["metadata"]["annotations"]
+    assert TOTAL not in shown["metadata"]["annotations"]
+    assert to_new(shown) == doc
+
+
+def test_ignored_pods_of_a_budget_survive_a_write_through_v1alpha1() -> None:
+    """podunavailablebudget 2.3"""
+    spec = {"maxUnavailable": 1, "ignoredPodSelector": {"matchLabels": {"a": "b"}}}
+    doc = document("PodUnavailableBudget", NEW_POLICY, spec=spec)
+    shown = to_old(doc)
+    shown["spec"]["maxUnavailable"] = 2
+    assert to_new(shown)["spec"] == {**spec, "maxUnavailable": 2}

@@ -5,9 +5,6 @@ types.py, v1alpha1.py ──▶ crd() ──▶ a document for `install`, the sa
 v1beta1 is served and stored; v1alpha1 is served.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kube.crds import Column, ScalePaths, Version, definition
@@ -34,6 +31,6 @@ _VERSIONS = (
 )
 
 
-def crd(conversion: Mapping[str, Any] | None = None) -> Document:
-    """The definition `clonesets.apps.kruise.io`; `conversion` is its stanza of that name."""
-    return definition(CLONE_SETS, versions=_VERSIONS, short_names=("clone",), conversion=conversion)
+def crd() -> Document:
+    """The definition `clonesets.apps.kruise.io`."""
+    return definition(CLONE_SETS, versions=_VERSIONS, short_names=("clone",))

@@ -3,9 +3,6 @@
 v1beta1 is served and stored; v1alpha1 is served.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
 from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
 from pykruise.kube.crds import Column, Version, definition
@@ -26,6 +23,6 @@ _VERSIONS = (
 )
 
 
-def crd(conversion: Mapping[str, Any] | None = None) -> Document:
-    """The definition `sidecarsets.apps.kruise.io`; `conversion` is its stanza of that name."""
-    return definition(SIDECAR_SETS, versions=_VERSIONS, conversion=conversion)
+def crd() -> Document:
+    """The definition `sidecarsets.apps.kruise.io`."""
+    return definition(SIDECAR_SETS, versions=_VERSIONS)

@@ -3,9 +3,6 @@
 v1beta1 is served and stored; v1alpha1 is served.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
 from pykruise.kube.crds import Column, ScalePaths, Version, definition
@@ -29,8 +26,6 @@ _VERSIONS = (
 )
 
 
-def crd(conversion: Mapping[str, Any] | None = None) -> Document:
-    """The definition `statefulsets.apps.kruise.io`; `conversion` is its stanza of that name."""
-    return definition(
-        ADVANCED_STATEFUL_SETS, versions=_VERSIONS, short_names=("sts", "asts"), conversion=conversion
-    )
+def crd() -> Document:
+    """The definition `statefulsets.apps.kruise.io`."""
+    return definition(ADVANCED_STATEFUL_SETS, versions=_VERSIONS, short_names=("sts", "asts"))

@@ -3,9 +3,6 @@
 v1beta1 is served and stored; v1alpha1 is served.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kube.crds import Column, Version, definition
@@ -31,6 +28,6 @@ _VERSIONS = (
 )
 
 
-def crd(conversion: Mapping[str, Any] | None = None) -> Document:
-    """The definition `workloadspreads.apps.kruise.io`; `conversion` is its stanza of that name."""
-    return definition(WORKLOAD_SPREADS, versions=_VERSIONS, short_names=("ws",), conversion=conversion)
+def crd() -> Document:
+    """The definition `workloadspreads.apps.kruise.io`."""
+    return definition(WORKLOAD_SPREADS, versions=_VERSIONS, short_names=("ws",))

@@ -24,7 +24,8 @@ class Definitions:
         self._core = core
         self._conversions = conversions
         self._shelves: set[str] = set()
-        self._raws: dict[str, bytes] = {}
+        self._names: dict[str, Document] = {}
+        """Of each CRD its group and the names it has, as they stand in it: all that others must know."""
         core.on_change(CRD_SHELF, self._crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)
@@ -35,7 +36,7 @@ class Definitions:
             return
         assert change.old is not None
         name = change.old.key.name
-        self._raws.pop(name, None)
+        self._names.pop(name, None)
         shelves = {entry.shelf for entry in self._core.catalog.of_crd(name)}
         self._core.catalog.remove(name)
         for shelf in shelves:
@@ -47,7 +48,7 @@ class Definitions:
     def _settle(self, stored: Stored) -> None:
         """Write what follows from the CRD into its status, or serve it when that is there already."""
         name = stored.key.name
-        others = [decode(raw) for other, raw in self._raws.items() if other != name]
+        others = [names for other, names in self._names.items() if other != name]
         now = self._core.clock()
         before = decode(stored.raw)
         doc = settle(decode(stored.raw), others, format_time(now))
@@ -60,8 +61,13 @@ class Definitions:
 
     def _serve(self, stored: Stored) -> None:
         name = stored.key.name
-        self._raws[name] = stored.raw
-        entries = entries_of(decode(stored.raw), self._conversions)
+        doc = decode(stored.raw)
+        accepted = (doc.get("status") or {}).get("acceptedNames") or {}
+        self._names[name] = {
+            "spec": {"group": doc["spec"].get("group")},
+            "status": {"acceptedNames": accepted},
+        }
+        entries = entries_of(doc, self._conversions)
         served = {entry.resource.version for entry in entries}
         if {entry.resource.version for entry in self._core.catalog.of_crd(name)} - served:
             self._core.catalog.remove(name)

@@ -6,13 +6,16 @@
 
 Compiled once, because every write of every custom resource passes here: a document is walked only where its
 schema says something, so an open node (a pod template with x-kubernetes-preserve-unknown-fields) costs
-nothing.
+nothing. Equal schemas are compiled once per process: a test suite makes hundreds of servers with the same CRDs.
 
 `x-kubernetes-validations` (CEL rules) are not evaluated; `StructuralSchema.unchecked_rules` lists where
 they stand, so that a server can warn.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+import orjson
 
 from pykruise.kube import field_errors as causes
 from pykruise.kube.documents import Document
@@ -60,6 +63,13 @@ class StructuralSchema:
         node = doc["openAPIV3Schema"] if "openAPIV3Schema" in doc and "type" not in doc else doc
         if not isinstance(node, Mapping):
             raise NotStructuralError([causes.invalid(path, node, "must be an object")])
+        try:
+            return _compiled(orjson.dumps(node))
+        except (NotStructuralError, orjson.JSONEncodeError):
+            return cls._checked(node, path)  # once more, for messages that begin with `path`
+
+    @classmethod
+    def _checked(cls, node: Schema, path: str) -> "StructuralSchema":
         found = sorted(offences(node, ROOT, path), key=lambda cause: f"{cause.field}: {cause.message}")
         if found:
             raise NotStructuralError(found)
@@ -101,6 +111,11 @@ class StructuralSchema:
         if found and old is not None:
             found = [(path, cause) for path, cause in found if not unchanged(path, obj, old, self._node)]
         return [cause for _, cause in found]
+
+
+@lru_cache(maxsize=256)
+def _compiled(raw: bytes) -> StructuralSchema:
+    return StructuralSchema._checked(orjson.loads(raw), "")
 
 
 def _rule_paths(node: Schema, path: str) -> Iterator[str]:

@@ -1,0 +1,27 @@
+"""NodeImages between v1alpha1 and v1beta1: secrets have a mode in v1beta1 only."""
+
+from typing import Final
+
+from pykruise.kinds.nodeimage.types import NODE_IMAGES
+from pykruise.kube.conversion import Conversion, drop, each, section, unchanged
+from pykruise.kube.documents import Document
+
+__all__ = ["CONVERSION"]
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    for image in each((section(doc, "spec") or {}).get("images")):
+        for secret in each(image.get("pullSecrets")):
+            drop(secret, "mode")
+    return doc
+
+
+CONVERSION: Final = Conversion(
+    group=NODE_IMAGES.group,
+    kind=NODE_IMAGES.kind,
+    hub=NODE_IMAGES.version,
+    spoke="v1alpha1",
+    to_hub=unchanged,
+    to_spoke=to_spoke,
+)

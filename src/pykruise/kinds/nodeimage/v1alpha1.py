@@ -1,0 +1,37 @@
+"""The NodeImage kind in its older version, v1alpha1: secrets have no mode.
+
+types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+"""
+
+from pykruise.kinds.nodeimage.types import (
+    NODE_IMAGES,
+    CommonImageSpec,
+    LegacySecretReference,
+    NodeImageStatus,
+)
+from pykruise.kube.api import ApiObject, Typed
+
+__all__ = ["NodeImageV1Alpha1"]
+
+
+class ImageSpecV1Alpha1(CommonImageSpec, frozen=True, kw_only=True):
+    """One image that is to be on the node."""
+
+    pull_secrets: list[LegacySecretReference] | None = None
+    """Secrets for pulling the image."""
+
+
+class NodeImageSpecV1Alpha1(Typed, frozen=True, kw_only=True):
+    """What is wanted on the node."""
+
+    images: dict[str, ImageSpecV1Alpha1] | None = None
+    """Images by name without tag; up to 256."""
+
+
+class NodeImageV1Alpha1(ApiObject, frozen=True, kw_only=True):
+    """The images that are to be on the node of the same name."""
+
+    api_version: str = f"{NODE_IMAGES.group}/v1alpha1"
+    kind: str = NODE_IMAGES.kind
+    spec: NodeImageSpecV1Alpha1 | None = None
+    status: NodeImageStatus | None = None

@@ -1,0 +1,48 @@
+"""PersistentPodStates between v1alpha1 and v1beta1: keys of node labels have another name."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kube.conversion import Conversion, each, rename, section
+from pykruise.kube.documents import Document
+
+__all__ = ["CONVERSION"]
+
+_OLD: Final = "nodeTopologyKeys"
+_NEW: Final = "keys"
+
+
+def to_hub(doc: Document) -> Document:
+    """v1alpha1 as v1beta1."""
+    for part in _topologies(doc):
+        rename(part, _OLD, _NEW)
+    return doc
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    for part in _topologies(doc):
+        rename(part, _NEW, _OLD)
+    return doc
+
+
+def _topologies(doc: Document) -> Iterator[Document]:
+    spec = section(doc, "spec") or {}
+    required = section(spec, "requiredPersistentTopology")
+    if required is not None:
+        yield required
+    for term in each(spec.get("preferredPersistentTopology")):
+        preference = section(term, "preference")
+        if preference is not None:
+            yield preference
+
+
+CONVERSION: Final = Conversion(
+    group=PERSISTENT_POD_STATES.group,
+    kind=PERSISTENT_POD_STATES.kind,
+    hub=PERSISTENT_POD_STATES.version,
+    spoke="v1alpha1",
+    to_hub=to_hub,
+    to_spoke=to_spoke,
+)

@@ -1,0 +1,26 @@
+"""The PodUnavailableBudget kind in its older version, v1alpha1: some fields are annotations there.
+
+types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+"""
+
+from pykruise.kinds.podunavailablebudget.types import (
+    POD_UNAVAILABLE_BUDGETS,
+    CommonSpec,
+    PodUnavailableBudgetStatus,
+)
+from pykruise.kube.api import ApiObject
+
+__all__ = ["PodUnavailableBudgetV1Alpha1"]
+
+
+class PodUnavailableBudgetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
+    """What is wanted."""
+
+
+class PodUnavailableBudgetV1Alpha1(ApiObject, frozen=True, kw_only=True):
+    """Limits how many pods may be unavailable at once, whatever takes them out of service."""
+
+    api_version: str = f"{POD_UNAVAILABLE_BUDGETS.group}/v1alpha1"
+    kind: str = POD_UNAVAILABLE_BUDGETS.kind
+    spec: PodUnavailableBudgetSpecV1Alpha1 | None = None
+    status: PodUnavailableBudgetStatus | None = None

@@ -1,0 +1,39 @@
+"""ResourceDistributions between v1alpha1 and v1beta1: two fields have other names."""
+
+from typing import Final
+
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kube.conversion import Conversion, each, rename, section
+from pykruise.kube.documents import Document
+
+__all__ = ["CONVERSION"]
+
+_SELECTORS: Final = ("namespaceLabelSelector", "namespaceSelector")
+_FAILED: Final = ("failedNamespace", "failedNamespaces")
+
+
+def to_hub(doc: Document) -> Document:
+    """v1alpha1 as v1beta1."""
+    return _renamed(doc, _SELECTORS, _FAILED)
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    return _renamed(doc, _SELECTORS[::-1], _FAILED[::-1])
+
+
+def _renamed(doc: Document, selectors: tuple[str, str], failed: tuple[str, str]) -> Document:
+    rename(section(doc, "spec", "targets"), *selectors)
+    for condition in each((section(doc, "status") or {}).get("conditions")):
+        rename(condition, *failed)
+    return doc
+
+
+CONVERSION: Final = Conversion(
+    group=RESOURCE_DISTRIBUTIONS.group,
+    kind=RESOURCE_DISTRIBUTIONS.kind,
+    hub=RESOURCE_DISTRIBUTIONS.version,
+    spoke="v1alpha1",
+    to_hub=to_hub,
+    to_spoke=to_spoke,
+)

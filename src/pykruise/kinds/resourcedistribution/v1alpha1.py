@@ -1,0 +1,53 @@
+"""The ResourceDistribution kind in its older version, v1alpha1: two fields have other names.
+
+types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+"""
+
+from pykruise.kinds.resourcedistribution.types import (
+    RESOURCE_DISTRIBUTIONS,
+    CommonCondition,
+    CommonStatus,
+    CommonTargets,
+    EmbeddedObject,
+)
+from pykruise.kube.api import ApiObject, Selector, Typed
+
+__all__ = ["ResourceDistributionV1Alpha1"]
+
+
+class TargetsV1Alpha1(CommonTargets, frozen=True, kw_only=True):
+    """The namespaces that get the resource."""
+
+    namespace_label_selector: Selector | None = None
+    """Labels of namespaces that get it. An empty selector selects none."""
+
+
+class ResourceDistributionSpecV1Alpha1(Typed, frozen=True, kw_only=True):
+    """What is wanted."""
+
+    resource: EmbeddedObject
+    """A whole Secret or ConfigMap, without a namespace."""
+    targets: TargetsV1Alpha1
+
+
+class DistributionConditionV1Alpha1(CommonCondition, frozen=True, kw_only=True):
+    """One kind of failure."""
+
+    failed_namespace: list[str] | None = None
+    """Namespaces where it happened."""
+
+
+class ResourceDistributionStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
+    """What is."""
+
+    conditions: list[DistributionConditionV1Alpha1] | None = None
+    """Failures by kind."""
+
+
+class ResourceDistributionV1Alpha1(ApiObject, frozen=True, kw_only=True):
+    """Keeps a copy of a Secret or ConfigMap in every namespace that is to have it."""
+
+    api_version: str = f"{RESOURCE_DISTRIBUTIONS.group}/v1alpha1"
+    kind: str = RESOURCE_DISTRIBUTIONS.kind
+    spec: ResourceDistributionSpecV1Alpha1 | None = None
+    status: ResourceDistributionStatusV1Alpha1 | None = None
