@@ -126,13 +126,13 @@ def structural_schema(type_: Any) -> Document:
 def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Document:
     """A copy of an object's schema in which the field at `path` (`spec.template.spec`) has this schema.
 
-    Its description stays when `part` has none. Raises KeyError when there is no such field.
+    Its description stays. Raises KeyError when there is no such field.
     """
     step, _, rest = path.partition(".")
     properties = schema["properties"]
     old = properties[step]
     described = {"description": old["description"]} if "description" in old else {}
-    new = with_schema_at(old, rest, part) if rest else {**described, **part}
+    new = with_schema_at(old, rest, part) if rest else {**part, **described}
     return {**schema, "properties": {**properties, step: new}}
 
 

@@ -1,0 +1,154 @@
+"""The definitions of all kinds on a cluster: accepted, served in every version, explained."""
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from pykruise.kinds import crds
+from pykruise.kube.conversion import section
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from support.scenario import Stage
+from testbed.control_plane import ControlPlane
+
+CRDS = {crd["metadata"]["name"]: crd for crd in crds()}
+
+SELECTOR = {"matchLabels": {"app": "a"}}
+TEMPLATE = {
+    "metadata": {"labels": {"app": "a"}},
+    "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+}
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}
+JOB_TEMPLATE = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+PROBE = {"name": "p", "containerName": "main", "probe": {"exec": {"command": ["true"]}}}
+
+SPECS: dict[str, Document] = {
+    "AdvancedCronJob": {
+        "schedule": "0 * * * *",
+        "template": {
+            "broadcastJobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": {"template": JOB_TEMPLATE}}
+        },
+    },
+    "BroadcastJob": {"template": JOB_TEMPLATE},
+    "CloneSet": {"selector": SELECTOR, "template": TEMPLATE, "replicas": 0},
+    "ContainerRecreateRequest": {"podName": "a", "containers": [{"name": "main"}]},
+    "DaemonSet": {"selector": SELECTOR, "template": TEMPLATE},
+    "EphemeralJob": {
+        "selector": SELECTOR,
+        "template": {"ephemeralContainers": [{"name": "e", "image": "i"}]},
+    },
+    "ImageListPullJob": {"images": ["nginx"], "completionPolicy": {}},
+    "ImagePullJob": {"image": "nginx", "completionPolicy": {}},
+    "NodeImage": {"images": {"nginx": {"tags": [{"tag": "1"}]}}},
+    "NodePodProbe": {
+        "podProbes": [{"name": "a", "namespace": "b", "uid": "c", "IP": "", "probes": [PROBE]}],
+    },
+    "PersistentPodState": {"targetRef": TARGET},
+    "PodProbeMarker": {"selector": SELECTOR, "probes": [{**PROBE, "podConditionType": "a.b/c"}]},
+    "PodUnavailableBudget": {"selector": SELECTOR, "maxUnavailable": 1},
+    "ResourceDistribution": {
+        "resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}},
+        "targets": {"allNamespaces": False},
+    },
+    "SidecarSet": {"selector": SELECTOR, "containers": [{"name": "s", "image": "i", "podInjectPolicy": "A"}]},
+    "StatefulSet": {"selector": SELECTOR, "template": TEMPLATE, "replicas": 0},
+    "UnitedDeployment": {
+        "selector": SELECTOR,
+        "template": {
+            "cloneSetTemplate": {
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {"selector": SELECTOR, "template": TEMPLATE},
+            }
+        },
+    },
+    "WorkloadSpread": {"targetRef": TARGET, "subsets": [{"name": "a", "maxReplicas": 1}]},
+}
+"""The least that each kind's schema and the API server take."""
+
+
+async def established(stage: Stage, name: str) -> list[str] | None:
+    """The versions in which a definition's objects are stored, once it is served."""
+    doc = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
+    conditions = {one["type"]: one["status"] for one in get_path(doc, "status", "conditions", default=[])}
+    assert "NonStructuralSchema" not in conditions
+    assert conditions.get("NamesAccepted") != "False"
+    return doc["status"]["storedVersions"] if conditions.get("Established") == "True" else None
+
+
+async def test_every_definition_is_established_under_its_names(stage: Stage) -> None:
+    for name in CRDS:
+        stored = await stage.until(lambda name=name: established(stage, name))
+        assert stored == [version["name"] for version in CRDS[name]["spec"]["versions"] if version["storage"]]
+
+
+@pytest.mark.parametrize("name", CRDS)
+async def test_the_least_object_of_a_kind_is_stored_as_it_was_sent(stage: Stage, name: str) -> None:
+    """Nothing that a spec says is pruned, and nothing but defaults is added."""
+    spec = CRDS[name]["spec"]
+    kind = spec["names"]["kind"]
+    for version in spec["versions"]:
+        # given
+        resource = Resource(
+            spec["group"],
+            version["name"],
+            spec["names"]["plural"],
+            kind,
+            namespaced=spec["scope"] == "Namespaced",
+        )
+        namespace = stage.namespace if resource.namespaced else ""
+        own = f"{stage.namespace}-{version['name']}"
+        doc = {
+            "apiVersion": resource.api_version,
+            "kind": kind,
+            "metadata": {"name": own},
+            "spec": SPECS[kind],
+        }
+        # when
+        stored = decode(await stage.client.create(resource, namespace, doc))
+        # then
+        assert missing(stored["spec"], SPECS[kind]) == []
+        await stage.client.delete(resource, namespace, own)
+
+
+def missing(found: Any, wanted: Any, path: str = "spec") -> list[str]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return [
+            problem
+            for field, value in wanted.items()
+            for problem in missing(found.get(field), value, f"{path}.{field}")
+        ]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        return [
+            problem
+            for index, value in enumerate(wanted)
+            for problem in missing(found[index], value, f"{path}[{index}]")
+        ]
+    return [] if found == wanted else [path]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", CRDS)
+def test_kubectl_explains_every_kind_in_every_version(plane: ControlPlane, name: str) -> None:
+    spec = CRDS[name]["spec"]
+    for version in spec["versions"]:
+        # when
+        done = subprocess.run(
+            [
+                plane.binary("kubectl"),
+                f"--kubeconfig={plane.kubeconfig}",
+                "explain",
+                "--recursive=false",
+                f"--api-version={spec['group']}/{version['name']}",
+                f"{spec['names']['plural']}.spec",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        # then
+        assert done.returncode == 0, done.stderr
+        assert "<empty>" not in done.stdout
+        for field in section(version, "schema", "openAPIV3Schema", "properties", "spec", "properties") or {}:
+            assert f"\n  {field}\t" in done.stdout
