@@ -43,8 +43,12 @@ def cause_of(pod: Document, *, lost_nodes: Collection[str] = ()) -> Cause | None
         )
     if not node:
         return _unscheduled(pod)
+    images = {
+        one.get("name"): one.get("image") or ""
+        for one in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    }
     for one in _containers(pod):
-        cause = _container(one, node)
+        cause = _container(one, node, image=images.get(one.get("name"), ""))
         if cause is not None:
             return cause
     return _not_ready(pod, node)
@@ -97,7 +101,8 @@ def _containers(pod: Document) -> Iterator[Mapping[str, Any]]:
     yield from status.get("containerStatuses") or ()
 
 
-def _container(one: Mapping[str, Any], node: str) -> Cause | None:
+def _container(one: Mapping[str, Any], node: str, *, image: str) -> Cause | None:
+    """`image` is the one that is wanted; the status still shows the last that ran."""
     state = one.get("state") or {}
     name = one.get("name")
     waiting = state.get("waiting") or {}
@@ -105,7 +110,7 @@ def _container(one: Mapping[str, Any], node: str) -> Cause | None:
     if reason in _PULL:
         return Cause(
             code="ImagePull",
-            words=f"container {name} cannot pull {one.get('image')}: {message or reason}",
+            words=f"container {name} cannot pull {image}: {message or reason}",
             remedy="correct the image, or its pull secret",
         )
     ended = state.get("terminated") or (one.get("lastState") or {}).get("terminated") or {}

@@ -61,6 +61,8 @@ _RANKS: Final = (
 )
 _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
 
+_NOT_WRITTEN: Final = frozenset({"NoManager", "Quota", "Webhook", "Forbidden", "WriteFailed"})
+
 _LEFT: Final = (
     ("updates are paused", "Paused", "resume: set spec.updateStrategy.rollingUpdate.paused to false"),
     (
@@ -133,6 +135,8 @@ def _verdict(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
         return "terminating"
     if "Refused" in codes:
         return "refused"
+    if codes & _NOT_WRITTEN:
+        return "waiting"  # what comes next is tried, or would be, but does not come about
     if any(stage.name != "tidy up" for stage in plan.stages):
         return "moving"
     if codes - {"Partition", "Orphan", "OnDelete", "Paused", "Deadline"}:
@@ -215,14 +219,9 @@ def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
 def _failure(reason: str, message: str) -> tuple[str, str]:
     if reason in ("CannotUpdate", "BrokenUpdateState"):
         return ("NotInPlace" if reason == "CannotUpdate" else "BrokenUpdate"), ""
-    if "exceeded quota" in message:
-        return "Quota", "raise the ResourceQuota of the namespace, or ask for less"
-    if "webhook" in message:
-        return "Webhook", "the webhook that the message names refuses, or does not answer: look there"
-    if "forbidden" in message:
-        return "Forbidden", "the manager lacks a right, or a policy of the namespace says no: see the message"
-    if reason == "WriteFailed":
-        return "WriteFailed", "the message is the API server's; correct what it names"
+    if reason == "WriteFailed":  # the message ends with the remedy
+        codes = (("exceeded quota", "Quota"), ("webhook", "Webhook"), ("forbidden", "Forbidden"))
+        return next((code for words, code in codes if words in message), "WriteFailed"), ""
     return "Refused", "correct the field that the message names; nothing is touched until then"
 
 

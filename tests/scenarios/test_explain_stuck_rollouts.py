@@ -1,0 +1,356 @@
+"""`pykruise explain` names the true cause of rollouts that are stuck, each staged on a cluster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NODES, PODS
+from pykruise.sandbox.faults import Rule
+from support.faults import Answer, FaultyTransport, posts
+from support.scenario import Object, Stage, cloneset, rolling
+
+pytestmark = [pytest.mark.sandbox_only]
+
+IN_PLACE = {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}
+HOOK = {"labelsHandler": {"hook": "on"}}
+
+
+def hooked(document: Object, **hooks: Object) -> Object:
+    """Its pods carry the hook's label from the start."""
+    document["spec"]["lifecycle"] = hooks
+    document["spec"]["template"]["metadata"]["labels"]["hook"] = "on"
+    return document
+
+
+async def rolled_out(stage: Stage, document: Object, **rule: Any) -> None:
+    """The set is there and settled; then a new image whose containers do as the rule says."""
+    await stage.start_manager()
+    await stage.create(document)
+    await stage.settled(replicas=document["spec"]["replicas"])
+    if rule:
+        stage.kubelets.set_rules([Rule(image="nginx:2", **rule)])
+    await stage.set_image("web", "nginx:2")
+
+
+async def answered_with(stage: Stage, answer: Answer) -> None:
+    """Pods of the manager are refused."""
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/pods"), lambda _request: answer)
+    await stage.start_manager(faulty)
+    await stage.create(cloneset())
+
+
+async def pod_template(stage: Stage, **spec: Any) -> None:
+    """A set whose pods have these fields in their spec."""
+    document = cloneset()
+    document["spec"]["template"]["spec"] |= spec
+    await stage.start_manager()
+    await stage.create(document)
+
+
+async def patched(stage: Stage, number: int, patch: Object) -> str:
+    """Change one pod as somebody else would; returns its name."""
+    name = (await stage.pods())[number].name
+    await stage.client.patch(PODS, stage.namespace, name, patch, patch_type=PatchType.MERGE)
+    return name
+
+
+# ── the pods' own troubles ───────────────────────────────────────────────────
+
+
+async def image_cannot_be_pulled(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(updateStrategy=rolling(maxUnavailable=1)), image_pull_error=True)
+
+
+async def image_cannot_be_pulled_in_place(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(updateStrategy=rolling(**IN_PLACE)), image_pull_error=True)
+
+
+async def containers_crash(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(), exit_code=3, after_s=1.0)
+
+
+async def containers_are_never_ready(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(), never_ready=True)
+
+
+async def containers_are_never_ready_in_place(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(updateStrategy=rolling(**IN_PLACE)), never_ready=True)
+
+
+async def one_old_pod_uses_the_budget_up(stage: Stage) -> None:
+    """maxUnavailable is used by an old pod that went bad: the others wait for it."""
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3, updateStrategy=rolling(maxUnavailable=1, partition=3)))
+    await stage.settled(replicas=3)
+    name = (await stage.pods())[2].name
+    stage.kubelets.set_rules([Rule(pod=name, never_ready=True)])
+    await stage.until(lambda: _is_down(stage, name))
+    await stage.scale("web", 4)
+    await stage.merge("web", {"spec": {"scaleStrategy": {"maxUnavailable": 1}}})
+
+
+async def too_large_for_every_node(stage: Stage) -> None:
+    resources = {"requests": {"cpu": "999"}}
+    await pod_template(stage, containers=[{"name": "main", "image": "nginx:1", "resources": resources}])
+
+
+async def no_node_has_the_label(stage: Stage) -> None:
+    await pod_template(stage, nodeSelector={"disk": "ssd"})
+
+
+async def all_nodes_are_cordoned(stage: Stage) -> None:
+    for number in range(1, 5):
+        patch = {"spec": {"unschedulable": True}}
+        await stage.client.patch(NODES, "", f"node-{number}", patch, patch_type=PatchType.MERGE)
+    await pod_template(stage)
+
+
+async def a_readiness_gate_is_closed(stage: Stage) -> None:
+    await pod_template(stage, readinessGates=[{"conditionType": "example.com/registered"}])
+
+
+async def a_node_does_not_answer(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await stage.settled(replicas=3)
+    pod = (await stage.pods())[0]
+    stage.kubelets.stop_node(pod.node_name)
+    lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    await stage.client.patch(
+        NODES, "", pod.node_name, lost, patch_type=PatchType.STRATEGIC, subresource="status"
+    )
+    await stage.delete(pod.name, resource=PODS)
+
+
+async def a_finalizer_holds_a_pod(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await stage.settled(replicas=3)
+    name = await patched(stage, 0, {"metadata": {"finalizers": ["example.com/backup"]}})
+    await stage.delete(name, resource=PODS)
+
+
+async def pods_are_not_ready_for_long_enough(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset(minReadySeconds=3600))
+
+
+# ── the API server says no ───────────────────────────────────────────────────
+
+
+async def the_quota_is_used_up(stage: Stage) -> None:
+    await answered_with(
+        stage, Answer(403, message="pods is forbidden: exceeded quota: team, requested: pods=1, used: pods=9")
+    )
+
+
+async def a_webhook_does_not_answer(stage: Stage) -> None:
+    message = 'failed calling webhook "pods.example.com": context deadline exceeded'
+    await answered_with(stage, Answer(500, message=message))
+
+
+async def a_webhook_refuses(stage: Stage) -> None:
+    message = 'admission webhook "policy.example.com" denied the request: images must be signed'
+    await answered_with(stage, Answer(400, message=message))
+
+
+async def the_manager_lacks_a_right(stage: Stage) -> None:
+    await answered_with(stage, Answer(403, message='pods is forbidden: User "kruise" cannot create resource'))
+
+
+# ── what the user asked for ──────────────────────────────────────────────────
+
+
+async def updates_are_paused(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(updateStrategy=rolling(paused=True)))
+
+
+async def the_partition_keeps_pods(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(updateStrategy=rolling(partition=2)))
+
+
+async def pods_are_updated_on_delete(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(updateStrategy={"type": "OnDelete"}))
+
+
+async def in_place_only_cannot(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset(updateStrategy=rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable=1)))
+    await stage.settled(replicas=3)
+    containers = [{"name": "main", "image": "nginx:1", "env": [{"name": "A", "value": "1"}]}]
+    await stage.merge("web", {"spec": {"template": {"spec": {"containers": containers}}}})
+
+
+async def scaling_is_limited(stage: Stage) -> None:
+    stage.kubelets.set_rules([Rule(start_s=3000.0)])
+    await stage.start_manager()
+    await stage.create(cloneset(scaleStrategy={"maxUnavailable": 1}))
+
+
+async def the_deadline_is_exceeded(stage: Stage) -> None:
+    await rolled_out(stage, cloneset(progressDeadlineSeconds=30), never_ready=True)
+    await asyncio.sleep(120)
+
+
+# ── hooks ────────────────────────────────────────────────────────────────────
+
+
+async def the_deletion_hook_is_not_released(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(hooked(cloneset(), preDelete=HOOK))
+    await stage.settled(replicas=3)
+    await stage.scale("web", 2)
+
+
+async def the_update_hook_is_not_released(stage: Stage) -> None:
+    await rolled_out(stage, hooked(cloneset(updateStrategy=rolling(**IN_PLACE)), inPlaceUpdate=HOOK))
+
+
+async def the_update_hook_is_not_put_back(stage: Stage) -> None:
+    await rolled_out(stage, hooked(cloneset(updateStrategy=rolling(**IN_PLACE)), inPlaceUpdate=HOOK))
+
+    async def asked() -> bool:
+        return any(pod.state == "PreparingUpdate" for pod in await stage.pods())
+
+    await stage.until(asked)
+    for number, pod in enumerate(await stage.pods()):
+        if pod.state == "PreparingUpdate":
+            await patched(stage, number, {"metadata": {"labels": {"hook": None}}})
+
+
+async def the_hook_of_new_pods_is_missing(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset(lifecycle={"preNormal": {"labelsHandler": {"warm": "yes"}}}))
+
+
+# ── the workload itself ──────────────────────────────────────────────────────
+
+
+async def nobody_manages(stage: Stage) -> None:
+    await stage.create(cloneset())
+
+
+async def it_is_being_deleted(stage: Stage) -> None:
+    await stage.start_manager()
+    document = cloneset()
+    document["metadata"]["finalizers"] = ["example.com/archive"]
+    await stage.create(document)
+    await stage.settled(replicas=3)
+    await stage.delete("web")
+
+
+async def a_record_of_an_update_is_broken(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset(updateStrategy=rolling(**IN_PLACE)))
+    await stage.settled(replicas=3)
+    state = {"lifecycle.apps.kruise.io/state": "Updating"}
+    annotations = {"apps.kruise.io/inplace-update-state": "{"}
+    await patched(stage, 0, {"metadata": {"labels": state, "annotations": annotations}})
+
+
+async def a_pod_of_nobody_matches(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await stage.settled(replicas=3)
+    stray = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "stray", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    await stage.create(stray, resource=PODS)
+
+
+async def _is_down(stage: Stage, name: str) -> bool:
+    return any(pod.name == name and not pod.is_ready for pod in await stage.pods())
+
+
+class Stuck(NamedTuple):
+    stage_it: Callable[[Stage], Awaitable[None]]
+    cause: str
+    says: str
+    verdict: str = ""
+
+
+CASES = (
+    Stuck(image_cannot_be_pulled, "ImagePull", "cannot pull nginx:2"),
+    Stuck(image_cannot_be_pulled_in_place, "ImagePull", "cannot pull nginx:2"),
+    Stuck(containers_crash, "Crash", "exit code 3"),
+    Stuck(containers_are_never_ready, "Readiness", "container main runs, but is not ready"),
+    Stuck(containers_are_never_ready_in_place, "Readiness", "container main runs, but is not ready"),
+    Stuck(one_old_pod_uses_the_budget_up, "Readiness", "scaleStrategy.maxUnavailable is 1"),
+    Stuck(too_large_for_every_node, "Unschedulable", "Insufficient cpu"),
+    Stuck(no_node_has_the_label, "Unschedulable", "node affinity"),
+    Stuck(all_nodes_are_cordoned, "Unschedulable", "unschedulable"),
+    Stuck(a_readiness_gate_is_closed, "ReadinessGate", "example.com/registered"),
+    Stuck(a_node_does_not_answer, "NodeLost", "does not answer"),
+    Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
+    Stuck(pods_are_not_ready_for_long_enough, "MinReady", "minReadySeconds 3600"),
+    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team"),
+    Stuck(a_webhook_does_not_answer, "Webhook", "pods.example.com"),
+    Stuck(a_webhook_refuses, "Webhook", "images must be signed"),
+    Stuck(the_manager_lacks_a_right, "Forbidden", "cannot create resource"),
+    Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
+    Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"),
+    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done"),
+    Stuck(in_place_only_cannot, "NotInPlace", "env"),
+    Stuck(scaling_is_limited, "Starting", "creating 0 of 2 missing pods now"),
+    Stuck(the_deadline_is_exceeded, "Readiness", "no progress within progressDeadlineSeconds"),
+    Stuck(the_deletion_hook_is_not_released, "Hook", "waits until the preDelete hook is taken off"),
+    Stuck(the_update_hook_is_not_released, "Hook", "waits until the inPlaceUpdate hook is taken off"),
+    Stuck(the_update_hook_is_not_put_back, "Hook", "waits for the inPlaceUpdate hook: label hook=on"),
+    Stuck(the_hook_of_new_pods_is_missing, "Hook", "waits for the preNormal hook: label warm=yes"),
+    Stuck(nobody_manages, "NoManager", "is the manager running"),
+    Stuck(it_is_being_deleted, "Terminating set", "finalizer example.com/archive holds it", "terminating"),
+    Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot go on"),
+    Stuck(a_pod_of_nobody_matches, "Orphan", "it is never adopted", "done"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+async def test_explain_names_the_true_cause(stage: Stage, case: Stuck) -> None:
+    # given
+    await case.stage_it(stage)
+    await asyncio.sleep(90)
+    # when
+    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock())
+    # then
+    said = text(found, now=stage.clock())
+    assert found.cause == case.cause, said
+    assert case.says in said
+    assert found.verdict == (case.verdict or "waiting"), said
+
+
+async def test_a_finished_rollout_waits_for_nothing(stage: Stage) -> None:
+    await rolled_out(stage, cloneset())
+    await stage.settled(replicas=3)
+    await asyncio.sleep(20)
+    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock())
+    assert (found.verdict, found.waits, found.next) == ("done", (), ())
+
+
+async def test_what_is_explained_is_read_only(stage: Stage) -> None:
+    # given
+    await rolled_out(stage, cloneset(), never_ready=True)
+    reading = FaultyTransport(stage.client.transport)
+    # when
+    found: Explanation = await explained(
+        stage.client.over(reading), Key(stage.namespace, "web"), now=stage.clock()
+    )
+    # then
+    assert found.name == "web"
+    assert {request.method for request in reading.log} == {"GET"}
+
+
+async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
+    with pytest.raises(Exception, match="there is no CloneSet") as caught:
+        await explained(stage.client, Key(stage.namespace, "other"), now=stage.clock())
+    assert isinstance(caught.value.__cause__, NotFoundError)
