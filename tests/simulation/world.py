@@ -298,6 +298,7 @@ class _World:
         self._weather.is_clear = True
         while self._helpers:
             await asyncio.wait(self._helpers)
+        self._skew_s = 0.0  # somebody sets the clock right
         await self._deeds.heal()
         if not self._lives:
             self._start_manager()
