@@ -173,6 +173,38 @@ def explain(
 
 
 @app.command()
+def simulate(
+    file: Annotated[Path, typer.Option("--file", "-f", help="The workload as it is now.")],
+    change: Annotated[
+        list[Path] | None, typer.Option(help="The workload as it is to be; twice compares two strategies.")
+    ] = None,
+    pods_ready_after: Annotated[
+        str, typer.Option(help="How long a pod takes to become ready: 10s, or 5s..30s.")
+    ] = "2s",
+    fail_pod: Annotated[str, typer.Option(help="Share of new pods that never become ready: 3%.")] = "0%",
+    drain: Annotated[
+        list[str] | None, typer.Option(help="Drain a node that long after the change: node-1@60s.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, max=1000, help="Nodes, named node-1 and on.")] = 3,
+    seed: Annotated[int, typer.Option(help="Another seed: other delays, other pods that fail.")] = 1,
+    svg: Annotated[Path | None, typer.Option(help="Where to write a chart to (SVG).")] = None,
+    output: Output = "text",
+) -> None:
+    """Play a rollout in virtual time and show how it goes. Needs no cluster."""
+    from pykruise.cli.simulate import Conditions, run_simulate
+
+    _log(False)
+    conditions = Conditions(
+        pods_ready_after=pods_ready_after, fail_pod=fail_pod, drain=drain or (), nodes=nodes, seed=seed
+    )
+    _run(
+        run_simulate(
+            file, changes=change or (), conditions=conditions, svg=svg, output=output, say=typer.echo
+        )
+    )
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     typer.echo(__version__)

@@ -1,0 +1,541 @@
+"""Letting time run in a copy: a workload plays its rollout in a sandbox of its own, in virtual time.
+
+Play (objects, a change, how nodes behave) ──▶ play() ──▶ Played: what was done when, samples, extremes
+
+An hour takes about a second. Equal plays give equal results: `seed` decides names, delays and who fails. Who
+does it is the real manager with the real caches and kubelets on paper; nothing is modelled a second time.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.kinds import conversions, crds
+from pykruise.kinds.cloneset.snapshot import Settings
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant, loop_clock
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import ApiError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
+from pykruise.kube.transport import Response, Transport
+from pykruise.manager.manager import Manager
+from pykruise.manager.settings import Settings as ManagerSettings
+from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.names import short_hash
+from pykruise.pods.views import PodProjector, PodView
+from pykruise.sandbox.apiserver import ConversionFunctions
+from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes import NodeSpec
+from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.virtual_time import VirtualLoop
+
+__all__ = ["Action", "Drain", "Play", "Played", "Sample", "World", "play", "room_for"]
+
+MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
+QUIET_S = 30.0
+"""So long nothing may happen for a rollout to count as over."""
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """At `at_s` seconds after the change, a node is cordoned and its pods are evicted."""
+
+    node: str
+    at_s: float
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """What is there before the change. Objects keep their uids, times and status."""
+
+    workload: Document | None = None
+    revisions: Sequence[Document] = ()
+    pods: Sequence[Document] = ()
+    claims: Sequence[Document] = ()
+    nodes: Sequence[NodeSpec] = ()
+    """Empty: `Play.nodes` of them are made."""
+
+
+class Play(msgspec.Struct, frozen=True, kw_only=True):
+    """One play. Times are in seconds."""
+
+    first: Document | None = None
+    """The workload, created and settled before the change; None: the world has it, or the change creates it."""
+    change: Document | None = None
+    """The workload as it is to be: what differs from the one before is changed."""
+    namespace: str = "default"
+    start: Instant = 0.0
+    world: World = World()
+    nodes: int = 3
+    ready_after_s: tuple[float, float] = (2.0, 2.0)
+    """From the start of a container to its readiness: at least, at most."""
+    stop_s: float = 1.0
+    fail_share: float = 0.0
+    """Share of pods whose containers never become ready, of those that start after the change."""
+    drains: Sequence[Drain] = ()
+    hooks_released_after_s: float | None = 1.0
+    """How long whoever owns lifecycle hooks takes; None: they are never released."""
+    seed: int = 1
+    limit_s: float = 4 * 3600.0
+    settings: Settings = Settings()
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing the manager did."""
+
+    at_s: float
+    batch: int
+    """Actions with the same number were decided without waiting for pods in between."""
+    do: str
+    """create, update in place, delete, prepare deletion, prepare update, create claim, delete claim."""
+    name: str
+    revision: str = ""
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """How things stood from `at_s` on."""
+
+    at_s: float
+    revisions: Mapping[str, int]
+    """Active pods by the hash of their revision."""
+    available: int
+
+    @property
+    def total(self) -> int:
+        """All active pods."""
+        return sum(self.revisions.values())
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a play. Times count from the change."""
+
+    refused: tuple[str, ...] = ()
+    """Why the change was not taken; then nothing else is here."""
+    actions: tuple[Action, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    events: tuple[tuple[float, str], ...] = ()
+    """What happened besides: pods that became ready or failed, nodes drained."""
+    lowest_available: int = 0
+    duration_s: float = 0.0
+    """Until the last change of a pod."""
+    restarts: int = 0
+    is_over: bool = True
+    """False: `limit_s` was reached while things still happened."""
+    status: Document = {}
+    target: str = ""
+    """Hash of the update revision."""
+    left: Mapping[str, str] = {}
+
+
+def play(given: Play) -> Played:
+    """Play it to the end. Blocks: call it in a thread where a loop runs."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(_Stage(given).run())
+
+
+_IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
+
+
+class _Marked:
+    """The manager's transport: what is stored meanwhile is its doing."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(self, method: str, path: str, **given: Any) -> Response:
+        token = _IS_MANAGER.set(True)
+        try:
+            return await self._inner.request(method, path, **given)
+        finally:
+            _IS_MANAGER.reset(token)
+
+    def stream(self, path: str, **given: Any) -> AbstractAsyncContextManager[Any]:
+        return self._inner.stream(path, **given)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Watched(MemoryStorage):
+    """Tells of every commit, in the step in which it is made."""
+
+    def __init__(self, stage: "_Stage") -> None:
+        super().__init__()
+        self._stage = stage
+
+    def commit(self, change: Change) -> None:
+        super().commit(change)
+        if change.shelf == PODS.plural:
+            self._stage.on_pod(change)
+        elif change.shelf == PERSISTENT_VOLUME_CLAIMS.plural:
+            self._stage.on_claim(change)
+
+
+class _Stage:
+    """One play under way."""
+
+    def __init__(self, given: Play) -> None:
+        self._given = given
+        self._rng = random.Random(given.seed)
+        self._project = PodProjector()
+        self._pods: dict[str, PodView] = {}
+        self._actions: list[Action] = []
+        self._samples: list[Sample] = []
+        self._events: list[tuple[float, str]] = []
+        self._batch = 0
+        self._has_moved = True
+        self._restarts = 0
+        self._rules: list[Rule] = []
+        self._last = 0.0
+        self._zero: float | None = None
+        self._helpers: set[asyncio.Task[Any]] = set()
+
+    async def run(self) -> Played:
+        """From an empty cluster to the end."""
+        given = self._given
+        clock = loop_clock(start=given.start)
+        kubelet = _kubelet(given)
+        names = {spec.name for spec in given.world.nodes}
+        settings = ClusterSettings(nodes=0 if names else given.nodes, kubelet=kubelet)
+        cluster = Cluster(
+            settings,
+            clock=clock,
+            rng=random.Random(given.seed),
+            storage=_Watched(self),
+            reviewers=reviewers(),
+            conversions=ConversionFunctions(conversions()),
+        )
+        self._cluster = cluster
+        for crd in crds():
+            if crd["spec"]["names"]["plural"] == CLONE_SETS.plural:
+                await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        self._restore()
+        async with cluster:
+            if given.namespace not in ("default", "kube-system"):
+                await _unless_there(cluster.client, given.namespace)
+            manager = Manager(
+                Client(
+                    _Marked(cluster.transport_for(MANAGER_USER)), clock=clock, rng=random.Random(given.seed)
+                ),
+                settings=ManagerSettings(cloneset=given.settings),
+                clock=clock,
+                rng=random.Random(given.seed),
+                cpu_time=lambda: 0.0,
+            )
+            running = asyncio.create_task(manager.run())
+            try:
+                return await self._play(cluster.client)
+            finally:
+                for task in self._helpers:
+                    task.cancel()
+                manager.stop()
+                await running
+
+    def _restore(self) -> None:
+        world, server = self._given.world, self._cluster.server
+        if self._given.namespace != "default" and world.workload is not None:
+            namespace = {"metadata": {"name": self._given.namespace, "uid": "copied"}}
+            server.restore(NAMESPACES, [{**namespace, "status": {"phase": "Active"}}])
+        for spec in world.nodes:
+            self._cluster.kubelets.adopt_node(spec)
+        if world.workload is not None:
+            server.restore(CLONE_SETS, [world.workload])
+        server.restore(CONTROLLER_REVISIONS, world.revisions)
+        server.restore(PERSISTENT_VOLUME_CLAIMS, world.claims)
+        server.restore(PODS, world.pods)
+
+    async def _play(self, client: Client) -> Played:
+        given = self._given
+        if given.first is not None:
+            await self._write(client, given.first)
+            await self._until_quiet(given.limit_s)
+        self._begin()
+        if given.change is not None:
+            try:
+                await self._write(client, given.change)
+            except ApiError as error:
+                return Played(refused=_errors(error))
+        for drain in given.drains:
+            self._help(self._drain(client, drain))
+        is_over = await self._until_quiet(given.limit_s)
+        return await self._result(client, is_over)
+
+    def _begin(self) -> None:
+        """The clock of the result starts; the pods there are so far are the starting point."""
+        self._zero = self._now()
+        self._last = self._zero
+        self._actions.clear()
+        self._events.clear()
+        self._samples = []
+        self._restarts = 0
+        self._batch = 0
+        self._has_moved = True
+        self._sample()
+
+    async def _write(self, client: Client, document: Document) -> None:
+        namespace, name = self._given.namespace, document["metadata"]["name"]
+        try:
+            await client.get(CLONE_SETS, namespace, name)
+        except ApiError:
+            await client.create(CLONE_SETS, namespace, document)
+            return
+        metadata = {
+            part: document["metadata"][part]
+            for part in ("labels", "annotations")
+            if document["metadata"].get(part)
+        }
+        body = {"metadata": metadata, "spec": document["spec"]}
+        live = decode(await client.get(CLONE_SETS, namespace, name))
+        dropped = {field: None for field in live["spec"] if field not in document["spec"]}
+        body["spec"] = {**document["spec"], **dropped}
+        await client.patch(CLONE_SETS, namespace, name, body, patch_type=PatchType.MERGE)
+
+    async def _until_quiet(self, limit_s: float) -> bool:
+        """True once nothing has happened for long; False at the limit."""
+        end = self._now() + limit_s
+        longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
+        longest += (
+            max((drain.at_s for drain in self._given.drains), default=0.0) if self._zero is not None else 0
+        )
+        while self._now() < end:
+            await asyncio.sleep(QUIET_S / 2)
+            if self._now() - self._last > max(longest, await self._min_ready_s()):
+                return True
+        return False
+
+    async def _min_ready_s(self) -> float:
+        for raw in (await self._cluster.client.list(CLONE_SETS, self._given.namespace)).items:
+            return float(decode(raw)["spec"].get("minReadySeconds", 0)) + QUIET_S
+        return 0.0
+
+    async def _result(self, client: Client, is_over: bool) -> Played:
+        document = (self._given.change or self._given.first or self._given.world.workload) or {}
+        name = document["metadata"]["name"]
+        live = decode(await client.get(CLONE_SETS, self._given.namespace, name))
+        status = live.get("status") or {}
+        assert self._zero is not None
+        return Played(
+            actions=tuple(self._actions),
+            samples=tuple(self._samples),
+            events=tuple(self._events),
+            lowest_available=min((sample.available for sample in self._samples), default=0),
+            duration_s=max(self._last - self._zero, 0.0),
+            restarts=self._restarts,
+            is_over=is_over,
+            status=status,
+            target=short_hash(status.get("updateRevision") or ""),
+        )
+
+    # ── what is seen ─────────────────────────────────────────────────────────
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _at(self) -> float:
+        return round(self._now() - (self._zero if self._zero is not None else 0.0), 3)
+
+    def on_pod(self, change: Change) -> None:
+        """A pod was stored or removed."""
+        try:
+            now = self._now()
+        except RuntimeError:
+            return
+        stored = change.new or change.old
+        assert stored is not None
+        before = self._pods.get(stored.uid)
+        after = self._project(change.new.raw) if change.new is not None else None
+        if after is None:
+            self._pods.pop(stored.uid, None)
+        else:
+            self._pods[stored.uid] = after
+        if before is None and after is None:
+            return
+        self._last = now
+        if _IS_MANAGER.get():
+            self._note_deed(before, after)
+        else:
+            self._note_event(before, after)
+        self._fail_by_chance(before, after)
+        self._sample()
+        if after is not None and self._given.hooks_released_after_s is not None:
+            self._serve_hooks(after)
+
+    def _note_deed(self, before: PodView | None, after: PodView | None) -> None:
+        if before is None and after is not None:
+            self._act("create", after)
+        elif before is not None and (after is None or (after.is_deleting and not before.is_deleting)):
+            self._act("delete", before)
+        elif before is not None and after is not None:
+            if before.revision != after.revision:
+                self._act("update in place", after)
+            elif after.state != before.state and after.state == LifecycleState.PREPARING_DELETE:
+                self._act("prepare deletion", after)
+            elif after.state != before.state and after.state == LifecycleState.PREPARING_UPDATE:
+                self._act("prepare update", after)
+
+    def _act(self, do: str, pod: PodView) -> None:
+        if self._has_moved:
+            self._batch += 1
+            self._has_moved = False
+        self._actions.append(
+            Action(at_s=self._at(), batch=self._batch, do=do, name=pod.name, revision=str(pod.revision))
+        )
+
+    def _note_event(self, before: PodView | None, after: PodView | None) -> None:
+        if after is None or before is None or before.is_ready == after.is_ready:
+            if after is None or before is None or after.is_deleting != before.is_deleting:
+                self._has_moved = True
+            self._count_restarts(before, after)
+            return
+        self._has_moved = True
+        self._events.append((self._at(), f"{after.name} is {'ready' if after.is_ready else 'not ready'}"))
+        self._count_restarts(before, after)
+
+    def _count_restarts(self, before: PodView | None, after: PodView | None) -> None:
+        if before is not None and after is not None:
+            self._restarts += max(_restart_count(after) - _restart_count(before), 0)
+
+    def on_claim(self, change: Change) -> None:
+        """A claim was stored or removed."""
+        if not _IS_MANAGER.get() or (change.old is not None and change.new is not None):
+            return
+        stored = change.new or change.old
+        assert stored is not None
+        do = "create claim" if change.old is None else "delete claim"
+        self._actions.append(Action(at_s=self._at(), batch=self._batch, do=do, name=stored.key.name))
+
+    def _sample(self) -> None:
+        if self._zero is None:
+            return
+        counts: dict[str, int] = {}
+        available = 0
+        for pod in self._pods.values():
+            if pod.is_active and pod.controller is not None:
+                counts[str(pod.revision)] = counts.get(str(pod.revision), 0) + 1
+                available += pod.is_serving
+        sample = Sample(at_s=self._at(), revisions=counts, available=available)
+        if self._samples and self._samples[-1].at_s == sample.at_s:
+            self._samples[-1] = sample
+        elif not self._samples or (self._samples[-1].revisions, self._samples[-1].available) != (
+            counts,
+            available,
+        ):
+            self._samples.append(sample)
+
+    # ── what happens besides ─────────────────────────────────────────────────
+
+    def _fail_by_chance(self, before: PodView | None, after: PodView | None) -> None:
+        if self._zero is None or after is None or self._given.fail_share <= 0:
+            return
+        if before is not None and before.revision == after.revision:
+            return
+        if self._rng.random() < self._given.fail_share:
+            self._rules.append(Rule(pod=after.name, never_ready=True))
+            self._cluster.kubelets.set_rules(self._rules)
+            self._events.append((self._at(), f"{after.name} will not become ready (by chance)"))
+
+    def _help(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._helpers.add(task)
+        task.add_done_callback(self._helpers.discard)
+
+    async def _drain(self, client: Client, drain: Drain) -> None:
+        await asyncio.sleep(drain.at_s)
+        patch = {"spec": {"unschedulable": True}}
+        await client.patch(NODES, "", drain.node, patch, patch_type=PatchType.MERGE)
+        self._events.append((self._at(), f"{drain.node} is drained"))
+        for pod in list(self._pods.values()):
+            if pod.node_name == drain.node and not pod.is_deleting:
+                body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
+                try:
+                    await client.create(PODS, pod.namespace, body, name=pod.name, subresource="eviction")
+                except ApiError as error:
+                    self._events.append((self._at(), f"{pod.name} is not evicted: {error}"))
+
+    def _serve_hooks(self, pod: PodView) -> None:
+        if pod.state in (
+            LifecycleState.PREPARING_DELETE,
+            LifecycleState.PREPARING_UPDATE,
+            LifecycleState.UPDATED,
+        ):
+            self._help(self._serve_hook(pod))
+
+    async def _serve_hook(self, pod: PodView) -> None:
+        """What a hook's owner does: take it off a pod that prepares, put it on one that is updated."""
+        assert self._given.hooks_released_after_s is not None
+        await asyncio.sleep(self._given.hooks_released_after_s)
+        latest = self._pods.get(pod.uid)
+        owner = pod.controller.name if pod.controller else ""
+        if latest is None or latest.state != pod.state or not owner:
+            return
+        client = self._cluster.client
+        try:
+            workload = decode(await client.get(CLONE_SETS, pod.namespace, owner))
+            name = "preDelete" if pod.state == LifecycleState.PREPARING_DELETE else "inPlaceUpdate"
+            hook = (workload["spec"].get("lifecycle") or {}).get(name) or {}
+            is_put_on = pod.state == LifecycleState.UPDATED
+            labels = {
+                key: value if is_put_on else None for key, value in (hook.get("labelsHandler") or {}).items()
+            }
+            own = list(hook.get("finalizersHandler") or ())
+            kept = [one for one in latest.finalizers if one not in own]
+            finalizers = [*kept, *own] if is_put_on else kept
+            metadata: dict[str, Any] = {"labels": labels}
+            if own:
+                metadata["finalizers"] = finalizers
+            await client.patch(
+                PODS, pod.namespace, pod.name, {"metadata": metadata}, patch_type=PatchType.MERGE
+            )
+        except ApiError:
+            return  # gone meanwhile
+
+
+def _restart_count(pod: PodView) -> int:
+    return sum(status.restart_count for status in pod.container_statuses)
+
+
+def _kubelet(given: Play) -> KubeletSettings:
+    """A spread of readiness is a spread of start times: that is what differs from pod to pod."""
+    least, most = given.ready_after_s
+    start_s = max(least, 0.01)
+    return KubeletSettings(
+        start_s=start_s,
+        start_jitter=max(most - start_s, 0.0) / start_s,
+        ready_s=0.0,
+        stop_s=given.stop_s,
+        lease_s=None,
+        heartbeat_s=1e9,
+    )
+
+
+def _errors(error: ApiError) -> tuple[str, ...]:
+    """Every field error of a refusal, each with its path; else the message."""
+    causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
+    return tuple(causes) or (str(error),)
+
+
+async def _unless_there(client: Client, namespace: str) -> None:
+    try:
+        await client.get(NAMESPACES, "", namespace)
+    except ApiError:
+        await client.create(NAMESPACES, "", {"metadata": {"name": namespace}})
+
+
+def room_for(names: Sequence[str]) -> list[NodeSpec]:
+    """Nodes of these names with room for everything: what else runs on them is not known here."""
+    return [NodeSpec(name=name, cpu="100000", memory="1000Ti", pods=100_000) for name in names]

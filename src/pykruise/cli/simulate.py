@@ -1,0 +1,224 @@
+"""`pykruise simulate -f app.yaml --change new.yaml`: how a rollout would go, played in virtual time.
+
+manifests + how pods and nodes behave ──▶ Play ──▶ play() ──▶ timeline, chart (terminal, SVG), extremes
+
+Needs no cluster. Two changes are played under the same conditions and shown side by side.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
+from pykruise.cli.insight.playing import Action, Drain, Play, Played, play
+from pykruise.cli.manifests import read_documents
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document
+
+__all__ = ["Conditions", "comparison", "report", "run_simulate"]
+
+START = parse_time("2026-01-01T00:00:00Z")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says about pods and nodes, as text."""
+
+    pods_ready_after: str = "2s"
+    fail_pod: str = "0%"
+    drain: Sequence[str] = ()
+    nodes: int = 3
+    seed: int = 1
+
+
+async def run_simulate(
+    file: Path,
+    *,
+    changes: Sequence[Path],
+    conditions: Conditions,
+    svg: Path | None,
+    output: str,
+    say: Callable[[str], None],
+) -> None:
+    """Play and print. Raises CommandError for what cannot be read or meant."""
+    if output not in ("text", "json"):
+        raise CommandError(f"-o {output}: there is text and json")
+    if len(changes) > 2:
+        raise CommandError("--change can be given twice at most: two strategies are compared")
+    first = _workload(file)
+    plays = [_play_of(first, _workload(path), conditions) for path in changes] or [
+        _play_of(None, first, conditions)
+    ]
+    played = [await asyncio.to_thread(play, one) for one in plays]
+    names = [path.name for path in changes] or [file.name]
+    for name, one in zip(names, played, strict=True):
+        if one.refused:
+            raise CommandError(f"{name} is refused: {'; '.join(one.refused)}")
+    if svg is not None:
+        for number, (name, one) in enumerate(zip(names, played, strict=True)):
+            path = svg if number == 0 else svg.with_stem(f"{svg.stem}-{number + 1}")
+            await asyncio.to_thread(path.write_text, svg_chart(name, one), "utf-8")
+    if output == "json":
+        say(
+            json.dumps(
+                [{"change": n, **msgspec.to_builtins(p)} for n, p in zip(names, played, strict=True)],
+                indent=1,
+            )
+        )
+    elif len(played) == 1:
+        say("\n".join(report(names[0], played[0])))
+    else:
+        say("\n".join(comparison(names, played)))
+
+
+def _workload(path: Path) -> Document:
+    """The one workload in a file."""
+    found = [doc for doc in read_documents(path) if doc["kind"] == CLONE_SETS.kind]
+    if len(found) != 1:
+        raise CommandError(f"{path}: want one {CLONE_SETS.kind}, found {len(found)}")
+    return found[0]
+
+
+def _play_of(first: Document | None, change: Document, conditions: Conditions) -> Play:
+    if first is not None and first["metadata"]["name"] != change["metadata"]["name"]:
+        raise CommandError(
+            f"the change is about {change['metadata']['name']!r}, the file about {first['metadata']['name']!r}"
+        )
+    least, most = span(conditions.pods_ready_after, "--pods-ready-after")
+    return Play(
+        first=_plain(first) if first is not None else None,
+        change=_plain(change),
+        namespace=change["metadata"].get("namespace") or "default",
+        start=START,
+        nodes=conditions.nodes,
+        ready_after_s=(least, most),
+        fail_share=share(conditions.fail_pod),
+        drains=tuple(drain_of(text, conditions.nodes) for text in conditions.drain),
+        seed=conditions.seed,
+    )
+
+
+def _plain(document: Document) -> Document:
+    """What a person wrote: a manifest taken from a cluster loses what the cluster added."""
+    kept = ("name", "namespace", "labels", "annotations")
+    metadata = {name: value for name, value in document["metadata"].items() if name in kept}
+    return {**{k: v for k, v in document.items() if k != "status"}, "metadata": metadata}
+
+
+# Values of flags
+
+
+def seconds(text: str, flag: str) -> float:
+    """`90s`, `1.5m`, `500ms`. Raises CommandError."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise CommandError(f"{flag} {text!r}: want a time such as 90s, 1.5m or 500ms")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def span(text: str, flag: str) -> tuple[float, float]:
+    """`5s..30s`, or one time for all. Raises CommandError."""
+    low, dots, high = text.partition("..")
+    least = seconds(low, flag)
+    most = seconds(high, flag) if dots else least
+    if most < least:
+        raise CommandError(f"{flag} {text!r}: the second time must not be less than the first")
+    return least, most
+
+
+def share(text: str) -> float:
+    """`3%` is 0.03. Raises CommandError."""
+    number = text.strip().removesuffix("%")
+    try:
+        found = float(number) / 100
+    except ValueError:
+        found = -1.0
+    if not text.strip().endswith("%") or not 0 <= found <= 1:
+        raise CommandError(f"--fail-pod {text!r}: want a percentage between 0% and 100%")
+    return found
+
+
+def drain_of(text: str, nodes: int) -> Drain:
+    """`node-1@60s`. Raises CommandError."""
+    node, at, when = text.partition("@")
+    names = [f"node-{number}" for number in range(1, nodes + 1)]
+    if not at:
+        raise CommandError(f"--drain {text!r}: want node and time, such as node-1@60s")
+    if node not in names:
+        raise CommandError(f"--drain {text!r}: there is no {node!r}, only {', '.join(names)}")
+    return Drain(node, seconds(when, "--drain"))
+
+
+# Text
+
+
+def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
+    """Timeline, chart and extremes of one rollout."""
+    timeline = _timeline(played)
+    shown = timeline[:lines]
+    if len(timeline) > lines:
+        shown.append(f"           … {len(timeline) - lines} more")
+    return [f"{name}: {_outcome(played)}", "", *shown, "", *terminal_chart(played), "", *_facts(played)]
+
+
+def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
+    """Two rollouts under the same conditions: charts one below the other, extremes side by side."""
+    lines: list[str] = []
+    for name, one in zip(names, played, strict=True):
+        lines += [f"{name}: {_outcome(one)}", *terminal_chart(one), ""]
+    rows: list[tuple[str, list[str]]] = [
+        ("duration", [duration(one.duration_s) for one in played]),
+        ("lowest available", [str(one.lowest_available) for one in played]),
+        ("most pods", [str(max((s.total for s in one.samples), default=0)) for one in played]),
+        ("container restarts", [str(one.restarts) for one in played]),
+        ("pods created", [str(_count(one, "create")) for one in played]),
+        ("pods deleted", [str(_count(one, "delete")) for one in played]),
+    ]
+    width = max(len(name) for name in names) + 2
+    lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
+    lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
+    return lines
+
+
+def _outcome(played: Played) -> str:
+    status: dict[str, Any] = played.status
+    wanted = status.get("expectedUpdatedReplicas", 0)
+    done = status.get("updatedAvailableReplicas", 0)
+    if not played.is_over:
+        return f"not over after {duration(played.duration_s)}"
+    if done < wanted:
+        return f"stuck: {done} of {wanted} updated pods are available"
+    return f"complete after {duration(played.duration_s)}"
+
+
+def _facts(played: Played) -> list[str]:
+    return [
+        f"duration            {duration(played.duration_s)}",
+        f"lowest available    {played.lowest_available}",
+        f"container restarts  {played.restarts}",
+        f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
+        f"{_count(played, 'update in place')} updated in place",
+    ]
+
+
+def _count(played: Played, do: str) -> int:
+    return sum(action.do == do for action in played.actions)
+
+
+def _timeline(played: Played) -> list[str]:
+    """What happened, in order; deeds of one moment together."""
+    told: list[tuple[float, str]] = list(played.events)
+    groups: dict[tuple[int, int, str], list[Action]] = {}
+    for action in played.actions:
+        groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
+    for (_, _, do), actions in groups.items():
+        told.append((actions[0].at_s, f"{do}: {', '.join(action.name for action in actions)}"))
+    return [f"  {duration(at_s):>8s} {what}" for at_s, what in sorted(told, key=lambda one: one[0])]
