@@ -11,13 +11,15 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from pykruise import __version__
 from pykruise.cli.errors import CommandError
 from pykruise.kube.errors import KubeError
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="pykruise",
@@ -173,6 +175,42 @@ def explain(
 
 
 @app.command()
+def plan(
+    target: Annotated[
+        str | None, typer.Argument(help="Without -f: the live object to change with --set, clonesets/web.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Manifests as they would be applied; - reads stdin.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="image=CONTAINER=IMAGE, replicas=N, partition=N, maxUnavailable=N, …"),
+    ] = None,
+    namespace: Namespace = None,
+    output: Output = "text",
+    kubeconfig: Kubeconfig = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+) -> None:
+    """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only."""
+    from pykruise.cli.plan import run_plan
+
+    _log(False)
+    code = _run(
+        run_plan(
+            file=file,
+            target=target,
+            sets=sets or (),
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+            output=output,
+            say=typer.echo,
+        )
+    )
+    raise typer.Exit(code or 0)
+
+
+@app.command()
 def simulate(
     file: Annotated[Path, typer.Option("--file", "-f", help="The workload as it is now.")],
     change: Annotated[
@@ -223,13 +261,16 @@ def _log(enabled: bool, *, level: int = logging.INFO) -> None:
     )
 
 
-def _run(command: Coroutine[Any, Any, None], *, say: Callable[[str], None] | None = None) -> None:
-    """Run a command on uvloop; expected errors become one line (through `say`) and exit code 1."""
+def _run(command: Coroutine[Any, Any, T], *, say: Callable[[str], None] | None = None) -> T:
+    """Run a command on uvloop; returns what it returns. Expected errors become one line and exit code 1.
+
+    The line goes through `say`, or to standard error.
+    """
     import uvloop
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(command)
+            return runner.run(command)
     except (CommandError, KubeError, OSError) as error:
         if say is not None:
             say(_one_line(error))

@@ -1,0 +1,379 @@
+"""What would happen if a manifest were applied: admission, then the rollout, played in a copy of what is there.
+
+Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
+applied(live, manifest) ──dry run──▶ what admission says        └──▶ Forecast
+
+The copy has the real pods with their uids, times and status, and the real manager works in it. So the order, the
+batches and the budgets are those that the manager keeps; what is assumed is how fast pods become ready (all
+equally fast), that there is room for them, and that owners of hooks release them.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.cli.insight.look import Sight, look
+from pykruise.cli.insight.playing import Play, Played, World, play, room_for
+from pykruise.kinds.cloneset.snapshot import Settings, read_spec
+from pykruise.kinds.cloneset.types import CLONE_SETS, PodUpdatePolicy
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode, deep_copy, same
+from pykruise.kube.errors import ApiError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
+from pykruise.pods.in_place import NotInPlace, difference
+from pykruise.pods.revisions import RevisionView
+from pykruise.sandbox.nodes import NodeSpec
+
+__all__ = ["Batch", "Fate", "Forecast", "forecast", "patch_to_apply"]
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one pod that is there now, or of one that comes."""
+
+    pod: str
+    do: str
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done at a time, before the manager waits for pods."""
+
+    number: int
+    fates: tuple[Fate, ...]
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything `pykruise plan` says about one object."""
+
+    kind: str
+    namespace: str
+    name: str
+    change: str
+    """created, changed, unchanged or refused."""
+    errors: tuple[str, ...] = ()
+    """What admission refuses, all of it."""
+    fields: tuple[str, ...] = ()
+    """Paths of the spec that change."""
+    ways: Mapping[str, str] = {}
+    """By the revision that pods are of: in place, or recreated and the field that forces it."""
+    batches: tuple[Batch, ...] = ()
+    stays: Mapping[str, tuple[str, ...]] = {}
+    """Why pods stay as they are, and which."""
+    claims_created: tuple[str, ...] = ()
+    claims_deleted: tuple[str, ...] = ()
+    claims_kept: tuple[str, ...] = ()
+    """Left without a pod, and not deleted."""
+    holds: tuple[str, ...] = ()
+    """What would hold it up."""
+    lowest_available: int = 0
+    pods_before: int = 0
+    pods_after: int = 0
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything at all would happen."""
+        return self.change != "unchanged" or bool(self.batches)
+
+
+async def forecast(
+    client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
+) -> Forecast:
+    """Look, ask admission in a dry run, and play. Writes nothing. Raises KubeError for what cannot be read."""
+    settings = settings or Settings()
+    name = document["metadata"]["name"]
+    key = Key(namespace, name)
+    try:
+        live: Document | None = decode(await client.get(CLONE_SETS, namespace, name))
+    except NotFoundError:
+        live = None
+    known: dict[str, Any] = {"kind": CLONE_SETS.kind, "namespace": namespace, "name": name}
+    try:
+        wanted = await _admitted(client, key, live, document)
+    except ApiError as error:
+        if not _is_refusal(error):
+            raise
+        return Forecast(**known, change="refused", errors=_errors(error))
+    if live is None:
+        given = Play(change=_bare(wanted), namespace=namespace, start=now, settings=settings)
+        played = await asyncio.to_thread(play, given)
+        return _told(known, "created", None, wanted, played, settings)
+    sight = await look(client, key, now=now, settings=settings)
+    played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
+    change = "unchanged" if same(live["spec"], wanted["spec"]) else "changed"
+    return _told(known, change, sight, wanted, played, settings)
+
+
+# Admission
+
+
+async def _admitted(client: Client, key: Key, live: Document | None, document: Document) -> Document:
+    """The object as it would be stored: defaults and all. Raises what admission refuses with."""
+    if live is None:
+        return decode(await client.create(CLONE_SETS, key.namespace, document, dry_run=True))
+    patch = patch_to_apply(live, document)
+    if not patch:
+        return live
+    answer = await client.patch(
+        CLONE_SETS, key.namespace, key.name, patch, patch_type=PatchType.MERGE, dry_run=True
+    )
+    return decode(answer)
+
+
+def patch_to_apply(live: Document, document: Document) -> Document:
+    """The merge patch that `kubectl apply` would send: what the manifest says, and without what it said before.
+
+    What was said before is in the annotation that kubectl leaves; without it nothing is taken away.
+    """
+    before = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+    last: Any = decode(before.encode()) if before else {}
+    wanted = document.get("spec") or {}
+    kept = ("labels", "annotations")
+    metadata = {part: document["metadata"][part] for part in kept if document["metadata"].get(part)}
+    spec = _difference(live.get("spec") or {}, wanted, last.get("spec") or {})
+    changes = _difference(live["metadata"], metadata, last.get("metadata") or {})
+    return {**({"spec": spec} if spec else {}), **({"metadata": changes} if changes else {})}
+
+
+def _difference(live: Mapping[str, Any], wanted: Mapping[str, Any], last: Mapping[str, Any]) -> Document:
+    patch: Document = {}
+    for name, value in wanted.items():
+        there = live.get(name)
+        if isinstance(value, Mapping) and isinstance(there, Mapping):
+            before = last.get(name)
+            if inner := _difference(there, value, before if isinstance(before, Mapping) else {}):
+                patch[name] = inner
+        elif not same(there, value):
+            patch[name] = deep_copy(value)
+    for name in last:
+        if name not in wanted and name in live and name not in ("name", "namespace"):
+            patch[name] = None
+    return patch
+
+
+def _is_refusal(error: ApiError) -> bool:
+    """A verdict on the object, and not on who asks or whether anybody answers."""
+    return error.code in (400, 409, 422) or (error.code == 403 and "webhook" in str(error))
+
+
+def _errors(error: ApiError) -> tuple[str, ...]:
+    causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
+    return tuple(causes) or (str(error),)
+
+
+# The copy
+
+
+async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant, settings: Settings) -> Play:
+    namespace, uid = sight.document["metadata"].get("namespace", ""), sight.document["metadata"]["uid"]
+    revisions, claims = await asyncio.gather(
+        client.list(CONTROLLER_REVISIONS, namespace), client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
+    )
+    own = [decode(raw) for raw in claims.items]
+    nodes = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
+    labels = sight.snapshot.node_labels
+    specs: list[NodeSpec] = [
+        msgspec.structs.replace(spec, labels=dict(labels.get(spec.name, {}))) for spec in room_for(nodes)
+    ]
+    return Play(
+        change=_bare(wanted),
+        namespace=namespace,
+        start=now,
+        world=World(
+            workload=sight.document,
+            revisions=[decode(raw) for raw in revisions.items],
+            pods=list(sight.pods.values()),
+            claims=[doc for doc in own if _is_owned(doc, uid)],
+            nodes=specs,
+        ),
+        settings=settings,
+    )
+
+
+def _is_owned(document: Document, uid: str) -> bool:
+    return any(ref.get("uid") == uid for ref in document["metadata"].get("ownerReferences") or ())
+
+
+def _bare(document: Document) -> Document:
+    kept = ("name", "namespace", "labels", "annotations")
+    metadata = {name: value for name, value in document["metadata"].items() if name in kept}
+    return {
+        "apiVersion": document["apiVersion"],
+        "kind": document["kind"],
+        "metadata": metadata,
+        "spec": document["spec"],
+    }
+
+
+# What is told
+
+
+def _told(
+    known: Mapping[str, Any],
+    change: str,
+    sight: Sight | None,
+    wanted: Document,
+    played: Played,
+    settings: Settings,
+) -> Forecast:
+    if played.refused:
+        return Forecast(**known, change="refused", errors=played.refused)
+    batches = tuple(_batches(played))
+    touched = {fate.pod for batch in batches for fate in batch.fates}
+    before = sight.snapshot.pods if sight else ()
+    stays = _stays(sight, wanted, touched) if sight else {}
+    deleted = tuple(one.name for one in played.actions if one.do == "delete claim")
+    return Forecast(
+        **known,
+        change=change,
+        fields=tuple(_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
+        ways=_ways(sight, wanted, settings) if sight else {},
+        batches=batches,
+        stays=stays,
+        claims_created=tuple(one.name for one in played.actions if one.do == "create claim"),
+        claims_deleted=deleted,
+        claims_kept=_claims_kept(sight, played, deleted),
+        holds=tuple(_holds(sight, wanted, played)),
+        lowest_available=played.lowest_available,
+        pods_before=sum(pod.is_active for pod in before),
+        pods_after=played.samples[-1].total if played.samples else 0,
+    )
+
+
+def _batches(played: Played) -> Iterator[Batch]:
+    groups: dict[int, list[Fate]] = {}
+    for action in played.actions:
+        if not action.do.endswith("claim"):
+            groups.setdefault(action.batch, []).append(Fate(pod=action.name, do=action.do))
+    for number, fates in enumerate(groups.values(), start=1):
+        yield Batch(number=number, fates=tuple(fates))
+
+
+def _stays(sight: Sight, wanted: Document, touched: set[str]) -> dict[str, tuple[str, ...]]:
+    spec, _ = read_spec(wanted["spec"])
+    reasons: dict[str, list[str]] = {}
+    for pod in sight.snapshot.pods:
+        if not pod.is_active or pod.name in touched:
+            continue
+        of = next((one for one in sight.snapshot.revisions if one.hash == pod.revision), None)
+        if of is not None and _same_template(of, wanted):
+            why = "it is as wanted"
+        elif spec is not None and spec.is_paused:
+            why = "updates are paused"
+        elif spec is not None and spec.is_on_delete:
+            why = "OnDelete: it is updated when somebody deletes it"
+        else:
+            why = "the partition keeps it, or nothing was left to do"
+        reasons.setdefault(why, []).append(pod.name)
+    return {why: tuple(sorted(names)) for why, names in reasons.items()}
+
+
+def _same_template(revision: RevisionView, wanted: Document) -> bool:
+    return same(_slim(revision.template), _slim(wanted["spec"]["template"]))
+
+
+def _slim(template: Mapping[str, Any]) -> Any:
+    """Without what revisions carry for their history's sake."""
+    metadata = {k: v for k, v in (template.get("metadata") or {}).items() if v is not None}
+    spec = dict(template.get("spec") or {})
+    spec["containers"] = [
+        {k: v for k, v in one.items() if k != "resources" or v} for one in spec.get("containers") or ()
+    ]
+    return {"metadata": metadata, "spec": spec}
+
+
+def _ways(sight: Sight, wanted: Document, settings: Settings) -> dict[str, str]:
+    """For each revision that pods are of: how it goes to the wanted template."""
+    spec, _ = read_spec(wanted["spec"])
+    if spec is None:
+        return {}
+    used = sorted({str(pod.revision) for pod in sight.snapshot.pods if pod.is_active})
+    found: dict[str, str] = {}
+    for name in used:
+        old = next((one for one in sight.snapshot.revisions if one.hash == name), None)
+        if old is not None and _same_template(old, wanted):
+            continue
+        if spec.policy == PodUpdatePolicy.RECREATE:
+            found[name] = "recreated: podUpdatePolicy is ReCreate"
+            continue
+        # Only the template and the annotations of a target are looked at.
+        target = msgspec.structs.replace(old, template=wanted["spec"]["template"]) if old else None
+        how = (
+            difference(old, target, revision="wanted", settings=settings.in_place, grace_seconds=0)
+            if target
+            else None
+        )
+        if isinstance(how, NotInPlace):
+            is_only = spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
+            found[name] = f"{'not at all (InPlaceOnly)' if is_only else 'recreated'}: {how.reason}"
+        elif how is None:
+            found[name] = "recreated: its revision is no longer known"
+        else:
+            found[name] = "in place"
+    return found
+
+
+def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) -> tuple[str, ...]:
+    if sight is None:
+        return ()
+    gone = {one.name for one in played.actions if one.do == "delete"}
+    ids = {pod.instance_id for pod in sight.snapshot.pods if pod.name in gone}
+    return tuple(
+        sorted(
+            one.name for one in sight.snapshot.claims if one.instance_id in ids and one.name not in deleted
+        )
+    )
+
+
+def _holds(sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
+    asked = {"prepare deletion": "preDelete", "prepare update": "inPlaceUpdate"}
+    for do, hook in asked.items():
+        names = [one.name for one in played.actions if one.do == do]
+        if names:
+            yield f"the {hook} hook has to be released on {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+    spec, problem = read_spec(wanted["spec"])
+    if spec is None:
+        yield problem
+        return
+    if spec.is_paused:
+        yield "updates are paused"
+    if sight is not None:
+        down = [pod.name for pod in sight.snapshot.pods if pod.is_active and not pod.is_serving]
+        if down:
+            yield f"{len(down)} pods do not serve now and count against maxUnavailable: {', '.join(down[:5])}"
+    status = played.status
+    for one in status.get("conditions") or ():
+        if one.get("type") == "FailedUpdate" and one.get("status") == "True":
+            yield str(one.get("message"))
+
+
+def _paths(old: Any, new: Any, path: str) -> Iterator[str]:
+    """Where two documents differ, lists of named things by name."""
+    if same(old, new):
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from _paths(old.get(key), new.get(key), f"{path}.{key}")
+        return
+    if isinstance(old, list) and isinstance(new, list) and _are_named(old) and _are_named(new):
+        before, after = ({one["name"]: one for one in items} for items in (old, new))
+        for name in sorted({*before, *after}):
+            yield from _paths(before.get(name), after.get(name), f"{path}[{name}]")
+        return
+    yield f"{path}: {_short(old)} → {_short(new)}"
+
+
+def _are_named(items: Sequence[Any]) -> bool:
+    return all(isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in items)
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"

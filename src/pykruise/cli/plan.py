@@ -1,0 +1,208 @@
+"""`pykruise plan -f changed.yaml`: what would happen if this were applied. Reads only.
+
+manifests or a live object, with --set ──▶ forecast() for each ──▶ text or JSON, exit code 0, 2 or 1
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import workload_named
+from pykruise.cli.insight.forecasting import Forecast, forecast
+from pykruise.cli.insight.reach import reached
+from pykruise.cli.manifests import load_documents, read_documents
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.documents import Document, decode, deep_copy
+from pykruise.kube.errors import NotFoundError
+
+__all__ = ["changed_by", "described", "run_plan"]
+
+NOTHING, FAILED, CHANGES = 0, 1, 2
+"""Exit codes, as those of `terraform plan -detailed-exitcode` and `kubectl diff` would have it."""
+
+
+async def run_plan(
+    *,
+    file: Path | None,
+    target: str | None,
+    sets: Sequence[str],
+    namespace: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    output: str,
+    say: Callable[[str], None],
+) -> int:
+    """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails."""
+    if output not in ("text", "json"):
+        raise CommandError(f"-o {output}: there is text and json")
+    if (file is None) == (target is None):
+        raise CommandError("say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME")
+    if target is not None and not sets:
+        raise CommandError(
+            f"{target} as it is changes nothing: say what with --set, such as --set replicas=5"
+        )
+    documents = _documents(file)
+    for document in documents:
+        if document["kind"] != CLONE_SETS.kind or not document["apiVersion"].startswith(
+            f"{CLONE_SETS.group}/"
+        ):
+            what = f"{document['apiVersion']} {document['kind']} {document['metadata']['name']}"
+            raise CommandError(f"{what}: no kind that can be planned; there is: CloneSet")
+    async with reached(kubeconfig, context) as (client, default_namespace):
+        there = namespace or default_namespace
+        if target is not None:
+            documents = [await _live(client, there, workload_named(target))]
+        found = [
+            await forecast(
+                client,
+                changed_by(document, sets),
+                namespace=namespace or document["metadata"].get("namespace") or default_namespace,
+                now=time.time(),
+            )
+            for document in documents
+        ]
+    if output == "json":
+        say(json.dumps([msgspec.to_builtins(one) for one in found], indent=2))
+    else:
+        say("\n\n".join("\n".join(described(one)) for one in found))
+    return exit_code(found)
+
+
+def exit_code(found: Sequence[Forecast]) -> int:
+    """1: something is refused; 2: something would happen; 0: nothing would."""
+    if any(one.change == "refused" for one in found):
+        return FAILED
+    return CHANGES if any(one.has_changes for one in found) else NOTHING
+
+
+def _documents(file: Path | None) -> list[Document]:
+    if file is None:
+        return []
+    found = load_documents(sys.stdin.read(), source="stdin") if str(file) == "-" else read_documents(file)
+    if not found:
+        raise CommandError(f"{file}: no objects in it")
+    return found
+
+
+async def _live(client: Client, namespace: str, name: str) -> Document:
+    try:
+        live = decode(await client.get(CLONE_SETS, namespace, name))
+    except NotFoundError as error:
+        raise CommandError(f"there is no CloneSet {namespace}/{name}: {error}") from error
+    metadata = {"name": name, "namespace": namespace}
+    return {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": metadata,
+        "spec": live["spec"],
+    }
+
+
+def changed_by(document: Document, sets: Sequence[str]) -> Document:
+    """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
+    changed: Document = deep_copy(document)
+    for one in sets:
+        field, equals, value = one.partition("=")
+        if not equals or not value:
+            raise CommandError(
+                f"--set {one!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
+            )
+        match field:
+            case "image":
+                _set_image(changed, value, one)
+            case "replicas":
+                if not value.isdecimal():
+                    raise CommandError(f"--set {one!r}: replicas want a whole number")
+                changed["spec"]["replicas"] = int(value)
+            case "partition" | "maxUnavailable" | "maxSurge":
+                _rolling(changed)[field] = int(value) if value.isdecimal() else value
+            case "paused":
+                if value not in ("true", "false"):
+                    raise CommandError(f"--set {one!r}: want true or false")
+                _rolling(changed)["paused"] = value == "true"
+            case _:
+                fields = "image, replicas, partition, maxUnavailable, maxSurge, paused"
+                raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {fields}")
+    return changed
+
+
+def _rolling(document: Document) -> Document:
+    found: Document = document["spec"].setdefault("updateStrategy", {}).setdefault("rollingUpdate", {})
+    return found
+
+
+def _set_image(document: Document, value: str, said: str) -> None:
+    container, equals, image = value.partition("=")
+    containers: list[Any] = document["spec"]["template"]["spec"]["containers"]
+    names = [one["name"] for one in containers]
+    if not equals or not image:
+        raise CommandError(f"--set {said!r}: want image=CONTAINER=IMAGE")
+    if container not in names:
+        raise CommandError(f"--set {said!r}: there is no container {container!r}, only {', '.join(names)}")
+    containers[names.index(container)]["image"] = image
+
+
+# Text
+
+
+def described(one: Forecast) -> list[str]:
+    """A forecast as a person reads it."""
+    title = f"{one.kind} {one.namespace}/{one.name}"
+    if one.change == "refused":
+        return [f"{title}: would be refused", *(f"  {error}" for error in one.errors)]
+    if not one.has_changes:
+        return [f"{title}: nothing would change"]
+    lines = [f"{title}: {_WORDS[one.change]}"]
+    lines += _section("Fields", one.fields)
+    lines += _section("How", [f"pods of {revision}: {way}" for revision, way in one.ways.items()])
+    lines += _section("Order", [_batch_line(one, number) for number in range(len(one.batches))])
+    lines += _section("Stays", [f"{_names(pods)}: {why}" for why, pods in one.stays.items()])
+    claims = (
+        ("created", one.claims_created),
+        ("deleted", one.claims_deleted),
+        ("kept without a pod", one.claims_kept),
+    )
+    lines += _section("Claims", [f"{word}: {_names(names)}" for word, names in claims if names])
+    lines += _section("Holds it up", one.holds)
+    after = f"{one.pods_before} → {one.pods_after} pods, never fewer than {one.lowest_available} available"
+    assumed = "if every pod becomes ready, there is room for it, and hooks are released"
+    return [*lines, "", f"In the end: {after}, {assumed}."]
+
+
+_WORDS = {
+    "created": "would be created",
+    "changed": "would change",
+    "unchanged": "is not changed, but not finished either",
+}
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in lines)] if lines else []
+
+
+def _batch_line(one: Forecast, number: int) -> str:
+    groups: dict[str, list[str]] = {}
+    for fate in one.batches[number].fates:
+        groups.setdefault(fate.do, []).append(fate.pod)
+    parts = [
+        f"{do} {len(pods)} pods"
+        if do == "create" and len(pods) > 1
+        else f"{do} 1 pod"
+        if do == "create"
+        else f"{do} {_names(pods)}"
+        for do, pods in groups.items()
+    ]
+    wait = "" if number == 0 else "then, as pods become ready: "
+    return f"{number + 1:3d}. {wait}{'; '.join(parts)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:10])
+    return f"{shown}, and {len(names) - 10} more" if len(names) > 10 else shown

@@ -1,0 +1,180 @@
+"""What `pykruise plan` says is what the manager then does.
+
+A cluster comes to rest; a change is planned, then made. Every deed of the manager is compared with the plan: what
+it does, to which pods, in which order. Names of pods that are still to come are chosen by chance; of those the
+place in the order counts.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.cli.insight.forecasting import Forecast, forecast
+from pykruise.cli.plan import described, exit_code
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.sandbox.cluster import ClusterSettings
+from support.faults import FaultyTransport, Request
+from support.scenario import Object, Stage, cloneset, rolling
+
+pytestmark = [pytest.mark.sandbox_only]
+
+
+@pytest.fixture
+def cluster_settings() -> ClusterSettings:
+    """As a forecast assumes it: every pod is ready after the same time."""
+    return ClusterSettings(nodes=3, start_s=2.0, ready_s=0.0, stop_s=1.0)
+
+
+def random_case(seed: int) -> tuple[Object, Object]:
+    """A CloneSet, and a merge patch of its spec."""
+    rng = random.Random(seed)
+    policy = rng.choice(("ReCreate", "InPlaceIfPossible", "InPlaceIfPossible", "InPlaceOnly"))
+    fields: dict[str, Any] = {"podUpdatePolicy": policy, "maxUnavailable": rng.choice((1, 2, 3, "50%"))}
+    if policy != "InPlaceOnly" and rng.random() < 0.4:
+        fields["maxSurge"] = rng.choice((1, 2))
+    if rng.random() < 0.4:
+        fields["partition"] = rng.choice((1, 2, "50%", "99%"))
+    document = cloneset(replicas=rng.randint(2, 9), updateStrategy=rolling(**fields))
+    if rng.random() < 0.3:
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        document["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
+    change: Object = {}
+    containers = [{"name": "main", "image": "nginx:1"}]
+    if rng.random() < 0.8:
+        containers = [{"name": "main", "image": "nginx:2"}]
+    if policy != "InPlaceOnly" and rng.random() < 0.3:
+        containers[0]["env"] = [{"name": "A", "value": "1"}]  # type: ignore[assignment]
+    change["template"] = {"spec": {"containers": containers}}
+    if rng.random() < 0.4:
+        change["replicas"] = rng.randint(1, 10)
+    return document, change
+
+
+def deeds(log: Sequence[Request]) -> list[tuple[str, str]]:
+    """What the manager's requests do to pods, in order; a new pod has no name."""
+    found: list[tuple[str, str]] = []
+    new: set[str] = set()
+    for request in log:
+        if "/pods" not in request.path:
+            continue
+        name = request.path.partition("/pods/")[2].partition("/")[0]
+        if request.method == "POST":
+            new.add(request.document["metadata"]["name"])
+            found.append(("create", ""))
+        elif request.method == "DELETE":
+            found.append(("delete", "" if name in new else name))
+        elif request.method == "PATCH":
+            labels = (request.document.get("metadata") or {}).get("labels") or {}
+            if "controller-revision-hash" in labels:
+                found.append(("update in place", "" if name in new else name))
+    return found
+
+
+def planned_deeds(said: Forecast) -> list[tuple[str, str]]:
+    """The same of a plan."""
+    new: set[str] = set()
+    found: list[tuple[str, str]] = []
+    for batch in said.batches:
+        for fate in batch.fates:
+            if fate.do == "create":
+                new.add(fate.pod)
+            found.append((fate.do, "" if fate.pod in new else fate.pod))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(16))
+async def test_what_is_planned_is_what_happens(stage: Stage, seed: int) -> None:
+    # given a CloneSet at rest
+    document, change = random_case(seed)
+    watched = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(watched)
+    await stage.create(document)
+    replicas = document["spec"]["replicas"]
+    await stage.settled(replicas=replicas)
+    # when the change is planned, and then made
+    changed = apply_merge_patch(document, {"spec": change})
+    said = await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    before = len(watched.log)
+    await stage.merge("web", {"spec": change})
+    wanted = change.get("replicas", replicas)
+    found = await stage.until(lambda: _rest(stage, wanted), what="the change to be carried out")
+    # then
+    assert planned_deeds(said) == deeds(watched.log[before:])
+    assert said.pods_after == found["status"]["replicas"]
+    assert exit_code([said]) == 2 or not planned_deeds(said)
+
+
+async def _rest(stage: Stage, replicas: int) -> Object | None:
+    found = await stage.get("web")
+    status = found.get("status") or {}
+    pods = await stage.pods()
+    is_there = (
+        status.get("observedGeneration") == found["metadata"]["generation"]
+        and status.get("replicas") == status.get("availableReplicas") == replicas == len(pods)
+        and status.get("updatedReplicas", 0) >= status.get("expectedUpdatedReplicas", 0)
+        and not any(pod.is_deleting for pod in pods)
+    )
+    return found if is_there else None
+
+
+async def test_a_plan_writes_nothing_and_a_second_one_says_the_same(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=4))
+    await stage.settled(replicas=4)
+    changed = cloneset(replicas=3, image="nginx:2")
+    reading = FaultyTransport(stage.client.transport)
+    client = stage.client.over(reading)
+    # when
+    first = await forecast(client, changed, namespace=stage.namespace, now=stage.clock())
+    second = await forecast(client, changed, namespace=stage.namespace, now=stage.clock())
+    # then
+    writes = [request for request in reading.log if request.method not in ("GET", "STREAM")]
+    assert all(request.query.get("dryRun") == "All" for request in writes)
+    assert described(first) == described(second)
+
+
+async def test_applying_what_is_there_changes_nothing(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await stage.settled(replicas=3)
+    said = await forecast(stage.client, cloneset(), namespace=stage.namespace, now=stage.clock())
+    assert described(said) == ["CloneSet scenario/web: nothing would change"]
+    assert exit_code([said]) == 0
+
+
+async def test_what_admission_refuses_is_told_all_at_once(stage: Stage) -> None:
+    # given three mistakes
+    wrong = cloneset(replicas=2, updateStrategy=rolling(maxUnavailable="5", partition="abc"))
+    wrong["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
+    # when
+    said = await forecast(stage.client, wrong, namespace=stage.namespace, now=stage.clock())
+    # then
+    assert said.change == "refused"
+    assert exit_code([said]) == 1
+    told = "\n".join(described(said))
+    for field in ("maxUnavailable", "partition", "spec.template.metadata.labels"):
+        assert field in told
+
+
+async def test_a_field_that_forces_recreation_is_named(stage: Stage) -> None:
+    # given
+    document = cloneset(replicas=3, updateStrategy=rolling(podUpdatePolicy="InPlaceIfPossible"))
+    await stage.start_manager()
+    await stage.create(document)
+    await stage.settled(replicas=3)
+    changed = apply_merge_patch(document, {})
+    changed["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "A", "value": "1"}]
+    # when
+    said = await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    # then
+    assert [way for way in said.ways.values() if way.startswith("recreated: ") and "env" in way]
+    assert any("env" in field for field in said.fields)
+
+
+async def test_a_new_object_is_planned_too(stage: Stage) -> None:
+    said = await forecast(stage.client, cloneset(replicas=2), namespace=stage.namespace, now=stage.clock())
+    assert said.change == "created"
+    assert planned_deeds(said) == [("create", ""), ("create", "")]
