@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,8 +42,10 @@ class Kubectl:
         self._program = program or shutil.which("kubectl") or ""
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(kubeconfig.parent)}
 
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> "subprocess.CompletedProcess[str]":
-        """Run kubectl against it."""
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, env: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run kubectl against it; `env`: further variables of its environment."""
         assert self._program, "kubectl is not installed"
         return subprocess.run(
             [self._program, *arguments],
@@ -52,7 +54,7 @@ class Kubectl:
             timeout=60,
             check=False,
             input=stdin,
-            env=self._environment,
+            env={**self._environment, **(env or {})},
         )
 
     def start(self, *arguments: str) -> Callable[[], str]:

@@ -14,6 +14,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS
 from pykruise.sandbox.controllers.base import Loop, Shared, View, claim, selects
 from pykruise.sandbox.controllers.rollouts import (
@@ -233,8 +234,16 @@ class Deployments(Loop):
 
     async def _carry_out(self, deployment: View, sets: Sets, step: Step) -> None:
         if step.revision and deployment.annotations.get(REVISION) != step.revision:
-            told: Document = {"metadata": {"annotations": {REVISION: step.revision}}}
-            await self.shared.merge(DEPLOYMENTS, deployment, told)
+            # Through the status: an annotation set otherwise would count as a change of the spec.
+            told: Document = {"metadata": {"uid": deployment.uid, "annotations": {REVISION: step.revision}}}
+            await self.writer.patch(
+                DEPLOYMENTS,
+                deployment.key,
+                told,
+                patch_type=PatchType.MERGE,
+                subresource="status",
+                uid=deployment.uid,
+            )
         if step.create is not None:
             await self.writer.create(REPLICA_SETS, deployment.namespace, step.create)
             self._tell_scaled(deployment, step.create["metadata"]["name"], 0, step.create["spec"]["replicas"])

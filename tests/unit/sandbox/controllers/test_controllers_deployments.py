@@ -81,6 +81,7 @@ async def test_a_deployment_becomes_available_and_says_so() -> None:
         # then
         doc = await place.get(DEPLOYMENTS, "web")
         assert doc["metadata"]["annotations"][REVISION] == "1"
+        assert doc["metadata"]["generation"] == 1
         assert {name: doc["status"][name] for name in ("replicas", "readyReplicas", "updatedReplicas")} == {
             "replicas": 3,
             "readyReplicas": 3,
