@@ -2,9 +2,9 @@
 
 SESSION (support/kubectl_session.py) ──▶ kubectl ──▶ normalised answers ──▶ compared with recorded/kubectl_session.json
 
-    pytest tests/scenarios/test_kubectl_verbs.py                                            the sandbox against the recording
-    KUBERNETES=1.32 pytest tests/scenarios/test_kubectl_verbs.py --cluster=real             a real control plane against it
-    KUBERNETES=1.32 pytest tests/scenarios/test_kubectl_verbs.py --cluster=real --record    keep what it answers
+    pytest tests/scenarios/test_kubectl_verbs.py    the sandbox against the recording
+    ... --cluster=real, KUBERNETES=1.32             a real control plane against it
+    ... --record as well                            keep what it answers
 
 What is masked: names with hashes, uids, times, ages, addresses, versions, widths of columns. What differs on
 purpose is in `kubectl_session.DIFFERENCES`, with the reason.
@@ -34,8 +34,8 @@ def answers(
     folder = tmp_path_factory.mktemp("session")
     if request.config.getoption("--cluster") == "real":
         plane = request.getfixturevalue("plane")
-        if plane.minor != RECORDED_MINOR:
-            pytest.skip(f"recorded with {RECORDED_MINOR}, this is {plane.minor}")
+        if plane.kubernetes != RECORDED_MINOR:
+            pytest.skip(f"recorded with {RECORDED_MINOR}, this is {plane.kubernetes}")
         with running_real(plane, nodes=3) as kubectl:
             # The same kubectl on both sides: its own texts are not what is compared.
             found = play(Kubectl(kubectl.kubeconfig), folder)
