@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
@@ -40,15 +41,17 @@ from pykruise.sandbox.nodes import (
 from pykruise.sandbox.pod_state import (
     KubeletSettings,
     PodState,
+    Refused,
     Run,
     RunState,
     World,
     advance,
     begin,
     recover,
+    wants_resize,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
-from pykruise.sandbox.pod_view import PodProjector, PodView
+from pykruise.sandbox.pod_view import PodProjector, PodView, amounts
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["Kubelets", "KubeletsStats"]
@@ -242,7 +245,8 @@ class Kubelets:
             return None
         now = self._clock()
         before = self._state_of(pod, now)
-        state, look_at = advance(before, pod, self._world, now)
+        refused = self._refused(pod, node) if wants_resize(before, pod) else None
+        state, look_at = advance(before, pod, self._world, now, refused=refused)
         self._states[key] = state
         try:
             if state.stopping_since is not None:
@@ -256,6 +260,31 @@ class Kubelets:
             self._forget(key)
             return None
         return self._until(look_at)
+
+    def _refused(self, pod: PodView, node: _Node) -> Refused | None:
+        """Why the node cannot give the pod what its spec asks for now. Rule: the kubelet's resize admission."""
+        capacity = amounts({"cpu": node.spec.cpu, "memory": node.spec.memory})
+        wanted = pod.requests()
+        for name, most in capacity.items():
+            if wanted.get(name, 0) > most:
+                text = (
+                    f"Node didn't have enough capacity: {name}, requested: {wanted[name]}, capacity: {most}"
+                )
+                return Refused("Infeasible", text)
+        others = [
+            other
+            for other in self.pods.values()
+            if other.node_name == pod.node_name and other.uid != pod.uid and not other.is_over
+        ]
+        for name, most in capacity.items():
+            used = sum(other.requests().get(name, 0) for other in others)
+            if used + wanted.get(name, 0) > most:
+                text = (
+                    f"Node didn't have enough resource: {name}, requested: {wanted.get(name, 0)}, "
+                    f"used: {used}, capacity: {most}"
+                )
+                return Refused("Deferred", text)
+        return None
 
     def _state_of(self, pod: PodView, now: Instant) -> PodState:
         state = self._states.get(pod.key)
@@ -289,6 +318,19 @@ class Kubelets:
             uid=pod.uid,
         )
         self._status_writes += 1
+        if self.settings.reports_resources:
+            self._check_resources_kept(pod.key, patch)
+
+    def _check_resources_kept(self, key: Key, patch: Document) -> None:
+        """Stop reporting resources to a server that drops them: each write would be followed by another."""
+        told = any("resources" in one for one in patch["status"].get("containerStatuses") or ())
+        stored = self.pods.get(key)
+        if told and stored is not None and all(one.resources is UNSET for one in stored.status.containers):
+            settings = msgspec.structs.replace(self.settings, reports_resources=False)
+            self._world = msgspec.structs.replace(self._world, settings=settings)
+            for name, state in self._states.items():
+                runs = tuple(msgspec.structs.replace(run, resources=None) for run in state.runs)
+                self._states[name] = msgspec.structs.replace(state, runs=runs)
 
     def _until(self, moment: Instant) -> float | None:
         return None if moment == math.inf else max(0.0, moment - self._clock())

@@ -17,10 +17,10 @@ One container (a `Run`):
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from hashlib import sha256
-from typing import assert_never
+from typing import Any, assert_never
 from zlib import crc32
 
 import msgspec
@@ -33,6 +33,7 @@ from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Termi
 __all__ = [
     "KubeletSettings",
     "PodState",
+    "Refused",
     "Role",
     "Run",
     "RunState",
@@ -44,10 +45,12 @@ __all__ = [
     "is_ready",
     "recover",
     "removal_due",
+    "wants_resize",
     "will_restart",
 ]
 
 NEVER: Instant = math.inf
+_DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
 
@@ -65,7 +68,11 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     job_s: float | None = 1.0
     """How long the containers of a Job's pod run before they complete; None: until something ends them."""
     stop_s: float = 1.0
-    """How long a pod takes to stop, if its grace period allows."""
+    """How long a pod takes to stop, after its preStop hooks, if its grace period allows."""
+    resize_s: float = 0.0
+    """How long a change of resources takes; 0: it is in force when it is first seen, with one write."""
+    reports_resources: bool = True
+    """Whether resources in force are reported, and changed (kubelets of Kubernetes 1.33 and later do)."""
     pull_error_s: float = 1.0
     """How long ErrImagePull is shown before ImagePullBackOff."""
     backoff_s: float = 10.0
@@ -93,6 +100,14 @@ class RunState(Enum):
     PULL_FAILED = "pull failed"
     RUNNING = "running"
     EXITED = "exited"
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The node cannot give a pod the resources that it asks for now."""
+
+    reason: str
+    """`Infeasible` (never on this node) or `Deferred` (not while the others are there)."""
+    message: str
 
 
 class Role(Enum):
@@ -127,6 +142,8 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How the latest run ended: the current one when EXITED, else the one before."""
     previous: Terminated | None = None
     """EXITED only: how the run before the latest ended."""
+    resources: Mapping[str, Any] | None = None
+    """Requests and limits in force; None: nothing is known or reported."""
 
 
 class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -138,6 +155,10 @@ class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     runs: tuple[Run, ...]
     """Init containers first, then the main ones, in the order of the spec."""
     stopping_since: Instant | None = None
+    resizing_since: Instant | None = None
+    """A change of resources is being carried out."""
+    resize_refused: Refused | None = None
+    """A change of resources waits."""
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,6 +226,7 @@ def _recovered(status: ContainerStatus, now: Instant) -> Run:
             image_id=status.image_id,
             container_id=known,
             last=before,
+            resources=status.resources if isinstance(status.resources, dict) else None,
         )
     if (ended := status.state.terminated) is not None:
         return Run(
@@ -232,8 +254,13 @@ def _recovered(status: ContainerStatus, now: Instant) -> Run:
 # ── the course of time ───────────────────────────────────────────────────────
 
 
-def advance(state: PodState, pod: PodView, world: World, now: Instant) -> tuple[PodState, Instant]:
-    """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity)."""
+def advance(
+    state: PodState, pod: PodView, world: World, now: Instant, *, refused: Refused | None = None
+) -> tuple[PodState, Instant]:
+    """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
+
+    `refused`: the node has no room for a change of resources that is wanted.
+    """
     if pod.is_terminating:
         if state.stopping_since is None:
             state = msgspec.structs.replace(state, stopping_since=now)
@@ -241,7 +268,7 @@ def advance(state: PodState, pod: PodView, world: World, now: Instant) -> tuple[
     roles = list(container_roles(pod))
     if _is_over(state.runs, roles, pod):
         return state, NEVER
-    look_at = NEVER
+    state, look_at = _resized(state, pod, world, now, refused)
     opens_at = state.accepted_at  # when what comes next may start
     runs: list[Run] = []
     for (container, role), run in zip(roles, state.runs, strict=True):
@@ -260,6 +287,55 @@ def advance(state: PodState, pod: PodView, world: World, now: Instant) -> tuple[
     return (state if changed == state.runs else msgspec.structs.replace(state, runs=changed)), look_at
 
 
+def wants_resize(state: PodState, pod: PodView) -> bool:
+    """Whether a running container has other resources than its spec says."""
+    return any(
+        _is_outgrown(container, run)
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+    )
+
+
+def _is_outgrown(container: Container, run: Run) -> bool:
+    in_force = run.resources
+    return run.state is RunState.RUNNING and in_force is not None and in_force != container.allotment
+
+
+def _resized(
+    state: PodState, pod: PodView, world: World, now: Instant, refused: Refused | None
+) -> tuple[PodState, Instant]:
+    """Carry out a change of resources: at once, after `resize_s`, or not while the node refuses."""
+    if not wants_resize(state, pod):
+        if state.resizing_since is not None or state.resize_refused is not None:
+            state = msgspec.structs.replace(state, resizing_since=None, resize_refused=None)
+        return state, NEVER
+    if refused is not None:
+        state = msgspec.structs.replace(state, resizing_since=None, resize_refused=refused)
+        return state, NEVER if refused.reason == "Infeasible" else now + _DEFERRED_S
+    since = now if state.resizing_since is None else state.resizing_since
+    due = since + world.settings.resize_s
+    if due > now:
+        return msgspec.structs.replace(state, resizing_since=since, resize_refused=None), due
+    runs = tuple(
+        _with_allotment(container, run, now) if _is_outgrown(container, run) else run
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+    )
+    return msgspec.structs.replace(state, runs=runs, resizing_since=None, resize_refused=None), NEVER
+
+
+def _with_allotment(container: Container, run: Run, now: Instant) -> Run:
+    before, after = run.resources or {}, container.allotment
+    bounds = ("requests", "limits")
+    names = {name for bound in bounds for name in {**before.get(bound, {}), **after.get(bound, {})}}
+    changed = {
+        name
+        for name in names
+        if any(before.get(bound, {}).get(name) != after.get(bound, {}).get(name) for bound in bounds)
+    }
+    if container.restarts_for(changed):
+        return _ended(run, now, code=0)
+    return msgspec.structs.replace(run, resources=after)
+
+
 def removal_due(state: PodState, pod: PodView, world: World) -> Instant:
     """When a pod that is being deleted has stopped; NEVER when its kubelet has nothing (more) to do."""
     if state.stopping_since is None or pod.grace_s == 0:
@@ -271,7 +347,12 @@ def removal_due(state: PodState, pod: PodView, world: World) -> Instant:
         for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
         if (behaviour := _behaviour(world, pod, container, run.number)).stop_s is not None
     ]
-    delay_s = max(asked) if asked else min(world.settings.stop_s, float(pod.grace_s))
+    hooks_s = max(
+        container.pre_stop_s
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        if run.state is RunState.RUNNING
+    )
+    delay_s = max(asked) if asked else min(hooks_s + world.settings.stop_s, float(pod.grace_s))
     return state.stopping_since + delay_s
 
 
@@ -422,15 +503,17 @@ class _Life:
             tried="",
             pull_failures=0,
             previous=None,
+            resources=self.container.allotment if self.settings.reports_resources else None,
         )
 
     def _start_s(self, run: Run) -> float:
         scripted = self._behaviour(run.number + 1).start_s
         if scripted is not None:
-            return scripted
+            return scripted + self.container.post_start_s
         # Not of the container's name: containers that start together are reported together, in one write.
         fraction = self.world.fraction(self.pod.uid, run.number) if self.settings.start_jitter else 0.0
-        return self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
+        start_s = self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
+        return start_s + self.container.post_start_s
 
     def _end_due(self, run: Run) -> Instant:
         behaviour = self._behaviour(run.number)

@@ -41,6 +41,9 @@ __all__ = ["OWNED", "is_worth_reporting", "patch_for", "status_of", "stopped_sta
 OWNED: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 """The conditions that a kubelet writes."""
 
+_RESIZE: Final = ("PodResizePending", "PodResizeInProgress")
+"""Conditions that are there only while they hold."""
+
 _CONTAINERS_NOT_READY: Final = "ContainersNotReady"
 
 
@@ -70,7 +73,10 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
         phase=phase,
         conditions=tuple(
             _settled(condition, pod, now, generation)
-            for condition in _conditions(containers, pod, phase, has_sandbox=has_sandbox)
+            for condition in (
+                *_conditions(containers, pod, phase, has_sandbox=has_sandbox),
+                *_resize_conditions(state),
+            )
         ),
         init_containers=init_statuses,
         containers=statuses,
@@ -78,7 +84,17 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
         pod_ip=(host_ip if pod.host_network else state.ip) if has_sandbox else "",
         start_time=pod.status.start_time or format_time(state.accepted_at),
         observed_generation=generation,
+        resize=_resize_word(pod, state),
     )
+
+
+def _resize_word(pod: PodView, state: PodState) -> str:
+    """`status.resize`, which servers before 1.33 set; it is not begun by a kubelet."""
+    if not pod.status.resize:
+        return ""
+    if state.resize_refused is not None:
+        return state.resize_refused.reason
+    return "InProgress" if state.resizing_since is not None else ""
 
 
 def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
@@ -144,6 +160,11 @@ def patch_for(pod: PodView, wanted: PodStatus) -> dict[str, Any] | None:
         if condition != known.condition(condition.type)
     ]:
         status["conditions"] = conditions
+    wanted_types = {condition.type for condition in wanted.conditions}
+    if over := [kind for kind in _RESIZE if known.condition(kind) is not None and kind not in wanted_types]:
+        status.setdefault("conditions", []).extend({"$patch": "delete", "type": kind} for kind in over)
+    if known.resize and wanted.resize != known.resize:
+        status["resize"] = wanted.resize or None
     if wanted.phase != known.phase:
         status["phase"] = wanted.phase
     if wanted.host_ip and wanted.host_ip != known.host_ip:
@@ -211,7 +232,19 @@ def _container_status(one: _Container, pod: PodView, world: World, now: Instant)
         restart_count=max(0, run.number - 1),
         state=_state(one, pod, world, now),
         last_state=_last_state(one, pod),
+        **_resources(one),
     )
+
+
+def _resources(one: _Container) -> dict[str, Any]:
+    """What the container has; nothing when this kubelet does not report it."""
+    in_force = one.run.resources
+    if in_force is None or one.run.state is not RunState.RUNNING:
+        return {}
+    found: dict[str, Any] = {"resources": dict(in_force)}
+    if requests := in_force.get("requests"):
+        found["allocated_resources"] = dict(requests)
+    return found
 
 
 def _state(one: _Container, pod: PodView, world: World, now: Instant) -> ContainerState:
@@ -258,6 +291,14 @@ def _conditions(
         _ready(containers, pod, phase),
         _containers_ready(containers, phase),
     ]
+
+
+def _resize_conditions(state: PodState) -> Iterable[Condition]:
+    """Rule: the kubelet's conditions of in-place resizes, since Kubernetes 1.33."""
+    if state.resize_refused is not None:
+        yield Condition("PodResizePending", "True", state.resize_refused.reason, state.resize_refused.message)
+    if state.resizing_since is not None:
+        yield Condition("PodResizeInProgress", "True")
 
 
 def _is_end(phase: str) -> bool:

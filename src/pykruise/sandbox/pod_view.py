@@ -7,7 +7,7 @@ once, recognizes it by its bytes from then on, and shares the value. It owns the
 is pure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -51,6 +51,25 @@ class _Probe(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 class _Resources(msgspec.Struct, frozen=True, gc=False):
     requests: Mapping[str, str | int | float] | None = None
+    limits: Mapping[str, str | int | float] | None = None
+
+
+class _ResizePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    resource_name: str = ""
+    restart_policy: str = "NotRequired"
+
+
+class _Sleep(msgspec.Struct, frozen=True, gc=False):
+    seconds: int = 0
+
+
+class _Hook(msgspec.Struct, frozen=True, gc=False):
+    sleep: _Sleep | None = None
+
+
+class _Lifecycle(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    post_start: _Hook | None = None
+    pre_stop: _Hook | None = None
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -73,6 +92,8 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     readiness_probe: _Probe | None = None
     resources: _Resources | None = None
     ports: tuple[HostPort, ...] | None = None
+    resize_policy: tuple[_ResizePolicy, ...] | None = None
+    lifecycle: _Lifecycle | None = None
 
     @property
     def is_sidecar(self) -> bool:
@@ -84,9 +105,38 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """Seconds before its readiness is asked for the first time."""
         return float(self.readiness_probe.initial_delay_seconds) if self.readiness_probe else 0.0
 
+    @property
+    def post_start_s(self) -> float:
+        """How long its postStart hook sleeps: until then it does not count as running."""
+        return _slept(self.lifecycle.post_start if self.lifecycle else None)
+
+    @property
+    def pre_stop_s(self) -> float:
+        """How long its preStop hook sleeps before it is asked to stop."""
+        return _slept(self.lifecycle.pre_stop if self.lifecycle else None)
+
+    @property
+    def allotment(self) -> dict[str, Any]:
+        """Its requests and limits, as a container status reports them."""
+        found = self.resources
+        parts = {"limits": found.limits, "requests": found.requests} if found is not None else {}
+        return {name: dict(amounts) for name, amounts in parts.items() if amounts}
+
+    def restarts_for(self, resources: Iterable[str]) -> bool:
+        """Whether it is started anew when the amounts of these resources change. Rule: `resizePolicy`."""
+        return any(
+            policy.restart_policy == "RestartContainer" and policy.resource_name in resources
+            for policy in self.resize_policy or ()
+        )
+
     def requests(self) -> dict[str, int]:
         """What it asks for; see `amounts`."""
         return amounts((self.resources and self.resources.requests) or {})
+
+
+def _slept(hook: _Hook | None) -> float:
+    """Hooks that run a program or a request take no time: nobody knows how long."""
+    return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
 
 class Containers(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -169,6 +219,10 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_count: int = 0
     state: ContainerState = NO_STATE
     last_state: ContainerState = NO_STATE
+    allocated_resources: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """Requests that the node has admitted."""
+    resources: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """Requests and limits in force."""
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False):
@@ -182,6 +236,8 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     pod_ip: str = ""
     start_time: str | None = None
     observed_generation: int | None = None
+    resize: str = ""
+    """Where a resize is, as servers before 1.33 note it; kubelets take it away when it is done."""
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type."""
@@ -330,6 +386,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
     observed_generation: int | None = None
+    resize: str | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True, gc=False):
@@ -439,6 +496,7 @@ class PodProjector:
             pod_ip=status.pod_ip,
             start_time=status.start_time,
             observed_generation=status.observed_generation,
+            resize=status.resize or "",
         )
 
     def _placement(self, spec: _Spec) -> Placement | None:

@@ -1,0 +1,215 @@
+"""Kubelets: resources in force, resizes in place, hooks that sleep, and pods that end by themselves."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.kube.errors import InvalidError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.pod_state import KubeletSettings
+from support.paper import PaperPod, pod_document
+from support.sandbox import Object, Place, pod, small_cluster
+
+
+def sized(cpu: str, *, policy: str = "NotRequired") -> Object:
+    """A pod that asks for so much cpu, as its limit too."""
+    container = {
+        "name": "main",
+        "image": "nginx:1",
+        "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}},
+        "resizePolicy": [{"resourceName": "cpu", "restartPolicy": policy}],
+    }
+    return pod("web", containers=[container])
+
+
+async def resize(place: Place, cpu: str) -> None:
+    amounts = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
+    patch = {"spec": {"containers": [{"name": "main", "resources": amounts}]}}
+    await place.client.patch(
+        PODS, "default", "web", patch, patch_type=PatchType.STRATEGIC, subresource="resize"
+    )
+
+
+async def container(place: Place) -> Object:
+    """The status of the container."""
+    (found,) = (await place.get(PODS, "web"))["status"]["containerStatuses"]
+    return dict(found)
+
+
+async def test_a_resize_is_in_force_at_once_and_restarts_nothing() -> None:
+    async with small_cluster() as place:
+        # given
+        await place.create(PODS, sized("1"))
+        await place.until(lambda: place.is_ready("web"))
+        before = await container(place)
+        assert before["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
+        assert before["allocatedResources"] == {"cpu": "1"}
+        # when
+        await resize(place, "2")
+        await asyncio.sleep(1)
+        # then
+        after = await container(place)
+        assert after["resources"] == {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
+        assert after["allocatedResources"] == {"cpu": "2"}
+        assert after["containerID"] == before["containerID"]
+        assert after["restartCount"] == 0
+        assert "resize" not in (await place.get(PODS, "web"))["status"]
+
+
+async def test_a_container_that_wants_it_is_restarted_for_a_resize() -> None:
+    async with small_cluster() as place:
+        # given
+        await place.create(PODS, sized("1", policy="RestartContainer"))
+        await place.until(lambda: place.is_ready("web"))
+        # when
+        await resize(place, "2")
+        await asyncio.sleep(5)
+        # then
+        after = await container(place)
+        assert after["restartCount"] == 1
+        assert after["resources"]["limits"] == {"cpu": "2"}
+
+
+async def test_a_resize_that_takes_time_says_so_meanwhile() -> None:
+    settings = ClusterSettings(nodes=1, kubelet=KubeletSettings(resize_s=10.0))
+    async with small_cluster(settings) as place:
+        # given
+        await place.create(PODS, sized("1"))
+        await place.until(lambda: place.is_ready("web"))
+        # when
+        await resize(place, "2")
+        await asyncio.sleep(5)
+        # then
+        assert (await place.condition("web", "PodResizeInProgress"))["status"] == "True"
+        assert (await container(place))["resources"]["requests"] == {"cpu": "1"}
+        await asyncio.sleep(10)
+        assert await place.condition("web", "PodResizeInProgress") == {}
+        assert (await container(place))["resources"]["requests"] == {"cpu": "2"}
+
+
+async def test_what_the_node_does_not_have_is_infeasible_or_has_to_wait() -> None:
+    async with small_cluster(ClusterSettings(nodes=1, node_cpu="4")) as place:
+        # given a node with 4 cores, of which another pod has 2
+        await place.create(PODS, sized("1"))
+        await place.create(PODS, pod("other", requests={"cpu": "2"}))
+        await place.until(lambda: place.is_ready("web"))
+        await place.until(lambda: place.is_ready("other"))
+        # when it asks for more than there is
+        await resize(place, "8")
+        await asyncio.sleep(1)
+        # then
+        pending = await place.condition("web", "PodResizePending")
+        assert (pending["status"], pending["reason"]) == ("True", "Infeasible")
+        assert pending["message"].startswith("Node didn't have enough capacity: cpu")
+        # and when it asks for more than is free
+        await resize(place, "3")
+        await asyncio.sleep(1)
+        assert (await place.condition("web", "PodResizePending"))["reason"] == "Deferred"
+        assert (await container(place))["resources"]["requests"] == {"cpu": "1"}
+        # and when that becomes free
+        await place.client.delete(PODS, "default", "other")
+        await asyncio.sleep(30)
+        assert await place.condition("web", "PodResizePending") == {}
+        assert (await container(place))["resources"]["requests"] == {"cpu": "3"}
+
+
+async def test_a_kubelet_that_is_restarted_knows_the_resources_in_force() -> None:
+    # given
+    amounts = {"requests": {"cpu": "1"}}
+    paper = PaperPod(pod_document(requests={"cpu": "1"}))
+    paper.run_until(5.0)
+    assert paper.container()["resources"] == amounts
+    writes = len(paper.patches)
+    # when
+    paper.restart_kubelet()
+    paper.run_until(10.0)
+    # then there is nothing to say
+    assert len(paper.patches) == writes
+
+
+def test_resources_of_a_kubelet_that_does_not_report_them_stay_unknown() -> None:
+    # given
+    paper = PaperPod(
+        pod_document(requests={"cpu": "1"}), settings=KubeletSettings(start_s=0.0, reports_resources=False)
+    )
+    # when
+    paper.run_until(5.0)
+    # then
+    assert "resources" not in paper.container()
+    assert "allocatedResources" not in paper.container()
+
+
+async def test_a_server_that_drops_resources_is_not_told_again_and_again() -> None:
+    # given a server as before 1.33: it takes the status without the resources
+    async with small_cluster(nodes=1) as place:
+        transport = place.cluster.kubelets._client.transport
+        original = transport.request
+
+        async def dropping(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
+            if body is not None and path.endswith("/status"):
+                body = body.replace(b'"resources":', b'"dropped":').replace(
+                    b'"allocatedResources":', b'"alsoDropped":'
+                )
+            return await original(method, path, body=body, **options)
+
+        transport.request = dropping  # type: ignore[method-assign]
+        # when
+        await place.create(PODS, sized("1"))
+        await place.until(lambda: place.is_ready("web"))
+        writes = place.cluster.kubelets.stats().status_writes
+        await asyncio.sleep(60)
+        # then
+        assert place.cluster.kubelets.stats().status_writes == writes
+        assert not place.cluster.kubelets.settings.reports_resources
+        with pytest.raises(InvalidError, match="without support for resize"):
+            await resize(place, "2")
+
+
+def hooked(**lifecycle: Object) -> Object:
+    container = {"name": "main", "image": "nginx:1", "lifecycle": lifecycle}
+    return pod("web", containers=[container], terminationGracePeriodSeconds=60)
+
+
+async def test_hooks_that_sleep_delay_start_and_end() -> None:
+    sleeping = {"sleep": {"seconds": 20}}
+    async with small_cluster() as place:
+        # when
+        await place.create(PODS, hooked(postStart=sleeping, preStop=sleeping))
+        took_s = await place.until(lambda: place.is_ready("web"))
+        # then
+        assert took_s >= 20
+        await place.client.delete(PODS, "default", "web")
+
+        async def is_gone() -> bool:
+            return not await place.exists(PODS, "web")
+
+        assert 20 <= await place.until(is_gone) < 30
+
+
+async def test_a_sidecar_outlives_the_containers_of_a_job_and_goes_with_them() -> None:
+    # given a pod that ends by itself, with a sidecar and an init container
+    rules = [Rule(container="main", exit_code=0, after_s=10)]
+    sidecar = {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}
+    init = {"name": "setup", "image": "setup:1"}
+    doc = pod("web", initContainers=[init, sidecar], restartPolicy="Never")
+    async with small_cluster(rules=rules) as place:
+        # when
+        await place.create(PODS, doc)
+        await asyncio.sleep(8)
+        # then they started in order
+        found = await place.get(PODS, "web")
+        inits = {one["name"]: one for one in found["status"]["initContainerStatuses"]}
+        (main,) = found["status"]["containerStatuses"]
+        ended = inits["setup"]["state"]["terminated"]
+        assert ended["reason"] == "Completed"
+        assert ended["finishedAt"] <= inits["proxy"]["state"]["running"]["startedAt"]
+        assert inits["proxy"]["state"]["running"]["startedAt"] <= main["state"]["running"]["startedAt"]
+        # and the sidecar ends when the others have
+        await asyncio.sleep(10)
+        found = await place.get(PODS, "web")
+        assert found["status"]["phase"] == "Succeeded"
+        assert all("terminated" in one["state"] for one in found["status"]["initContainerStatuses"])
