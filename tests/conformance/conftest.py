@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from conformance.cases import GROUPS
+from conformance.hooks import DirectCaller, HookServer
 from conformance.recordings import Conversation, Recordings
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.config import load_kubeconfig
@@ -72,7 +73,7 @@ def recorder(request: pytest.FixtureRequest) -> dict[tuple[str, str], dict[str, 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[LocalTransport]:
     """A sandbox of the case's own."""
-    server = ApiServer(clock=loop_clock(start=_START), rng=random.Random(20260131))
+    server = ApiServer(clock=loop_clock(start=_START), rng=random.Random(20260131), webhooks=DirectCaller())
     transport = LocalTransport(server, username="admin")
     yield transport
     await transport.close()
@@ -92,3 +93,11 @@ async def real(plane: ControlPlane) -> AsyncIterator[HttpTransport]:
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
     yield transport
     await transport.close()
+
+
+@pytest.fixture
+async def hooks() -> AsyncIterator[dict[str, str]]:
+    """Webhooks that a real API server can reach."""
+    server = await HookServer.start()
+    yield server.names
+    await server.stop()

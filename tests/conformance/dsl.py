@@ -12,7 +12,8 @@ in that namespace, `deployments` knows its group, `widgets@v1/w` is a custom res
 case's own group, `$ns.example.com` (`widgets!@v1/w` when it is in no namespace), and what begins with a slash
 is a path as it stands.
 
-In every string of a path, query or body, `$ns` is the case's namespace and `${2.metadata.uid}` taken from the
+In every string of a path, query or body, `$ns` is the case's namespace, `$hook` where the webhooks of hooks.py
+answer and `$bundle` their authority, and `${2.metadata.uid}` taken from the
 answer to the second request (steps count from 1); where a string is nothing else, the value keeps its type. A
 `put` says by `based_on` which answer it changes.
 """
@@ -29,6 +30,7 @@ __all__ = [
     "BasedOn",
     "Case",
     "Define",
+    "Pause",
     "Request",
     "Step",
     "Watch",
@@ -41,6 +43,7 @@ __all__ = [
     "get",
     "owned",
     "patch",
+    "pause",
     "post_text",
     "put",
     "raw",
@@ -108,7 +111,17 @@ class Define:
         return f"DEFINE {self.crd['spec']['names']['plural']}"
 
 
-Step = Request | Watch | Define
+@dataclass(frozen=True)
+class Pause:
+    """Let what was configured take effect: a real server learns of it by watching. Nothing is compared."""
+
+    seconds: float = 1.0
+
+    def __str__(self) -> str:
+        return f"PAUSE {self.seconds:g} s"
+
+
+Step = Request | Watch | Define | Pause
 
 
 @dataclass(frozen=True)
@@ -202,6 +215,11 @@ def watch(path: str, *during: Request, accept: str = "", **query: str) -> Watch:
 def define(crd: Mapping[str, Any]) -> Define:
     """A CRD that serves before the next step."""
     return Define(crd)
+
+
+def pause(seconds: float = 1.0) -> Pause:
+    """Wait."""
+    return Pause(seconds)
 
 
 def based_on(step: int, changes: Mapping[str, Any] | None = None) -> BasedOn:

@@ -280,6 +280,11 @@ MINORS: Final = (
         r"^(status|body\.(code|details|reason))$",
         case="lists and maps of custom resources",
     ),
+    MinorsDiffer(
+        "An object whose conversion fails is called corrupt.",
+        r"^body\.(message|details|reason)$",
+        case="conversion",
+    ),
     MinorsDiffer("maxUnavailable of a StatefulSet has a default.", r"rollingUpdate\.maxUnavailable$"),
     MinorsDiffer("Endpoints are deprecated, which a warning says.", r"^headers(\.warning)?$"),
     MinorsDiffer("Services may have names that begin with a digit.", r".", case="names must be names"),

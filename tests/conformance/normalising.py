@@ -27,11 +27,14 @@ _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 _TIME: Final = re.compile(r"20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _SUFFIX: Final = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
 _TEXTS: Final = (
+    (re.compile(r"https://127\.0\.0\.1:\d+"), "https://<hook>"),
+    (re.compile(r"dial tcp 127\.0\.0\.1:\d+"), "dial tcp <hook>"),
     (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <asked> (<oldest>)"),
     (
         re.compile(r"Too large resource version: \d+, current: \d+"),
         "Too large resource version: <asked>, current: <current>",
     ),
+    (re.compile(r"revision=\d+"), "revision=<version>"),
     (re.compile(r"in record \(\d+\)"), "in record (<version>)"),
     (re.compile(r"\(0x[0-9a-f]{6,}\)"), "(<pointer>)"),
     # The whole object, in the order of the members of a Go struct and with managedFields.
@@ -145,6 +148,8 @@ class _Names:
                 found[name] = [{**each, "description": "<text>"} for each in value]
             elif name == "cells" and isinstance(value, list):
                 found[name] = [_cell(self.value(each)) for each in value]
+            elif name == "caBundle":
+                found[name] = "<bundle>"
             elif name == "nodePort" and isinstance(value, int) and value:
                 found[name] = "<port>"
             else:

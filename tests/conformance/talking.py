@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from conformance.dsl import BasedOn, Case, Define, Request, Step, Watch
+from conformance.dsl import BasedOn, Case, Define, Pause, Request, Step, Watch
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import NAMESPACES
@@ -36,9 +36,9 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-async def talk(case: Case, transport: Transport) -> list[Answer]:
-    """The answers to a case's steps."""
-    conversation = _Conversation(case, transport)
+async def talk(case: Case, transport: Transport, hooks: Mapping[str, str] | None = None) -> list[Answer]:
+    """The answers to a case's steps. `hooks`: what stands for `$hook` and `$bundle`."""
+    conversation = _Conversation(case, transport, hooks or {})
     await conversation.make_namespace()
     for step in case.steps:
         conversation.answers.append(await conversation.ask(step))
@@ -46,8 +46,9 @@ async def talk(case: Case, transport: Transport) -> list[Answer]:
 
 
 class _Conversation:
-    def __init__(self, case: Case, transport: Transport) -> None:
+    def __init__(self, case: Case, transport: Transport, hooks: Mapping[str, str]) -> None:
         self._case = case
+        self._hooks = hooks
         self._transport = transport
         self.answers: list[Answer] = []
 
@@ -66,6 +67,9 @@ class _Conversation:
                 return await self._watch(step)
             case Define():
                 return await self._define(step)
+            case Pause():
+                await asyncio.sleep(step.seconds)
+                return Answer(0, None)
 
     async def _request(self, step: Request) -> Answer:
         body = self._body(step.body)
@@ -167,6 +171,8 @@ class _Conversation:
         if whole:
             return self._referred(whole)
         text = _REFERENCE.sub(lambda found: str(self._referred(found)), text)
+        for name, value in self._hooks.items():
+            text = text.replace(name, value)
         return text.replace("$ns", self._case.namespace)
 
     def _referred(self, found: re.Match[str]) -> Any:

@@ -7,6 +7,7 @@ import pytest
 
 from conformance.cases import GROUPS
 from conformance.dsl import Case
+from conformance.hooks import SANDBOX_HOOKS
 from conformance.known_differences import (
     DIFFERENCES,
     Difference,
@@ -37,7 +38,7 @@ async def test_the_sandbox_answers_as_kubernetes_does(
     # given what real API servers answered
     wanted = _recorded(recordings, group, case)
     # when the sandbox is asked the same
-    found = normalised(case, await talk(case, sandbox))
+    found = normalised(case, await talk(case, sandbox, SANDBOX_HOOKS))
     # then at each place it answers as one of them, but for what is listed, and all of that differs
     assert _surprises(case, wanted, found) == ""
 
@@ -50,13 +51,14 @@ async def test_a_real_api_server_answers_as_recorded(
     case: Case,
     plane: ControlPlane,
     real: HttpTransport,
+    hooks: dict[str, str],
     recordings: Recordings,
     recorder: dict[tuple[str, str], dict[str, Conversation]] | None,
 ) -> None:
     # given what was recorded of this minor
     wanted = recordings.get(plane.kubernetes, group, case.title)
     # when it is asked again
-    found = normalised(case, await talk(case, real))
+    found = normalised(case, await talk(case, real, hooks))
     # then it says the same, or that is what is recorded now
     if recorder is not None:
         recorder.setdefault((plane.kubernetes, group), {})[case.title] = found

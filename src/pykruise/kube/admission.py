@@ -31,6 +31,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str = ""
     username: str = ""
+    groups: tuple[str, ...] = ()
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
     dry_run: bool = False

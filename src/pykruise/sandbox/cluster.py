@@ -40,6 +40,7 @@ from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.pod_view import PodProjector
 from pykruise.sandbox.running import Component
 from pykruise.sandbox.scheduler import Scheduler
+from pykruise.sandbox.webhook_caller import WebhookCaller
 
 __all__ = ["Cluster", "ClusterSettings", "ComponentError"]
 
@@ -131,15 +132,17 @@ class Cluster:
         self._has_failed = asyncio.Event()
         self._is_stopping = False
 
+        self._webhooks = WebhookCaller()
         self.server = ApiServer(
             clock=self.clock,
             rng=self._branch(),
             storage=storage,
             reviewers=reviewers,
             conversions=conversions,
+            webhooks=self._webhooks,
         )
-        self.transport = self.transport_for(ADMIN)
-        self.client = self.client_for(ADMIN, user_agent="pykruise")
+        self.transport = self.transport_for(ADMIN, managed_fields=True)
+        self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
 
         node_client = self.client_for("system:nodes", user_agent="kubelet")
         scheduler_client = self.client_for("system:kube-scheduler", user_agent="kube-scheduler")
@@ -207,12 +210,12 @@ class Cluster:
         self._transports.append(transport)
         return transport
 
-    def client_for(self, user: str, *, user_agent: str = "") -> Client:
+    def client_for(self, user: str, *, user_agent: str = "", managed_fields: bool = False) -> Client:
         """A client of that user. `user_agent` names the field manager of what it writes."""
         # Nothing is between here and the server: the limit only keeps one part from crowding out the others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
-            self.transport_for(user),
+            self.transport_for(user, managed_fields=managed_fields),
             clock=self.clock,
             user_agent=f"{user_agent or user}/{_VERSION}",
             limiter=limiter,
@@ -280,6 +283,7 @@ class Cluster:
         for transport in self._transports:
             await transport.close()
         self.server.close()
+        await self._webhooks.close()
 
     def add(self, name: str, component: Component) -> None:
         """Run a further part until the cluster stops; it is stopped before those added earlier."""

@@ -18,6 +18,7 @@ from conformance.cases import (
     pods,
     selection,
     watches,
+    webhooks,
     workloads,
 )
 from conformance.dsl import Case
@@ -38,6 +39,7 @@ _MODULES: Final = (
     discovery,
     namespaces,
     applies,
+    webhooks,
 )
 
 GROUPS: Final[Mapping[str, tuple[Case, ...]]] = {

@@ -64,7 +64,10 @@ class Core:
 
     async def load(self, entry: CatalogEntry, stored: Stored) -> Document:
         """A fresh document of the object in the entry's version."""
-        doc = decode(stored.raw)
+        return await self.from_storage(entry, decode(stored.raw))
+
+    async def from_storage(self, entry: CatalogEntry, doc: Document) -> Document:
+        """A stored document in the entry's version; it may be changed."""
         if entry.converter is not None:
             return (await entry.converter.from_storage([doc]))[0]
         doc["apiVersion"] = entry.api_version

@@ -13,11 +13,12 @@ from typing import Any, Final
 import orjson
 
 from pykruise.kube import field_errors as causes
+from pykruise.kube.documents import decode
 from pykruise.kube.errors import Cause
 from pykruise.kube.go_text import quoted
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag, whole_number
 from pykruise.sandbox.apiserver.core import Core, trigger_of
-from pykruise.sandbox.apiserver.encoding import event_line, list_body, relabel, with_revision
+from pykruise.sandbox.apiserver.encoding import encode_object, event_line, list_body, relabel, with_revision
 from pykruise.sandbox.apiserver.forms import list_in_form, object_in_form
 from pykruise.sandbox.apiserver.selection import Selection, selection_of
 from pykruise.sandbox.apiserver.statuses import (
@@ -88,7 +89,8 @@ async def _shown(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]
     if entry.converter is None:
         raws = [relabel(stored.raw, entry.api_version) for stored in items]
     else:
-        raws = [await core.show(entry, stored.raw) for stored in items]
+        docs = await entry.converter.from_storage([decode(stored.raw) for stored in items])
+        raws = [encode_object(doc) for doc in docs]
     if not call.shows_managed:
         return raws
     show = core.ownership.show

@@ -47,6 +47,9 @@ from pykruise.sandbox.apiserver.statuses import (
 from pykruise.sandbox.apiserver.storage import MemoryStorage, Storage
 from pykruise.sandbox.apiserver.strategies import Strategy
 from pykruise.sandbox.apiserver.watches import Hub, HubStats, WatchStream
+from pykruise.sandbox.apiserver.webhooks.admission import WebhookAdmission
+from pykruise.sandbox.apiserver.webhooks.calling import Caller, NoCaller
+from pykruise.sandbox.apiserver.webhooks.conversion import WebhookConversions
 
 __all__ = ["ApiServer"]
 
@@ -96,18 +99,23 @@ class ApiServer:
         reviewers: Sequence[ReviewRule] = (),
         admission: Admission | None = None,
         conversions: Conversions | None = None,
+        webhooks: Caller | None = None,
         watch_buffer: int = 10_000,
     ) -> None:
+        own = admission if admission is not None else AdmissionChain(reviewers)
+        caller = webhooks if webhooks is not None else NoCaller()
+        configured = WebhookAdmission(own, caller)
         self._core = Core(
             storage=storage if storage is not None else MemoryStorage(),
             catalog=Catalog(builtin_entries(_strategy_for)),
             hub=Hub(buffer_events=watch_buffer),
-            admission=admission if admission is not None else AdmissionChain(reviewers),
+            admission=configured,
             clock=clock,
             rng=rng,
         )
-        self._definitions = Definitions(self._core, conversions)
+        self._definitions = Definitions(self._core, WebhookConversions(conversions, caller, rng))
         self._expiry = EventExpiry(self._core)
+        configured.bind(self._core)
         self._make_first_namespaces()
 
     @property

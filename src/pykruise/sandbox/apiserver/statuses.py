@@ -9,6 +9,8 @@ else in the sandbox spells them out.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.kube.go_text import quoted
 from pykruise.kube.resources import Resource
@@ -34,6 +36,7 @@ __all__ = [
     "page_not_found",
     "request_entity_too_large",
     "status_document",
+    "status_of",
     "success_document",
     "too_large_resource_version",
     "too_many_requests",
@@ -75,6 +78,21 @@ def status_document(status: Status, *, continue_token: str = "") -> dict[str, An
     if status.code:
         doc["code"] = status.code
     return doc
+
+
+def status_of(doc: Mapping[str, Any]) -> Status:
+    """A Status that somebody else wrote, as far as it can be read."""
+    found = {member: doc.get(member) for member in ("status", "message", "reason")}
+    code = doc.get("code")
+    try:
+        details = msgspec.convert(doc.get("details"), StatusDetails | None, strict=False)
+    except msgspec.ValidationError:
+        details = None
+    return Status(
+        **{member: value if isinstance(value, str) else "" for member, value in found.items()},
+        code=code if isinstance(code, int) else 0,
+        details=details,
+    )
 
 
 def success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from pykruise.sandbox.apiserver.builtin.fields import (
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 from pykruise.sandbox.apiserver.builtin.typed import Decoder
+from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, ExpressionError, compile_expression
 
 __all__ = [
     "LeaseStrategy",
@@ -283,6 +284,9 @@ class WebhookConfigurationStrategy(Strategy):
     def validate_create(self, doc: Document) -> list[Cause]:
         return list(_check_webhooks(doc.get("webhooks") or ()))
 
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return list(_check_webhooks(new.get("webhooks") or ()))
+
 
 def _check_webhooks(webhooks: Sequence[Doc]) -> Causes:
     names: set[str] = set()
@@ -318,12 +322,22 @@ def _check_webhook(webhook: Doc, path: str) -> Causes:
         yield from check_selector(webhook.get(field), f"{path}.{field}")
     yield from check_client_config(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
     for index, condition in enumerate(webhook.get("matchConditions") or ()):
-        for field in ("name", "expression"):
-            if not condition.get(field):
-                yield required(f"{path}.matchConditions[{index}].{field}")
+        yield from _check_condition(condition, f"{path}.matchConditions[{index}]")
     yield from _check_review_versions(
         webhook.get("admissionReviewVersions") or (), f"{path}.admissionReviewVersions"
     )
+
+
+def _check_condition(condition: Doc, path: str) -> Causes:
+    for field in ("name", "expression"):
+        if not condition.get(field):
+            yield required(f"{path}.{field}")
+    expression = condition.get("expression")
+    if expression:
+        try:
+            compile_expression(expression, CONDITION_VARIABLES)
+        except ExpressionError as err:
+            yield invalid(f"{path}.expression", expression, f"compilation failed: {err}")
 
 
 def _check_full_name(name: str, path: str) -> Causes:
@@ -362,6 +376,21 @@ def check_client_config(config: Doc, path: str) -> Causes:
         for field in ("name", "namespace"):
             if not service.get(field):
                 yield required(f"{path}.service.{field}", f"service {field} is required")
+        yield from _check_url_path(service.get("path") or "", f"{path}.service.path")
+
+
+def _check_url_path(text: str, path: str) -> Causes:
+    """The path of a webhook that is a service."""
+    if text in ("", "/"):
+        return
+    if not text.startswith("/"):
+        yield invalid(path, text, "must start with a '/'")
+    for place, segment in enumerate(text[1:].removesuffix("/").split("/")):
+        if not segment:
+            yield invalid(path, text, f"segment[{place}] may not be empty")
+            continue
+        for message in is_dns1123_subdomain(segment):
+            yield invalid(path, text, f"segment[{place}]: {message}")
 
 
 def _check_review_versions(versions: Sequence[str], path: str) -> Causes:

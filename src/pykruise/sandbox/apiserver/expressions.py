@@ -1,0 +1,168 @@
+"""CEL expressions: compiled once, refused when they use what is not there.
+
+text + names of variables ──▶ compile_expression() ──▶ Expression ──▶ evaluate(variables) ──▶ a value
+
+The language is the `common-expression-language` package's. The functions Kubernetes adds to it are here, but
+for those of quantities, URLs, IP addresses, `format`, optional field selection (`a.?b`) and two-variable
+comprehensions: an expression that uses one of these is refused when it is written, and the message names it.
+There is no type checker: a field that does not exist, or a comparison of unlike types, is told when the
+expression is evaluated.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+import cel
+from cel.stdlib import add_stdlib_to_context
+
+from pykruise.kube.go_text import quoted
+
+__all__ = ["CONDITION_VARIABLES", "EvaluationError", "Expression", "ExpressionError", "compile_expression"]
+
+CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
+"""What the matchConditions of a webhook may look at. `authorizer` is not there."""
+
+_LONGEST: Final = 10_000
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be compiled; the text follows `compilation failed: `."""
+
+
+class EvaluationError(ValueError):
+    """An expression without a value."""
+
+
+class Expression:
+    """A compiled expression. Make one with `compile_expression`."""
+
+    def __init__(self, text: str, program: Any) -> None:
+        self.text = text
+        self._program = program
+        self.variables: frozenset[str] = frozenset(program.variables())
+
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+        """The value. Raises EvaluationError."""
+        context = cel.Context(dict(variables))
+        add_stdlib_to_context(context)
+        for name, function in _FUNCTIONS.items():
+            context.add_function(name, function)
+        try:
+            return self._program.execute(context)
+        except KeyError as err:
+            raise EvaluationError(f"no such key: {err.args[0] if err.args else ''}") from err
+        except RecursionError as err:
+            raise EvaluationError("nested too deep") from err
+        except Exception as err:  # the library raises whatever fits in Python
+            raise EvaluationError(str(err)) from err
+
+    def holds(self, variables: Mapping[str, Any]) -> bool:
+        """Whether it is true. Raises EvaluationError, also for a value that is no bool."""
+        value = self.evaluate(variables)
+        if not isinstance(value, bool):
+            raise EvaluationError("must evaluate to bool")
+        return value
+
+
+@lru_cache(maxsize=4_096)
+def compile_expression(text: str, variables: frozenset[str]) -> Expression:
+    """Compile; `variables` are the names it may use. Raises ExpressionError."""
+    if len(text) > _LONGEST:
+        raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
+    try:
+        program = cel.compile(text)
+    except Exception as err:
+        message = str(err).partition(": ")[2] or str(err)
+        raise ExpressionError(message) from err
+    found = Expression(text, program)
+    missing = [name for name in sorted(program.functions()) if not _is_known(name)]
+    bound = set(_BOUND.findall(text))
+    missing += sorted(found.variables - variables - _TYPES - _LIBRARIES - bound)
+    if missing:
+        lines = [_undeclared(text, name) for name in missing]
+        raise ExpressionError("\n".join(lines))
+    return found
+
+
+_BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
+"""Names that comprehensions make for themselves."""
+
+
+def _undeclared(text: str, name: str) -> str:
+    """As cel-go tells it: with the place."""
+    match = re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", text)
+    column = match.start() if match else 0
+    shown = quoted(name).replace('"', "'")
+    return (
+        f"ERROR: <input>:1:{column + 1}: undeclared reference to {shown} (in container '')\n"
+        f" | {text}\n | {'.' * column}^"
+    )
+
+
+_LIBRARIES: Final = frozenset(("base64", "math", "optional", "sets"))
+_TYPES: Final = frozenset(
+    "bool bytes double duration dyn int list map null_type string timestamp type uint".split()  # noqa: SIM905
+)
+"""Names of types, which are values too."""
+
+
+# --- what Kubernetes adds ----------------------------------------
+
+
+def _find(text: str, pattern: str) -> str:
+    match = re.search(pattern, text)
+    return match[0] if match else ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found = [match[0] for match in re.finditer(pattern, text)]
+    return found if limit < 0 else found[:limit]
+
+
+def _is_sorted(items: Sequence[Any]) -> bool:
+    return all(one <= other for one, other in pairwise(items))
+
+
+def _index_of(items: Any, item: Any, *start: int) -> int:
+    """Of a list or a string; -1 where it is not in it."""
+    if isinstance(items, str):
+        return items.find(item, *start)
+    return next((place for place, each in enumerate(items) if each == item), -1)
+
+
+def _last_index_of(items: Any, item: Any, *end: int) -> int:
+    if isinstance(items, str):
+        return items.rfind(item, 0, end[0] + len(item)) if end else items.rfind(item)
+    return next((place for place in reversed(range(len(items))) if items[place] == item), -1)
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "find": _find,
+    "findAll": _find_all,
+    "indexOf": _index_of,
+    "isSorted": _is_sorted,
+    "lastIndexOf": _last_index_of,
+}
+
+
+@lru_cache(maxsize=1)
+def _known() -> frozenset[str]:
+    context = cel.Context({})
+    add_stdlib_to_context(context)
+    return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_FUNCTIONS))
+
+
+_NATIVE: Final = frozenset(
+    """all bool bytes contains double duration dyn endsWith exists exists_one filter getDate getDayOfMonth
+    getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds has hasValue
+    int map matches none of ofNonZeroValue or orValue size startsWith string timestamp type uint
+    value""".split()  # noqa: SIM905  (a list of words reads better)
+)
+
+
+def _is_known(name: str) -> bool:
+    """Whether a function is there; operators are functions whose names are no words."""
+    return not re.match(r"[A-Za-z]", name) or name in _NATIVE or name in _known()

@@ -1,0 +1,9 @@
+"""Webhooks that the API server calls: admission and conversion.
+
+configurations.py (what is configured) ──▶ admission.py ──▶ wire.py ──▶ calling.Caller ──▶ the webhook
+CRDs with a conversion webhook         ──▶ conversion.py ──▶ wire.py ──┘
+"""
+
+from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, Target
+
+__all__ = ["CallFailedError", "Caller", "Target"]

@@ -1,0 +1,146 @@
+"""Webhook configurations, read once: which writes each webhook wants to see.
+
+MutatingWebhookConfiguration, ValidatingWebhookConfiguration ──▶ webhooks_in() ──▶ Webhook, …
+
+Pure. Rules: apiserver's `webhook/predicates` and `rules.Matcher`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import Selector, selector_from
+from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, Expression, compile_expression
+from pykruise.sandbox.apiserver.webhooks.calling import Target, target_of
+
+__all__ = ["Rule", "Webhook", "is_exempt", "webhooks_in"]
+
+_EXEMPT: Final = frozenset(
+    (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    )
+)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One of `rules`."""
+
+    groups: tuple[str, ...]
+    versions: tuple[str, ...]
+    resources: tuple[str, ...]
+    operations: tuple[str, ...]
+    scope: str
+
+    def matches(self, resource: Resource, subresource: str, operation: str) -> bool:
+        """Whether the rule names such writes, but for their scope."""
+        return (
+            _listed(operation, self.operations)
+            and _listed(resource.group, self.groups)
+            and _listed(resource.version, self.versions)
+            and any(_names(each, resource.plural, subresource) for each in self.resources)
+        )
+
+    def in_scope(self, resource: Resource, namespace: str) -> bool:
+        """Whether it is about what is in a namespace, or is not. Namespaces themselves are in none."""
+        is_in = bool(namespace) and (resource.group, resource.plural) != ("", "namespaces")
+        return self.scope in ("", "*") or (self.scope == "Namespaced") is is_in
+
+
+def _listed(value: str, listed: Sequence[str]) -> bool:
+    return value in listed or "*" in listed
+
+
+def _names(pattern: str, plural: str, subresource: str) -> bool:
+    wanted, _, part = pattern.partition("/")
+    return wanted in ("*", plural) and part in ("*", subresource)
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """One webhook of a configuration."""
+
+    uid: str
+    """Configuration, name and place: which webhook it is among all."""
+    name: str
+    mutating: bool
+    target: Target
+    rules: tuple[Rule, ...]
+    exact: bool
+    fails_closed: bool
+    timeout_s: int
+    reinvoked: bool
+    runs_dry: bool
+    """Whether it has no effects beside its answer, or knows to leave them out of a dry run."""
+    versions: tuple[str, ...]
+    namespace_selector: Selector | None
+    object_selector: Selector | None
+    conditions: tuple[Expression, ...]
+
+    def rule_for(self, resource: Resource, subresource: str, operation: str, namespace: str) -> bool:
+        """Whether a rule matches the resource in this very version."""
+        return any(
+            rule.matches(resource, subresource, operation) and rule.in_scope(resource, namespace)
+            for rule in self.rules
+        )
+
+    def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
+        """By selectors: `labels` of the namespace (None: it has none), and either of the documents."""
+        wanted = self.namespace_selector
+        if wanted is not None and labels is not None and not wanted.matches(labels):
+            return False
+        selector = self.object_selector
+        if selector is None:
+            return True
+        return any(selector.matches(labels_of(doc)) for doc in docs if doc is not None)
+
+
+def is_exempt(resource: Resource) -> bool:
+    """Whether webhooks never see it: else one could lock everybody out of removing it."""
+    return resource.group == "admissionregistration.k8s.io" and resource.plural in _EXEMPT
+
+
+def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator[Webhook]:
+    """The webhooks of a stored configuration, in their order."""
+    name = configuration["metadata"]["name"]
+    for place, doc in enumerate(configuration.get("webhooks") or ()):
+        yield Webhook(
+            uid=f"{name}/{doc['name']}/{place}",
+            name=doc["name"],
+            mutating=mutating,
+            target=target_of(doc.get("clientConfig") or {}),
+            rules=tuple(_rule(rule) for rule in doc.get("rules") or ()),
+            exact=doc.get("matchPolicy") == "Exact",
+            fails_closed=doc.get("failurePolicy") != "Ignore",
+            timeout_s=doc.get("timeoutSeconds") or 10,
+            reinvoked=doc.get("reinvocationPolicy") == "IfNeeded",
+            runs_dry=doc.get("sideEffects") in ("None", "NoneOnDryRun"),
+            versions=tuple(doc.get("admissionReviewVersions") or ("v1",)),
+            namespace_selector=_selector(doc.get("namespaceSelector")),
+            object_selector=_selector(doc.get("objectSelector")),
+            conditions=tuple(
+                compile_expression(each["expression"], CONDITION_VARIABLES)
+                for each in doc.get("matchConditions") or ()
+            ),
+        )
+
+
+def _rule(doc: Mapping[str, Any]) -> Rule:
+    return Rule(
+        groups=tuple(doc.get("apiGroups") or ()),
+        versions=tuple(doc.get("apiVersions") or ()),
+        resources=tuple(doc.get("resources") or ()),
+        operations=tuple(doc.get("operations") or ()),
+        scope=doc.get("scope") or "*",
+    )
+
+
+def _selector(doc: Mapping[str, Any] | None) -> Selector | None:
+    """None where everything is selected."""
+    return selector_from(doc) if doc else None

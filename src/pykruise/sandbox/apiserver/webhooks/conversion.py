@@ -1,0 +1,141 @@
+"""Conversion webhooks of CRDs: a Converter that asks the webhook, all objects of a list at once.
+
+CRD with conversion.strategy Webhook ──▶ WebhookConversions.converter() ──▶ WebhookConverter
+
+Rules: apiextensions-apiserver's `conversion/webhook_converter`. Metadata are not the webhook's to change, but
+for labels and annotations.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.sandbox.apiserver.catalog import Conversions, Converter
+from pykruise.sandbox.apiserver.metadata import new_uid
+from pykruise.sandbox.apiserver.statuses import Refusal, unclassified_error
+from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, Target, target_of
+from pykruise.sandbox.apiserver.webhooks.wire import (
+    CallingError,
+    conversion_body,
+    read_conversion,
+    status_error,
+)
+
+__all__ = ["WebhookConversions", "WebhookConverter"]
+
+_TIMEOUT_S: Final = 30.0
+
+
+class WebhookConversions:
+    """Conversions of `first`, and by webhook where it has none and the CRD names one."""
+
+    def __init__(self, first: Conversions | None, caller: Caller, rng: random.Random) -> None:
+        self._first = first
+        self._caller = caller
+        self._rng = rng
+
+    def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
+        """How objects of the CRD become this version and back; None: they are alike."""
+        found = self._first.converter(crd, version) if self._first is not None else None
+        spec = crd["spec"]
+        conversion = spec.get("conversion") or {}
+        if found is not None or conversion.get("strategy") != "Webhook":
+            return found
+        storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
+        if storage == version and len((crd.get("status") or {}).get("storedVersions") or ()) <= 1:
+            return None  # nothing is stored in any other
+        return WebhookConverter(
+            self._caller,
+            target_of((conversion.get("webhook") or {}).get("clientConfig") or {}),
+            self._rng,
+            kind=spec["names"]["kind"],
+            stored=f"{spec['group']}/{storage}",
+            served=f"{spec['group']}/{version}",
+        )
+
+
+class WebhookConverter:
+    """Between the stored version of a custom resource and a served one."""
+
+    def __init__(
+        self, caller: Caller, target: Target, rng: random.Random, *, kind: str, stored: str, served: str
+    ) -> None:
+        self._caller = caller
+        self._target = target
+        self._rng = rng
+        self._kind = kind
+        self._stored = stored
+        self._served = served
+
+    async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
+        """In the served version. Raises Refusal (500)."""
+        return await self._converted(docs, self._served)
+
+    async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
+        """As they are stored. Raises Refusal (500)."""
+        return await self._converted(docs, self._stored)
+
+    async def _converted(self, docs: Sequence[Document], desired: str) -> list[Document]:
+        # Objects are stored in the version that was the storage version when they were written last.
+        unlike = [doc for doc in docs if doc.get("apiVersion") != desired]
+        if not unlike:
+            return list(docs)
+        try:
+            found = iter(await self._asked(unlike, desired))
+        except CallingError as err:
+            raise self._failed(unlike[0], f"failed: {err}") from err
+        except _BadAnswerError as err:
+            raise self._failed(unlike[0], str(err)) from err
+        return [next(found) if doc.get("apiVersion") != desired else doc for doc in docs]
+
+    async def _asked(self, docs: Sequence[Document], desired: str) -> list[Document]:
+        uid = new_uid(self._rng)
+        body = conversion_body(docs, uid=uid, desired=desired)
+        try:
+            status, answer = await self._caller.call(self._target, body, timeout_s=_TIMEOUT_S)
+        except CallFailedError as err:
+            raise CallingError(f'Post "{self._target.url}?timeout={_TIMEOUT_S:g}s": {err}') from err
+        if status != 200:
+            raise CallingError(status_error(status, answer))
+        found = read_conversion(answer, uid=uid)
+        if len(found) != len(docs):
+            raise _BadAnswerError(f"returned {len(found)} objects, expected {len(docs)}")
+        return [
+            _checked(old, new, place, desired)
+            for place, (old, new) in enumerate(zip(docs, found, strict=True))
+        ]
+
+    def _failed(self, doc: Document, why: str) -> Refusal:
+        return unclassified_error(f"conversion webhook for {doc.get('apiVersion')}, Kind={self._kind} {why}")
+
+
+class _BadAnswerError(Exception):
+    """What the webhook said is no conversion of what it was asked for."""
+
+
+def _checked(old: Document, new: Any, place: int, desired: str) -> Document:
+    """The converted object, with the metadata it had. Raises _BadAnswerError."""
+    if not isinstance(new, dict):
+        raise _BadAnswerError(f"returned invalid object at index {place}: it is no object")
+    for what, member, wanted in (
+        ("groupVersion", "apiVersion", desired),
+        ("kind", "kind", old.get("kind")),
+    ):
+        if new.get(member) != wanted:
+            raise _BadAnswerError(
+                f"returned invalid object at index {place}: invalid {what} (expected {wanted}, "
+                f"received {new.get(member)})"
+            )
+    before, after = old.get("metadata") or {}, new.get("metadata")
+    if not isinstance(after, dict):
+        raise _BadAnswerError("returned invalid object: missing metadata in converted object")
+    for member, called in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        if after.get(member) != before.get(member):
+            raise _BadAnswerError(
+                f"returned invalid object: must have the same {called}: "
+                f"{before.get(member)} != {after.get(member)}"
+            )
+    kept = {member: value for member, value in before.items() if member not in ("labels", "annotations")}
+    own = {member: after[member] for member in ("labels", "annotations") if after.get(member)}
+    return {**new, "metadata": {**kept, **own}}

@@ -1,0 +1,117 @@
+"""How the sandbox's API server reaches webhooks: HTTPS, verified by the bundle of the configuration.
+
+Target, body ──▶ WebhookCaller.call() ──▶ status and body, or CallFailedError in Go's words
+
+A webhook that is a service is found by `services`, since there is no network between pods here: by its
+namespace, name and port, where it really listens. Its certificate is checked against `name.namespace.svc`, as a
+real API server does.
+
+Owns: a pool of connections; close it.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
+
+__all__ = ["WebhookCaller"]
+
+_LARGEST: Final = 8 * 1024 * 1024
+_HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
+
+
+class WebhookCaller:
+    """A Caller over HTTPS. `services`: (namespace, name, port) and the host and port where it listens."""
+
+    def __init__(self, services: Mapping[tuple[str, str, int], tuple[str, int]] | None = None) -> None:
+        self._services = services if services is not None else {}
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[bytes, ssl.SSLContext] = {}
+
+    async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+        """HTTP status and body of the answer. Raises CallFailedError."""
+        url, server_name = self._place(target)
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.post(
+                    url.update_query(timeout=f"{timeout_s:g}s"),
+                    data=body,
+                    headers=_HEADERS,
+                    ssl=self._context(target.ca_bundle),
+                    server_hostname=server_name,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None),
+                ) as response,
+            ):
+                answer = await _read(response)
+                told = response.status == 200 or response.content_type.startswith("text/")
+                return response.status, answer if told else b""
+        except TimeoutError as err:
+            raise CallFailedError("context deadline exceeded") from err
+        except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as err:
+            raise CallFailedError(_explained(err, url)) from err
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _place(self, target: Target) -> tuple[URL, str | None]:
+        """Where to connect to, and the name the certificate must have when it is another."""
+        try:
+            url = URL(target.url)
+        except ValueError as err:
+            raise CallFailedError(f"parse {target.url!r}: {err}") from err
+        if target.service is None:
+            return url, None
+        found = self._services.get(target.service)
+        if found is None:
+            raise CallFailedError(f'service "{target.service[1]}" not found')
+        host, port = found
+        return url.with_host(host).with_port(port), url.host
+
+    def _context(self, bundle: bytes) -> ssl.SSLContext:
+        found = self._contexts.get(bundle)
+        if found is None:
+            found = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
+            self._contexts[bundle] = found
+        return found
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > _LARGEST:
+            raise CallFailedError("the answer is too large")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _explained(err: Exception, url: URL) -> str:
+    match err:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"tls: failed to verify certificate: x509: {_certificate_problem(str(err))}"
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return f"dial tcp {url.host}:{url.port}: connect: connection refused"
+        case aiohttp.ServerDisconnectedError():
+            return "EOF"
+        case _:
+            return str(err) or type(err).__name__
+
+
+def _certificate_problem(text: str) -> str:
+    if "Hostname mismatch" in text or "IP address mismatch" in text:
+        return "certificate is not valid for the name it was called by"
+    if "expired" in text:
+        return "certificate has expired or is not yet valid"
+    return "certificate signed by unknown authority"

@@ -1,0 +1,57 @@
+"""CEL: what is compiled, what is refused when it is written, and what has no value."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.sandbox.apiserver.expressions import EvaluationError, ExpressionError, compile_expression
+
+NAMES = frozenset(("self", "oldSelf"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("has(self.spec.x) && self.spec.x > 1", True),
+        ("self.list.all(x, x.startsWith('a'))", True),
+        ("self.list.exists_one(x, x == 'ab') ? 'yes' : 'no'", "yes"),
+        ("self.list.isSorted() && self.list.indexOf('ac') == 1", True),
+        ("self.text.find('b+')", "bb"),
+        ("self.text.findAll('[a-z]').size()", 3),
+        ("type(self.spec.x) == int", True),
+        ("self.none.x == 1 || true", True),
+        ("math.abs(-2)", 2),
+        ("duration('1h') > duration('30m')", True),
+    ],
+)
+def test_expressions_have_the_value_that_cel_gives_them(text: str, value: Any) -> None:
+    doc = {"spec": {"x": 2}, "list": ["ab", "ac"], "text": "abb"}
+    assert compile_expression(text, NAMES).evaluate({"self": doc}) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("self.x ==", "Syntax error"),
+        ("other == 1", "undeclared reference to 'other'"),
+        ("quantity('1') == 1", "undeclared reference to 'quantity'"),
+        ("self.?x.orValue(1) == 1", "unsupported syntax"),
+        ("'%s'.format([self])", "undeclared reference to 'format'"),
+        ("(" * 500 + "self" + ")" * 500, "ERROR"),
+        ("self + " * 3_000 + "self", "longer than"),
+    ],
+)
+def test_what_cannot_be_evaluated_here_is_refused_when_it_is_written(text: str, why: str) -> None:
+    with pytest.raises(ExpressionError, match=why):
+        compile_expression(text, NAMES)
+
+
+@pytest.mark.parametrize("text", ["self.none", "self.a + 1", "self.list[9]", "1 / 0", "self.a.matches('(')"])
+def test_an_expression_without_a_value_is_an_error(text: str) -> None:
+    with pytest.raises(EvaluationError):
+        compile_expression(text, NAMES).evaluate({"self": {"a": "x", "list": []}})
+
+
+def test_a_condition_must_be_true_or_false() -> None:
+    with pytest.raises(EvaluationError, match="must evaluate to bool"):
+        compile_expression("1", NAMES).holds({})
