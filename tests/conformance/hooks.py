@@ -19,7 +19,7 @@ from pykruise.sandbox.certificates import issue
 
 __all__ = ["SANDBOX_HOOKS", "DirectCaller", "HookServer"]
 
-SANDBOX_HOOKS: Final = {"$hook": "https://127.0.0.1:1", "$bundle": base64.b64encode(b"none").decode()}
+SANDBOX_HOOKS: Final = {"$hook": "https://127.0.0.1:10001", "$bundle": base64.b64encode(b"none").decode()}
 
 SLOW: Final = "slow"
 

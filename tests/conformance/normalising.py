@@ -27,8 +27,8 @@ _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 _TIME: Final = re.compile(r"20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _SUFFIX: Final = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
 _TEXTS: Final = (
-    (re.compile(r"https://127\.0\.0\.1:(\d{5}|[12])\b"), "https://<hook>"),
-    (re.compile(r"dial tcp 127\.0\.0\.1:(\d{5}|[12])\b"), "dial tcp <hook>"),
+    (re.compile(r"https://127\.0\.0\.1:(\d{5}|2)\b"), "https://<hook>"),
+    (re.compile(r"dial tcp 127\.0\.0\.1:(\d{5}|2)\b"), "dial tcp <hook>"),
     (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <asked> (<oldest>)"),
     (
         re.compile(r"Too large resource version: \d+, current: \d+"),
