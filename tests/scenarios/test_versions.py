@@ -6,11 +6,12 @@ import pytest
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import BadRequestError, InvalidError
+from pykruise.kube.resources import PODS
 from support.scenario import Object, Stage, cloneset, rolling
 
 OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
-pytestmark = pytest.mark.needs_admission
+needs_conversion = pytest.mark.needs_admission
 
 
 def flat(**strategy: object) -> Object:
@@ -18,6 +19,7 @@ def flat(**strategy: object) -> Object:
     return {**cloneset(updateStrategy=strategy), "apiVersion": OLD_CLONE_SETS.api_version}
 
 
+@needs_conversion
 async def test_a_cloneset_written_as_v1alpha1_runs_and_reads_back_as_both_versions(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -47,6 +49,7 @@ async def test_a_cloneset_written_as_v1alpha1_runs_and_reads_back_as_both_versio
         assert old["metadata"][part] == new["metadata"][part]
 
 
+@needs_conversion
 async def test_an_update_written_as_v1alpha1_is_rolled_out(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -64,6 +67,7 @@ async def test_an_update_written_as_v1alpha1_is_rolled_out(stage: Stage) -> None
     assert {container.image for pod in pods for container in pod.containers} == {"nginx:2"}
 
 
+@needs_conversion
 async def test_a_client_of_v1alpha1_loses_nothing_that_only_v1beta1_has(stage: Stage) -> None:
     # given
     await stage.create(
@@ -83,6 +87,7 @@ async def test_a_client_of_v1alpha1_loses_nothing_that_only_v1beta1_has(stage: S
     assert not any(key.startswith("pykruise.io/") for key in after["metadata"].get("annotations", {}))
 
 
+@needs_conversion
 async def test_lists_and_watches_are_in_the_version_that_was_asked_for(stage: Stage) -> None:
     # given
     await stage.create(cloneset("a", updateStrategy=rolling(partition=1)))
@@ -96,6 +101,7 @@ async def test_lists_and_watches_are_in_the_version_that_was_asked_for(stage: St
     assert [doc["spec"]["updateStrategy"]["partition"] for doc in found] == [1, 2]
 
 
+@needs_conversion
 async def test_the_scale_of_v1alpha1_is_the_same_scale(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(flat(type="ReCreate"), resource=OLD_CLONE_SETS)
@@ -103,6 +109,40 @@ async def test_the_scale_of_v1alpha1_is_the_same_scale(stage: Stage) -> None:
     await stage.settled(replicas=5)
 
 
+async def test_pods_whose_owner_is_named_in_the_old_version_belong_to_it_all_the_same(stage: Stage) -> None:
+    """A manager of before made them: nothing is created twice, and their changes are noticed."""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    await stage.stop_manager()
+    before = await stage.pods()
+    for pod in before:
+        (owner,) = (await stage.get(pod.name, resource=PODS))["metadata"]["ownerReferences"]
+        owners = [{**owner, "apiVersion": OLD_CLONE_SETS.api_version}]
+        await stage.merge(pod.name, {"metadata": {"ownerReferences": owners}}, resource=PODS)
+    # when
+    await stage.start_manager()
+    await stage.delete(before[0].name, resource=PODS)
+    # then one takes the place of the one that is gone
+    await stage.until(lambda: is_gone(stage, before[0].uid))
+    await stage.settled(replicas=3)
+    after = {pod.uid for pod in await stage.pods()}
+    assert {pod.uid for pod in before} - after == {before[0].uid}
+    # and the collector, too, knows whose they are
+    await stage.delete("web")
+    await stage.until(lambda: no_pods(stage))
+
+
+async def is_gone(stage: Stage, uid: str) -> bool:
+    return uid not in {pod.uid for pod in await stage.pods()}
+
+
+async def no_pods(stage: Stage) -> bool:
+    return await stage.pods() == []
+
+
+@needs_conversion
 async def test_what_is_wrong_with_a_v1alpha1_object_is_told(stage: Stage) -> None:
     with pytest.raises(InvalidError, match="maxUnavailable"):
         await stage.create(flat(type="ReCreate", maxUnavailable="5"), resource=OLD_CLONE_SETS)

@@ -1,0 +1,273 @@
+"""Conversion as a real API server asks for it: of the manager's webhooks, for every kind with two versions."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds import conversions, crds
+from pykruise.kube.conversion import KEPT_PREFIX, convert
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import Document, annotations_of, decode, same
+from pykruise.kube.errors import KubeError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from support.scenario import Stage
+from support.webhooks import (
+    install_configurations,
+    install_namespace,
+    running_webhooks,
+    uninstall_configurations,
+    webhook_settings,
+)
+
+pytestmark = pytest.mark.real
+
+TWO = {crd["spec"]["names"]["kind"]: crd for crd in crds() if len(crd["spec"]["versions"]) == 2}
+
+SELECTOR = {"matchLabels": {"app": "a"}}
+TEMPLATE = {
+    "metadata": {"labels": {"app": "a"}},
+    "spec": {"containers": [{"name": "main", "image": "nginx", "ports": [{"containerPort": 80}]}]},
+}
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}
+TERM = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+IMAGES = {"images": ["nginx"], "completionPolicy": {}}
+
+SPECS: dict[str, Document] = {
+    "AdvancedCronJob": {
+        "schedule": "0 * * * *",
+        "template": {"imageListPullJobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": IMAGES}},
+    },
+    "BroadcastJob": {"template": TEMPLATE, "parallelism": "10%"},
+    "CloneSet": {
+        "selector": SELECTOR,
+        "template": TEMPLATE,
+        "replicas": 0,
+        "scaleStrategy": {"enablePVCReuse": False, "excludePreparingDelete": True},
+        "updateStrategy": {
+            "type": "OnDelete",
+            "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": "50%"},
+        },
+    },
+    "ContainerRecreateRequest": {"podName": "a", "containers": [{"name": "main"}], "strategy": {}},
+    "DaemonSet": {
+        "selector": SELECTOR,
+        "template": TEMPLATE,
+        "scaleStrategy": {"partitionedScaling": True},
+        "updateStrategy": {"type": "OnDelete"},
+    },
+    "ImageListPullJob": {**IMAGES, "pullPolicy": {"backoffLimit": 1}},
+    "ImagePullJob": {"image": "nginx", "completionPolicy": {"type": "Never"}},
+    "NodeImage": {
+        "images": {
+            "nginx": {
+                "pullSecrets": [
+                    {"namespace": "a", "name": "b", "mode": "batch"},
+                    {"namespace": "a", "name": "c"},
+                ],
+                "tags": [{"tag": "1"}],
+            }
+        }
+    },
+    "PersistentPodState": {
+        "targetRef": TARGET,
+        "requiredPersistentTopology": {"keys": ["zone"]},
+        "preferredPersistentTopology": [{"weight": 5, "preference": {"keys": ["host"]}}],
+    },
+    "PodUnavailableBudget": {
+        "selector": SELECTOR,
+        "maxUnavailable": 1,
+        "protectOperations": ["EVICT", "RESIZE"],
+        "protectTotalReplicas": 9,
+        "ignoredPodSelector": SELECTOR,
+    },
+    "ResourceDistribution": {
+        "resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}},
+        "targets": {"namespaceSelector": SELECTOR},
+    },
+    "SidecarSet": {
+        "selector": SELECTOR,
+        "namespaceSelector": SELECTOR,
+        "containers": [{"name": "s", "image": "i"}],
+        "customVersion": "v1",
+    },
+    "StatefulSet": {
+        "selector": SELECTOR,
+        "template": TEMPLATE,
+        "replicas": 0,
+        "reserveOrdinals": [1, "3-5"],
+        "scaleStrategy": {"maxUnavailable": "10%"},
+        "lifecycle": {"preDelete": {"finalizersHandler": ["a.b/c"]}},
+    },
+    "UnitedDeployment": {
+        "selector": SELECTOR,
+        "template": {
+            "cloneSetTemplate": {
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {
+                    "selector": SELECTOR,
+                    "template": TEMPLATE,
+                    "updateStrategy": {"rollingUpdate": {"maxSurge": 1}},
+                },
+            }
+        },
+    },
+    "WorkloadSpread": {
+        "targetRef": TARGET,
+        "subsets": [
+            {
+                "name": "a",
+                "requiredNodeSelector": TERM,
+                "preferredNodeSelector": [{"weight": 1, "preference": TERM}],
+                "patch": {"metadata": {"labels": {"a": None}}},
+            }
+        ],
+    },
+}
+"""For each kind a spec with what v1alpha1 cannot say, or says otherwise."""
+
+
+@pytest.fixture
+async def converting(stage: Stage, tmp_path: Path) -> AsyncIterator[Stage]:
+    """The stage with the manager's webhooks at work and every definition pointing at them.
+
+    The definitions' CA bundle is that of nobody at first: putting in the right one is the manager's business.
+    """
+    settings = webhook_settings(tmp_path)
+    await install_namespace(stage.client, settings)
+    await install_configurations(stage.client, settings)
+    url = f"https://{settings.webhook.host}:{settings.webhook.port}"
+    await convert_by(stage, webhook_conversion(url=url))
+    try:
+        async with running_webhooks(stage.client, settings):
+            for kind in TWO:
+                await stage.until(lambda kind=kind: converts(stage, kind))  # type: ignore[misc]
+            yield stage
+    finally:
+        await uninstall_configurations(stage.client)
+        await convert_by(stage, {"strategy": "None", "webhook": None})
+
+
+async def converts(stage: Stage, kind: str) -> bool:
+    """Whether the API server knows the webhooks' authority, which it learns a moment after the manager."""
+    hub = resource_of(kind)
+    spoke = msgspec.structs.replace(hub, version="v1alpha1")
+    namespace = stage.namespace if hub.namespaced else ""
+    doc = {"apiVersion": hub.api_version, "kind": kind, "metadata": {"name": "x"}, "spec": SPECS[kind]}
+    shown = {**convert(doc, spoke.api_version, conversions())}
+    try:
+        await stage.client.create(spoke, namespace, shown, dry_run=True)
+    except KubeError as error:
+        if "conversion webhook" in str(error):
+            return False
+        raise
+    return True
+
+
+async def convert_by(stage: Stage, conversion: Document) -> None:
+    for crd in TWO.values():
+        await stage.client.patch(
+            CUSTOM_RESOURCE_DEFINITIONS,
+            "",
+            crd["metadata"]["name"],
+            {"spec": {"conversion": conversion}},
+            patch_type=PatchType.MERGE,
+        )
+
+
+def resource_of(kind: str) -> Resource:
+    spec = TWO[kind]["spec"]
+    is_namespaced = spec["scope"] == "Namespaced"
+    return Resource(spec["group"], "v1beta1", spec["names"]["plural"], kind, namespaced=is_namespaced)
+
+
+async def test_every_kind_goes_through_v1alpha1_and_loses_nothing(converting: Stage) -> None:
+    stage = converting
+    assert TWO.keys() == {kind for _, kind in conversions()} <= SPECS.keys()
+    for kind in TWO:
+        spec = SPECS[kind]
+        # given
+        hub = resource_of(kind)
+        spoke = msgspec.structs.replace(hub, version="v1alpha1")
+        namespace = stage.namespace if hub.namespaced else ""
+        name = stage.namespace
+        doc = {"apiVersion": hub.api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        before = decode(await stage.client.create(hub, namespace, doc))
+        # when a client of v1alpha1 reads it, writes all of it with a change, and reads the answer
+        shown = decode(await stage.client.get(spoke, namespace, name))
+        assert shown["apiVersion"] == spoke.api_version
+        shown["metadata"].setdefault("labels", {})["changed"] = "yes"
+        answer = decode(await stage.client.update(spoke, namespace, name, shown))
+        # then
+        after = decode(await stage.client.get(hub, namespace, name))
+        assert same(after["spec"], before["spec"]), kind
+        assert after["metadata"]["labels"]["changed"] == "yes"
+        assert not [key for key in annotations_of(after) if key.startswith(KEPT_PREFIX)], kind
+        assert same(answer["spec"], shown["spec"]), kind
+        # and a list and a field selector in the old version work too
+        listed = await stage.client.list(spoke, namespace, field_selector=f"metadata.name={name}")
+        assert [decode(raw)["apiVersion"] for raw in listed.items] == [spoke.api_version]
+        await stage.client.delete(hub, namespace, name)
+
+
+async def test_what_cannot_be_converted_is_refused_with_the_reason(converting: Stage) -> None:
+    """podunavailablebudget case 15"""
+    # given
+    spoke = msgspec.structs.replace(resource_of("PodUnavailableBudget"), version="v1alpha1")
+    metadata = {"name": "b", "annotations": {"kruise.io/pub-protect-operations": "BOGUS"}}
+    doc: dict[str, Any] = {
+        "apiVersion": spoke.api_version,
+        "kind": spoke.kind,
+        "metadata": metadata,
+        "spec": {},
+    }
+    # when
+    with pytest.raises(KubeError, match="BOGUS") as refused:
+        await converting.client.create(spoke, converting.namespace, doc)
+    # then
+    assert "is none of DELETE, UPDATE, EVICT, RESIZE" in str(refused.value)
+
+
+async def test_kubectl_style_apply_of_a_v1alpha1_manifest_keeps_what_v1beta1_added(converting: Stage) -> None:
+    """Server-side apply: the manager of the old version owns its fields only."""
+    # given
+    stage = converting
+    hub = resource_of("StatefulSet")
+    spoke = msgspec.structs.replace(hub, version="v1alpha1")
+    manifest = {
+        "apiVersion": spoke.api_version,
+        "kind": "StatefulSet",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 0, "selector": SELECTOR, "template": TEMPLATE},
+    }
+
+    async def apply(replicas: int) -> None:
+        manifest["spec"]["replicas"] = replicas  # type: ignore[index]
+        await stage.client.patch(
+            spoke,
+            stage.namespace,
+            "web",
+            json.loads(json.dumps(manifest)),
+            patch_type=PatchType.APPLY,
+            field_manager="old-client",
+        )
+
+    await apply(0)
+    await stage.client.patch(
+        hub,
+        stage.namespace,
+        "web",
+        {"spec": {"reserveOrdinals": [2]}},
+        patch_type=PatchType.MERGE,
+        field_manager="new-client",
+    )
+    # when
+    await apply(3)
+    # then
+    found = decode(await stage.client.get(hub, stage.namespace, "web"))
+    assert (found["spec"]["replicas"], found["spec"]["reserveOrdinals"]) == (3, [2])
+    await stage.client.delete(hub, stage.namespace, "web")
