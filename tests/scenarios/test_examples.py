@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
-RESOURCES: dict[str, Resource] = {CLONE_SETS.kind: CLONE_SETS}
+RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in (CLONE_SETS, DEPLOYMENTS)}
 
 
 def manifests() -> list[Any]:
