@@ -7,7 +7,8 @@ plans, and a chain keeps its place until its last step, so that a pod is finishe
 The first failure ends the plan: chains under way finish, nothing else starts, and the key is planned anew
 from what is then true.
 
-A write whose answer was lost is repeated until the server says what became of it. Planning on without
+A write whose answer was lost is repeated until the server says what became of it, however the later tries fail
+(a server that restarts refuses connections first, and then for a moment knows no rights). Planning on without
 knowing would, for a POST, create a pod too many, and for a DELETE take one too many out of service. Repeating
 is safe: names are chosen by the plan and deletes carry the uid, so the second try finds the first one's work.
 """
@@ -23,6 +24,7 @@ import msgspec
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
     AlreadyExistsError,
+    ApiError,
     ConflictError,
     ForbiddenError,
     InternalError,
@@ -120,6 +122,14 @@ class _Run:
         return not self.failures and not self.interrupted
 
 
+class _UnknownFateError(Exception):
+    """What became of a write could not be read either; `error` says why."""
+
+    def __init__(self, error: KubeError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Executor:
     """Carries plans out through one `Writer`; shared by all kinds of a manager."""
 
@@ -190,34 +200,44 @@ class Executor:
         `priority=1` goes ahead of first writes at the client: it finishes what has been begun.
         """
         repeat_s = FIRST_REPEAT_S
+        uncertain = False
         while True:
             try:
-                return await self._write_once(action, priority)
+                return await self._write_once(action, priority, uncertain=uncertain)
+            except _UnknownFateError as unknown:
+                # Rights come back with a server that restarts; rights that nobody gave do not.
+                if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
+                    raise unknown.error from None
             except (TransportError, ServerTimeoutError) as error:
-                if isinstance(error, TransportError) and not error.sent:
+                was_sent = error.sent if isinstance(error, TransportError) else True
+                if not (was_sent or uncertain):
                     raise
+            uncertain = True
             await asyncio.sleep(self._rng.uniform(0.5, 1.0) * repeat_s)
             repeat_s = min(repeat_s * 2, LAST_REPEAT_S)
 
-    async def _write_once(self, action: Action, priority: int) -> None:
+    async def _write_once(self, action: Action, priority: int, *, uncertain: bool) -> None:
+        """One try. `uncertain`: an earlier one may have taken effect, so no refusal of this one says enough."""
         match action:
             case Create():
-                await self._create(action, priority)
+                await self._create(action, priority, uncertain=uncertain)
             case Patch():
-                await self._patch(action, priority)
+                await self._patch(action, priority, uncertain=uncertain)
             case Delete():
-                await self._delete(action, priority)
+                await self._delete(action, priority, uncertain=uncertain)
 
-    async def _create(self, action: Create, priority: int) -> None:
+    async def _create(self, action: Create, priority: int, *, uncertain: bool) -> None:
         try:
             await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
-        except (AlreadyExistsError, InternalError, ServerUnavailableError):
+        except ApiError as error:
             # An earlier try whose answer was lost, or one that the server stored before it failed.
+            if not _is_doubtful(error, AlreadyExistsError, uncertain=uncertain):
+                raise
             found = await self._look(action.resource, action.key)
             if found is None or not _is_our_work(found, action.body):
                 raise
 
-    async def _patch(self, action: Patch, priority: int) -> None:
+    async def _patch(self, action: Patch, priority: int, *, uncertain: bool) -> None:
         try:
             await self._writer.patch(
                 action.resource,
@@ -228,12 +248,13 @@ class Executor:
                 uid=action.uid,
                 priority=priority,
             )
-        except (ConflictError, InternalError, InvalidError, ServerUnavailableError):
+        except ApiError as error:
             # Behind, or perhaps done before the server failed: either way the next plan must know.
-            await self._look(action.resource, action.key, uid=action.uid)
+            if _is_doubtful(error, ConflictError, InvalidError, uncertain=uncertain):
+                await self._look(action.resource, action.key, uid=action.uid)
             raise
 
-    async def _delete(self, action: Delete, priority: int) -> None:
+    async def _delete(self, action: Delete, priority: int, *, uncertain: bool) -> None:
         try:
             await self._writer.delete(
                 action.resource,
@@ -245,7 +266,9 @@ class Executor:
             )
         except NotFoundError:
             return  # gone already, which is what was wanted
-        except (ConflictError, InternalError, ServerUnavailableError):
+        except ApiError as error:
+            if not _is_doubtful(error, ConflictError, uncertain=uncertain):
+                raise
             found = await self._look(action.resource, action.key, uid=action.uid)
             if found is None or found.get("metadata", {}).get("uid") != action.uid:
                 return  # gone already; the name may belong to another object now
@@ -257,6 +280,17 @@ class Executor:
             return decode(await self._writer.read(resource, key, uid=uid, priority=1))
         except NotFoundError:
             return None
+        except KubeError as error:
+            raise _UnknownFateError(error) from error
+
+
+def _is_doubtful(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bool:
+    """Whether a refused write may have been done all the same, or its refusal says that the cache is behind.
+
+    A ServerTimeoutError is no refusal: such a write is repeated.
+    """
+    doubtful = (*kinds, InternalError, ServerUnavailableError)
+    return not isinstance(error, ServerTimeoutError) and (uncertain or isinstance(error, doubtful))
 
 
 def _is_other_object(error: KubeError) -> bool:

@@ -19,8 +19,11 @@ from pykruise.kube.errors import (
     KubeError,
     NotFoundError,
     ServerTimeoutError,
+    ServerUnavailableError,
     Status,
     StatusDetails,
+    TooManyRequestsError,
+    UnauthorizedError,
     UnreachableError,
 )
 from pykruise.kube.ids import Key
@@ -49,6 +52,7 @@ class Store:
         self.objects: dict[Key, dict[str, Any]] = {}
         self.log: list[str] = []
         self.faults: list[tuple[KubeError, bool]] = []
+        self.read_faults: list[KubeError] = []
         self.fault_for: Callable[[str, Key], tuple[KubeError, bool] | None] = lambda _verb, _key: None
         self.under_way = 0
         self.most_under_way = 0
@@ -102,6 +106,8 @@ class Store:
 
     async def read(self, resource: Resource, key: Key, **_options: Any) -> bytes:
         self.log.append(f"read {key.name}")
+        if self.read_faults:
+            raise self.read_faults.pop(0)
         if key not in self.objects:
             raise NotFoundError(Status(code=404))
         return encode(self.objects[key])
@@ -271,6 +277,54 @@ async def test_a_creation_that_was_lost_on_the_way_is_sent_again_under_the_same_
     # then
     assert store.log == ["create a"] * 3
     assert outcome.written == 1
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        UnreachableError("refused"),
+        UnauthorizedError(Status(code=401)),
+        ForbiddenError(Status(code=403, message="exceeded quota")),
+        TooManyRequestsError(Status(code=429)),
+        ServerUnavailableError(Status(code=503)),
+    ],
+)
+async def test_a_creation_that_arrived_stays_found_however_the_tries_after_it_fail(
+    store: Store, then: KubeError
+) -> None:
+    # given a server that stores the pod, dies before it answers, and comes back step by step
+    store.faults = [(ConnectionLostError("lost"), True), (then, False)]
+    # when
+    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    # then
+    assert outcome.failure is None
+    assert list(store.objects) == [Key("ns", "a")]
+
+
+async def test_what_became_of_a_creation_is_asked_until_the_server_says_it(store: Store) -> None:
+    # given a server that for a while can neither create nor read
+    store.faults = [(ConnectionLostError("lost"), True), (InternalError(Status(code=500)), False)]
+    store.read_faults = [
+        UnreachableError("refused"),
+        ForbiddenError(Status(code=403)),
+        ServerUnavailableError(Status(code=503)),
+    ]
+    # when
+    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    # then
+    assert outcome.failure is None
+    assert store.read_faults == []
+
+
+async def test_without_the_right_to_read_what_became_of_a_creation_it_ends_with_that(store: Store) -> None:
+    # given
+    store.faults = [(ConnectionLostError("lost"), True)]
+    store.read_faults = [ForbiddenError(Status(code=403, message="may not get pods"))] * 100
+    # when
+    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    # then
+    assert outcome.failure is not None
+    assert str(outcome.failure.error) == "may not get pods"
 
 
 async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: Store) -> None:
