@@ -251,6 +251,93 @@ CASES = [
         patch("widgets@v1/a", {"spec": {"fixed": "y"}}, MERGE),
     ),
     case(
+        "rules in CEL see names, times, old values and messages",
+        define(
+            crd(
+                schema={
+                    "min-size": _INT,
+                    "namespace": _TEXT,
+                    "ratio": {"type": "number"},
+                    "at": {"type": "string", "format": "date-time"},
+                    "count": {
+                        "type": "integer",
+                        "x-kubernetes-validations": [
+                            {"rule": "self >= oldSelf", "messageExpression": "'not' + ' below'"}
+                        ],
+                    },
+                    "names": {
+                        "type": "array",
+                        "items": {"type": "string", "maxLength": 10},
+                        "maxItems": 5,
+                        "x-kubernetes-validations": [
+                            {"rule": "self.all(x, x.startsWith('a'))", "message": "all begin with a"},
+                            {
+                                "rule": "self.isSorted()",
+                                "reason": "FieldValueForbidden",
+                                "message": "sorted, please",
+                            },
+                        ],
+                    },
+                    "limits": {
+                        "type": "object",
+                        "maxProperties": 5,
+                        "additionalProperties": {
+                            "type": "integer",
+                            "x-kubernetes-validations": [{"rule": "self > 0"}],
+                        },
+                    },
+                    "both": {
+                        "type": "object",
+                        "properties": {
+                            "min-size": _INT,
+                            "namespace": {"type": "string", "maxLength": 20},
+                            "ratio": {"type": "number"},
+                        },
+                        "x-kubernetes-validations": [
+                            {
+                                "rule": "!has(self.min__dash__size) || self.min__dash__size > 0",
+                                "fieldPath": ".min-size",
+                            },
+                            {"rule": "!has(self.__namespace__) || self.__namespace__ != 'kube-system'"},
+                            {"rule": "!has(self.ratio) || self.ratio < 1.0"},
+                        ],
+                    },
+                }
+            )
+        ),
+        _make(
+            "a",
+            count=3,
+            names=["a", "ab"],
+            limits={"x": 1},
+            both={"min-size": 1, "namespace": "x", "ratio": 0},
+        ),
+        _make("b", names=["b"]),
+        _make("b", names=["ab", "aa"]),
+        _make("b", limits={"x": 0}),
+        _make("b", both={"min-size": 0}),
+        _make("b", both={"namespace": "kube-system"}),
+        _make("b", both={"ratio": 1}),
+        _make("b", both={"ratio": "text"}),
+        patch("widgets@v1/a", {"spec": {"count": 2}}, MERGE),
+        patch("widgets@v1/a", {"spec": {"count": 4}}, MERGE),
+        patch("widgets@v1/a", {"spec": {"count": None}}, MERGE),
+        patch("widgets@v1/a", {"spec": {"count": 1}}, MERGE),
+    ),
+    case(
+        "rules in CEL must be expressions",
+        create(
+            _CRDS,
+            crd(schema={"a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >"}]}}),
+            only=("code", "reason", "details.causes.0.field", "details.causes.0.reason"),
+        ),
+        create(
+            _CRDS,
+            crd(schema={"a": {"type": "integer", "x-kubernetes-validations": [{"rule": "nope(self)"}]}}),
+            only=("code", "reason", "details.causes.0.field", "details.causes.0.reason"),
+        ),
+    ),
+    case(
         "the status subresource of a custom resource",
         define(crd(subresources={"status": {}})),
         create("widgets@v1", _widget(spec={"x": 1}, status={"y": 1})),

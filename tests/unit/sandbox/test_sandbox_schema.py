@@ -140,14 +140,46 @@ def test_the_schema_object_around_it_is_taken_as_well() -> None:
     assert StructuralSchema.from_crd_schema({"openAPIV3Schema": an_object()}).validate({}) == []
 
 
-def test_rules_in_cel_are_listed_instead_of_evaluated() -> None:
+def test_rules_in_cel_are_checked_where_they_stand() -> None:
     # given
-    rule = [{"rule": "self > 5"}]
+    rule = [{"rule": "self > 5", "message": "must be more than 5"}]
     items = {"type": "array", "items": {**INTEGER, "x-kubernetes-validations": rule}}
-    schema = compiled({**an_object(a=items), "x-kubernetes-validations": rule})
+    schema = compiled(an_object(a=items))
     # then
-    assert schema.unchecked_rules == ("spec", "spec.a[]")
-    assert schema.validate({"spec": {"a": [1]}}) == []
+    assert messages(an_object(a=items), {"a": [6]}) == []
+    assert [cause.field for cause in schema.validate({"spec": {"a": [1, 9]}})] == ["spec.a[0]"]
+
+
+def test_a_rule_about_a_change_is_checked_at_an_update_only() -> None:
+    # given
+    schema = compiled(an_object(a={**INTEGER, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}))
+    # then
+    assert schema.validate({"spec": {"a": 1}}) == []
+    assert schema.validate({"spec": {"a": 1}}, {"spec": {}}) == []
+    assert len(schema.validate({"spec": {"a": 1}}, {"spec": {"a": 2}})) == 1
+
+
+def test_a_broken_rule_does_not_block_an_update_that_leaves_its_value_as_it_was() -> None:
+    # given
+    schema = compiled(an_object(a={**INTEGER, "x-kubernetes-validations": [{"rule": "self > 5"}]}, b=INTEGER))
+    # then
+    assert schema.validate({"spec": {"a": 1, "b": 2}}, {"spec": {"a": 1, "b": 1}}) == []
+
+
+def test_rules_are_not_checked_on_what_has_the_wrong_type() -> None:
+    # given
+    schema = compiled(an_object(a={**INTEGER, "x-kubernetes-validations": [{"rule": "self > 5"}]}))
+    # when
+    found = schema.validate({"spec": {"a": "text"}})
+    # then
+    assert found[-1].field == "<nil>"
+    assert "some validation rules were not checked" in found[-1].message
+
+
+@pytest.mark.parametrize("rule", ["self >", "nope(self)", "", "other > 1"])
+def test_a_rule_that_cannot_be_compiled_is_an_offence_of_the_schema(rule: str) -> None:
+    with pytest.raises(NotStructuralError, match=r"x-kubernetes-validations\[0\]\.rule"):
+        compiled(an_object(a={**INTEGER, "x-kubernetes-validations": [{"rule": rule}]}))
 
 
 @pytest.mark.parametrize(

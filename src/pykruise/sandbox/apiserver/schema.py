@@ -8,12 +8,13 @@ Compiled once, because every write of every custom resource passes here: a docum
 schema says something, so an open node (a pod template with x-kubernetes-preserve-unknown-fields) costs
 nothing. Equal schemas are compiled once per process: a test suite makes hundreds of servers with the same CRDs.
 
-`x-kubernetes-validations` (CEL rules) are not evaluated; `StructuralSchema.unchecked_rules` lists where
-they stand, so that a server can warn.
+`x-kubernetes-validations` (rules in CEL) are checked last, when nothing else is so wrong that they could not be:
+schemas/validations.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 import orjson
 
@@ -27,6 +28,7 @@ from pykruise.sandbox.apiserver.schemas.paths import Found, Schema, accept
 from pykruise.sandbox.apiserver.schemas.pruning import compile_prune
 from pykruise.sandbox.apiserver.schemas.ratcheting import unchanged
 from pykruise.sandbox.apiserver.schemas.structure import ROOT, bad_defaults, offences
+from pykruise.sandbox.apiserver.schemas.validations import compile_rules, rule_offences
 
 __all__ = ["NotStructuralError", "StructuralSchema"]
 
@@ -49,8 +51,7 @@ class StructuralSchema:
         self._check_embedded = compile_embedded_check(node)
         self._fill = compile_fill(node)
         self._prune = compile_prune(node, root=True)
-        self.unchecked_rules: tuple[str, ...] = tuple(_rule_paths(node, ""))
-        """Paths of the nodes whose CEL rules are not evaluated."""
+        self._rules = compile_rules(node)
 
     @classmethod
     def from_crd_schema(
@@ -71,6 +72,7 @@ class StructuralSchema:
     @classmethod
     def _checked(cls, node: Schema, path: str) -> "StructuralSchema":
         found = sorted(offences(node, ROOT, path), key=lambda cause: f"{cause.field}: {cause.message}")
+        found = found or list(rule_offences(node, path))
         if found:
             raise NotStructuralError(found)
         schema = cls(node)
@@ -108,22 +110,23 @@ class StructuralSchema:
         for check in (self._check_embedded, self._check_lists):
             if check:
                 check(obj, None, found)
+        unreadable = self._rules is not None and any(cause.reason in _BLOCKING for _, cause in found)
+        if self._rules is not None and not unreadable:
+            self._rules.check(obj, old, found)
         if found and old is not None:
             found = [(path, cause) for path, cause in found if not unchanged(path, obj, old, self._node)]
-        return [cause for _, cause in found]
+        return [cause for _, cause in found] + ([_NOT_CHECKED] if unreadable else [])
+
+
+_BLOCKING: Final = ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+_NOT_CHECKED: Final = causes.invalid(
+    "<nil>",
+    "null",
+    "some validation rules were not checked because the object was invalid; correct the existing errors to "
+    "complete validation",
+)
 
 
 @lru_cache(maxsize=256)
 def _compiled(raw: bytes) -> StructuralSchema:
     return StructuralSchema._checked(orjson.loads(raw), "")
-
-
-def _rule_paths(node: Schema, path: str) -> Iterator[str]:
-    if node.get("x-kubernetes-validations"):
-        yield path.lstrip(".") or "the object"
-    for name, sub in (node.get("properties") or {}).items():
-        yield from _rule_paths(sub, f"{path}.{name}")
-    if isinstance(node.get("items"), Mapping):
-        yield from _rule_paths(node["items"], f"{path}[]")
-    if isinstance(node.get("additionalProperties"), Mapping):
-        yield from _rule_paths(node["additionalProperties"], f"{path}{{}}")

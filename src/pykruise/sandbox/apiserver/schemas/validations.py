@@ -1,0 +1,266 @@
+"""Rules in CEL (`x-kubernetes-validations`): what a schema cannot say otherwise.
+
+a schema ──▶ rule_offences() (when it is written) ──▶ causes of what cannot be compiled
+         ──▶ compile_rules() ──▶ Rules ──▶ check(object, old object) ──▶ what was found, with paths
+
+`self` is the value at the node of the rule, `oldSelf` what it was before: a rule that names it is checked at an
+update of what was there, and can be told apart: below properties, in maps, and in lists of type map. Field names
+that are no identifiers are escaped (`__dash__`), numbers of type `number` are doubles, and `date-time` and
+`duration` strings are times and durations, as in Kubernetes.
+"""
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import cel
+import msgspec
+
+from pykruise.kube import field_errors as causes
+from pykruise.kube.errors import Cause
+from pykruise.sandbox.apiserver.expressions import (
+    EvaluationError,
+    Expression,
+    ExpressionError,
+    compile_expression,
+)
+from pykruise.sandbox.apiserver.schemas.paths import Found, MapKey, Path, Schema, show
+
+__all__ = ["Rules", "compile_rules", "rule_offences"]
+
+_VARIABLES: Final = frozenset(("self", "oldSelf"))
+_RESERVED: Final = frozenset(
+    """true false null in as break const continue else for function if import let loop package namespace
+    return var void while""".split()  # noqa: SIM905  (a list of words reads better)
+)
+_ABSENT: Final = object()
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    text: str
+    expression: Expression
+    message: str
+    message_expression: Expression | None
+    reason: str
+    field_path: str
+    optional_old: bool
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is about a change."""
+        return "oldSelf" in self.expression.variables
+
+    @property
+    def told(self) -> str:
+        """How an error that it raises names it."""
+        return self.message or self.text
+
+
+class Rules:
+    """The rules of a schema. Make them with `compile_rules`."""
+
+    def __init__(self, node: Schema) -> None:
+        self._node = node
+
+    def check(self, obj: Any, old: Any, found: Found) -> None:
+        """Add what the rules find; `old` is None for a new object."""
+        _walk(self._node, obj, _ABSENT if old is None else old, None, found)
+
+
+def compile_rules(node: Schema) -> Rules | None:
+    """The rules of a schema that has passed `rule_offences`; None when there are none."""
+    return Rules(node) if _has_rules(node) else None
+
+
+def _has_rules(node: Schema) -> bool:
+    return bool(node.get("x-kubernetes-validations")) or any(_has_rules(sub) for _, sub in _children(node))
+
+
+def rule_offences(node: Schema, path: str) -> Iterator[Cause]:
+    """Rules that cannot be compiled, with their places in the schema."""
+    for index, rule in enumerate(_rules_of(node)):
+        here = f"{path}.x-kubernetes-validations[{index}]"
+        if not rule.get("rule"):
+            yield causes.required(f"{here}.rule", "rule is not specified")
+            continue
+        for member in ("rule", "messageExpression"):
+            text = rule.get(member)
+            if text:
+                try:
+                    compile_expression(text, _VARIABLES)
+                except ExpressionError as err:
+                    yield causes.invalid(f"{here}.{member}", text, f"compilation failed: {err}")
+    for place, sub in _children(node):
+        yield from rule_offences(sub, f"{path}.{place}")
+
+
+def _rules_of(node: Schema) -> Sequence[Mapping[str, Any]]:
+    rules = node.get("x-kubernetes-validations")
+    return [rule for rule in rules if isinstance(rule, Mapping)] if isinstance(rules, list) else ()
+
+
+def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
+    for name, sub in (node.get("properties") or {}).items():
+        if isinstance(sub, Mapping):
+            yield f"properties[{name}]", sub
+    for word in ("items", "additionalProperties"):
+        if isinstance(node.get(word), Mapping):
+            yield word, node[word]
+
+
+# --- checking ----------------------------------------
+
+
+def _walk(node: Schema, value: Any, old: Any, path: Path, found: Found) -> None:
+    if value is None:
+        return
+    rules = _rules_of(node)
+    if rules:
+        current = _as_cel(value, node, root=path is None)
+        before = _ABSENT if old is _ABSENT or old is None else _as_cel(old, node, root=path is None)
+        for rule in rules:
+            _check(_compiled(rule), current, before, node, path, found)
+    if isinstance(value, dict):
+        properties = node.get("properties") or {}
+        extra = node.get("additionalProperties")
+        for name, each in value.items():
+            was = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
+            if name in properties:
+                _walk(properties[name], each, was, (path, name), found)
+            elif isinstance(extra, Mapping):
+                _walk(extra, each, was, (path, MapKey(name)), found)
+    elif isinstance(value, list) and isinstance(node.get("items"), Mapping):
+        for index, each in enumerate(value):
+            _walk(node["items"], each, _counterpart(each, old, node), (path, index), found)
+
+
+def _counterpart(item: Any, old: Any, node: Schema) -> Any:
+    """What an item of a list of type map was before; other lists' items cannot be told apart."""
+    keys = node.get("x-kubernetes-list-map-keys")
+    if node.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
+        return _ABSENT
+    for each in old:
+        if isinstance(each, dict) and all(each.get(key) == item.get(key) for key in keys or ()):
+            return each
+    return _ABSENT
+
+
+def _compiled(rule: Mapping[str, Any]) -> _Rule:
+    text = rule["rule"]
+    said = rule.get("messageExpression")
+    return _Rule(
+        text=text,
+        expression=compile_expression(text, _VARIABLES),
+        message=rule.get("message") or "",
+        message_expression=compile_expression(said, _VARIABLES) if said else None,
+        reason=rule.get("reason") or "FieldValueInvalid",
+        field_path=rule.get("fieldPath") or "",
+        optional_old=bool(rule.get("optionalOldSelf")),
+    )
+
+
+def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, found: Found) -> None:
+    variables = {"self": value}
+    if rule.compares:
+        if rule.optional_old:
+            variables["oldSelf"] = cel.OptionalValue.none() if old is _ABSENT else cel.OptionalValue.of(old)
+        elif old is _ABSENT:
+            return
+        else:
+            variables["oldSelf"] = old
+    where = show(path, brackets=True) or causes.ROOT
+    kind = node.get("type") or "object"
+    try:
+        holds = rule.expression.holds(variables)
+    except EvaluationError as err:
+        found.append((path, causes.invalid(where, kind, f"{err} evaluating rule: {rule.told}")))
+        return
+    if not holds:
+        where = f"{'' if where == causes.ROOT else where}{rule.field_path}".lstrip(".") or causes.ROOT
+        found.append((path, _cause(rule, where, kind, _message(rule, variables))))
+
+
+def _message(rule: _Rule, variables: Mapping[str, Any]) -> str:
+    """What a broken rule says: its expression's text, its message, or the rule itself."""
+    if rule.message_expression is not None:
+        try:
+            text = rule.message_expression.evaluate(variables)
+        except EvaluationError:
+            text = ""
+        if isinstance(text, str) and text.strip() and "\n" not in text.strip():
+            return text.strip()
+    return rule.message or f"failed rule: {rule.text.strip()}"
+
+
+def _cause(rule: _Rule, where: str, kind: str, message: str) -> Cause:
+    match rule.reason:
+        case "FieldValueForbidden":
+            return causes.forbidden(where, message)
+        case "FieldValueRequired":
+            return causes.required(where, message)
+        case "FieldValueDuplicate":
+            return causes.duplicate(where, kind)
+        case _:
+            return causes.invalid(where, kind, message)
+
+
+# --- values ----------------------------------------
+
+
+def _as_cel(value: Any, node: Schema, *, root: bool = False) -> Any:
+    """The value as expressions see it."""
+    if isinstance(value, dict):
+        return _object_as_cel(value, node, root=root)
+    if isinstance(value, list):
+        items = node.get("items")
+        sub: Schema = items if isinstance(items, Mapping) else {}
+        return [_as_cel(each, sub) for each in value]
+    if isinstance(value, int) and not isinstance(value, bool) and node.get("type") == "number":
+        return float(value)
+    if isinstance(value, str):
+        return _text_as_cel(value, node.get("format") or "")
+    return value
+
+
+def _object_as_cel(value: Mapping[str, Any], node: Schema, *, root: bool) -> dict[str, Any]:
+    properties = node.get("properties") or {}
+    extra = node.get("additionalProperties")
+    if isinstance(extra, Mapping):
+        return {name: _as_cel(each, extra) for name, each in value.items()}
+    shown = {
+        _escaped(name): _as_cel(each, properties[name])
+        for name, each in value.items()
+        if name in properties and each is not None
+    }
+    if not properties and not root:
+        return dict(value)
+    if root or node.get("x-kubernetes-embedded-resource"):
+        metadata = value.get("metadata") or {}
+        shown |= {name: value[name] for name in ("apiVersion", "kind") if name in value}
+        shown["metadata"] = {name: metadata[name] for name in ("name", "generateName") if name in metadata}
+    return shown
+
+
+def _escaped(name: str) -> str:
+    """A field's name as an identifier. Rule of Kubernetes."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and "__" not in name:
+        return name
+    for mark, word in (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")):
+        name = name.replace(mark, word)
+    return name
+
+
+def _text_as_cel(value: str, kind: str) -> Any:
+    try:
+        match kind:
+            case "date-time":
+                return datetime.datetime.fromisoformat(value)
+            case "date":
+                return datetime.datetime.fromisoformat(f"{value}T00:00:00+00:00")
+            case _:
+                return value
+    except ValueError:
+        return value
