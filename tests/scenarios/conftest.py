@@ -4,7 +4,6 @@ On the real one time is real, so a scenario says what of it is worth that time:
 
     @pytest.mark.few_on_real(3)       of its parameters, three there, spread evenly
     @pytest.mark.virtual_time("why")  not there: it waits for hours, or for timeouts
-    @pytest.mark.needs_admission      not there: the manager has no webhook server yet
     @pytest.mark.sandbox_only         not there: it is about the sandbox's own command line
     @pytest.mark.real                 only there
 """
@@ -18,23 +17,29 @@ from pathlib import Path
 
 import pytest
 
+from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from pykruise.manager.settings import Settings
+from pykruise.manager.webhooks import admission_settings, endpoint_of
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
 from support.control_plane import running_plane
+from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Audience, Stage, audience
 from support.volumes import Volumes
+from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import ControlPlane
 
 START = parse_time("2026-01-31T12:00:00Z")
@@ -57,8 +62,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in here:
         if marker := item.get_closest_marker("virtual_time"):
             item.add_marker(pytest.mark.skip(reason=f"only in virtual time: {marker.args[0]}"))
-        elif item.get_closest_marker("needs_admission"):
-            item.add_marker(pytest.mark.skip(reason="the manager has no webhook server yet"))
         elif item.get_closest_marker("sandbox_only"):
             item.add_marker(pytest.mark.skip(reason="about `pykruise up`"))
         item.add_marker(pytest.mark.timeout(_REAL_TEST_S))
@@ -100,13 +103,17 @@ def rng() -> random.Random:
 
 @pytest.fixture
 async def stage(
-    real_plane: ControlPlane | None, cluster_settings: ClusterSettings, rng: random.Random
+    request: pytest.FixtureRequest,
+    real_plane: ControlPlane | None,
+    cluster_settings: ClusterSettings,
+    rng: random.Random,
 ) -> AsyncIterator[Stage]:
     """A scenario's cluster without a manager: the test starts one."""
     if real_plane is None:
         opened = _sandbox_stage(cluster_settings, rng)
     else:
-        opened = _real_stage(real_plane, cluster_settings, rng)
+        switch = request.getfixturevalue("webhook_switch")
+        opened = _real_stage(real_plane, cluster_settings, rng, switch)
     async with opened as stage:
         yield stage
 
@@ -127,8 +134,11 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
     clock = loop_clock(start=START)
     switch = AdmissionSwitch()
     converting = ConversionFunctions(conversions())
+    rules = reviewers(
+        admission_settings(Settings(gates=GATES)), counts=LiveCounts(lambda: cluster.client), rng=rng
+    )
     async with Cluster(
-        settings, clock=clock, rng=rng, reviewers=switch.over(reviewers()), conversions=converting
+        settings, clock=clock, rng=rng, reviewers=switch.over(rules), conversions=converting
     ) as cluster:
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
@@ -154,9 +164,22 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
 
 
 @pytest.fixture(scope="session")
-def plane() -> Iterator[ControlPlane]:
-    """One real control plane with the CRDs for the whole run."""
-    with running_plane(kinds=True) as plane:
+def webhook_switch() -> AdmissionSwitch:
+    """Whether the real control plane's webhooks review."""
+    return AdmissionSwitch()
+
+
+@pytest.fixture(scope="session")
+def plane(
+    tmp_path_factory: pytest.TempPathFactory, webhook_switch: AdmissionSwitch
+) -> Iterator[ControlPlane]:
+    """One real control plane with CRDs and webhooks for the whole run."""
+    settings = webhook_settings(tmp_path_factory.mktemp("webhooks"), gates=GATES, certificate_writer="fs")
+    conversion = webhook_conversion(url=endpoint_of(settings).base_url)
+    with (
+        running_plane(kinds=True, conversion=conversion) as plane,
+        webhooks_in_thread(plane, settings, webhook_switch),
+    ):
         yield plane
 
 
@@ -171,7 +194,7 @@ def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
 
 @asynccontextmanager
 async def _real_stage(
-    plane: ControlPlane, settings: ClusterSettings, rng: random.Random
+    plane: ControlPlane, settings: ClusterSettings, rng: random.Random, switch: AdmissionSwitch
 ) -> AsyncIterator[Stage]:
     """A namespace and kubelets of the test's own; its nodes take over those of the test before."""
     transports: list[HttpTransport] = []
@@ -199,6 +222,7 @@ async def _real_stage(
         patience_s=180.0,
         long_s=5.0,
         kubelets=kubelets,
+        admission=switch,
     )
     volumes = Volumes(stage.client, stage.namespace, rng=rng)
     running = [asyncio.create_task(part.run()) for part in (kubelets, volumes)]

@@ -1,7 +1,7 @@
 """The real control plane of testbed/ for tests: one for a whole run, with pykruise's kinds in it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,26 +18,30 @@ ESTABLISHED_S = 30.0
 
 
 @contextmanager
-def running_plane(*, kinds: bool = False, **options: Any) -> Iterator[ControlPlane]:
+def running_plane(
+    *, kinds: bool = False, conversion: Mapping[str, Any] | None = None, **options: Any
+) -> Iterator[ControlPlane]:
     """A control plane while the block runs; `kinds`: with pykruise's CRDs. `options`: of ControlPlane.start.
+
+    `conversion`: the stanza of that name for kinds with two versions.
 
     For session fixtures: it is bound to no event loop.
     """
     plane = asyncio.run(ControlPlane.start(**options))
     try:
         if kinds:
-            asyncio.run(install_kinds(plane))
+            asyncio.run(install_kinds(plane, conversion))
         yield plane
     finally:
         asyncio.run(plane.stop())
 
 
-async def install_kinds(plane: ControlPlane) -> None:
+async def install_kinds(plane: ControlPlane, conversion: Mapping[str, Any] | None = None) -> None:
     """Create pykruise's CRDs, and wait until every component knows them."""
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
     try:
         client = Client(transport)
-        for crd in crds():
+        for crd in crds(conversion):
             try:
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
             except AlreadyExistsError:

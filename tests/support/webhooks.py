@@ -20,6 +20,9 @@ from pykruise.manager.webhooks import Webhooks, admission_settings, endpoint_of
 
 LOOPBACK = "127.0.0.1"
 
+GATES = Gates.of(ResourcesDeletionProtection=True, DeletionProtectionForCRDCascadingGate=True)
+"""Of scenarios on every cluster. Protection concerns labelled objects only, so it can always be on."""
+
 
 def free_port() -> int:
     """A port that nobody listens on at this moment."""

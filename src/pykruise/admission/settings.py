@@ -20,8 +20,9 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate PodWebhook."""
     readiness_gate_for_all: bool = False
     """Gate KruisePodReadinessGate."""
-    launch_priority: bool = True
-    """Whether barriers are put into containers: only with the controller that opens them."""
+    launch_priority: bool = False
+    """Whether barriers are put into containers. Only with the controller that opens them, which is not there
+    yet: without it such containers would never start."""
     enhanced_liveness: bool = False
     """Gate EnhancedLivenessProbe."""
     deletion_protection: bool = False

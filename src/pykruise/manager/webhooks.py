@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ from pykruise.admission.stores import (
 from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
@@ -133,8 +134,6 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
         namespace=settings.own_namespace,
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
-        # Barriers that no controller opens would keep containers from ever starting.
-        launch_priority=False,
         enhanced_liveness=gates["EnhancedLivenessProbe"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
@@ -157,7 +156,8 @@ class Webhooks:
     """A manager's component (manager/components.py).
 
     `client` must be one that writes whoever leads. `bind` and `port`: where the server listens; without `port`
-    it is the one that API servers are told, which is behind something else otherwise.
+    it is the one that API servers are told, which is behind something else otherwise. `over` may put something
+    over the reviewers.
     """
 
     name = "webhook-ready"
@@ -173,6 +173,7 @@ class Webhooks:
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         settle_s: float = SETTLE_S,
+        over: Callable[[Sequence[ReviewRule]], Sequence[ReviewRule]] = tuple,
     ) -> None:
         settings = settings or Settings()
         rng = rng or random.Random()
@@ -188,7 +189,8 @@ class Webhooks:
             crd_cascading=admission.crd_cascading,
             on_refused=self.metrics.refuse,
         )
-        reviews = Reviews(reviewers(admission, protection=protection, rng=rng), observe=self.metrics.observe)
+        rules = over(reviewers(admission, protection=protection, rng=rng))
+        reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
             paths, host=bind, port=webhook.port if port is None else port, limits=limits

@@ -15,6 +15,7 @@ from pykruise.kube.errors import Status
 from pykruise.kube.resources import PODS
 from support.reviews import at_once, request
 
+ORDERING = AdmissionSettings(launch_priority=True)
 KRUISE = "apps.kruise.io/v1beta1"
 ORDER = "apps.kruise.io/container-launch-priority"
 LIVENESS = "apps.kruise.io/using-enhanced-liveness"
@@ -51,7 +52,7 @@ def pod(
 def answer(
     doc: dict[str, Any] | None, settings: AdmissionSettings | None = None, **asked: Any
 ) -> AdmissionAnswer:
-    steps = chain.changing_steps(settings or AdmissionSettings(), rng=random.Random(1))
+    steps = chain.changing_steps(settings or ORDERING, rng=random.Random(1))
     before = deep_copy(doc)
     found = at_once(
         chain.mutating(steps), request(PODS, doc, operation=asked.pop("operation", "CREATE"), **asked)
@@ -158,7 +159,7 @@ def test_signs_count_and_the_last_of_several_values_too() -> None:
 
 def test_without_its_controller_no_barrier_is_put_up() -> None:
     doc = pod("a", "b", annotations={ORDER: "Ordered"})
-    assert answer(doc, AdmissionSettings(launch_priority=False)) == ALLOWED
+    assert answer(doc, AdmissionSettings()) == ALLOWED
 
 
 class Sidecar:
@@ -175,7 +176,7 @@ class Sidecar:
 def test_injected_containers_take_part_in_the_order() -> None:
     """admission case 24"""
     # given a step between the gate and the barriers
-    gate, *later = chain.changing_steps(AdmissionSettings(), rng=random.Random(1))
+    gate, *later = chain.changing_steps(ORDERING, rng=random.Random(1))
     review = chain.mutating([gate, Sidecar(), *later])
     # when
     found = at_once(review, request(PODS, pod("app", annotations={ORDER: "Ordered"}))).object
@@ -283,12 +284,12 @@ def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
         steps = chain.changing_steps(AdmissionSettings(**settings), rng=random.Random(1))
         return [one.expression for one in chain.condition_of(steps)]
 
-    [both] = expression()
+    [both] = expression(launch_priority=True)
     assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
     assert "KRUISE_CONTAINER_PRIORITY" in both
-    [gate] = expression(launch_priority=False)
+    [gate] = expression()
     assert "KRUISE_CONTAINER_PRIORITY" not in gate
-    assert expression(launch_priority=False, enhanced_liveness=True) == [gate], "said once"
+    assert expression(enhanced_liveness=True) == [gate], "said once"
     assert expression(readiness_gate_for_all=True) == [], "every pod is asked about"
 
 

@@ -1,0 +1,185 @@
+"""What a review costs: over TLS at one and at 32 at once, and the CPU of it. Prints; asserts nothing.
+
+PYTHONPATH=tests python -m bench.bench_admission [--reviews 4000]
+
+The server runs in a process of its own, as a manager does; its CPU is what is printed. The pod is 5 KB, as a
+CloneSet creates it, and gets its readiness gate.
+"""
+
+import argparse
+import asyncio
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import uvloop
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from pykruise.admission.reviewers import reviewers  # noqa: E402
+from pykruise.admission.reviews import Reviews  # noqa: E402
+from pykruise.admission.server import WebhookServer, review_paths  # noqa: E402
+from pykruise.kube.documents import encode  # noqa: E402
+from pykruise.kube.resources import PODS  # noqa: E402
+from support.certificates import Authority  # noqa: E402
+from support.reviews import posted, read, request  # noqa: E402
+
+PATH = "/mutate-pod"
+BYTES = 5 * 1024
+
+
+def pod() -> dict[str, Any]:
+    """About 5 KB."""
+    owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "u"}
+    doc: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-bcdfg",
+            "namespace": "shop",
+            "labels": {f"example.com/label-{number}": "value" for number in range(8)},
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {"containers": []},
+    }
+    while len(encode(doc)) < BYTES:
+        number = len(doc["spec"]["containers"])
+        doc["spec"]["containers"].append(
+            {
+                "name": f"container-{number}",
+                "image": "registry.example.com/shop/web:1.27.3",
+                "env": [{"name": f"SETTING_{one}", "value": f"value-{one}"} for one in range(12)],
+                "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+                "volumeMounts": [{"name": f"data-{one}", "mountPath": f"/data/{one}"} for one in range(3)],
+                "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"}},
+            }
+        )
+    return doc
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """Of one run: milliseconds but for the rate."""
+
+    at_once: int
+    p50_ms: float
+    p99_ms: float
+    cpu_ms: float
+    per_second: float
+
+
+async def serve(folder: Path) -> None:
+    """The server's process: tells its port and its CPU seconds whenever it reads a line."""
+    server = WebhookServer(review_paths(Reviews(reviewers())), host="127.0.0.1", port=0)
+    server.load_certificate(folder / "tls.crt", folder / "tls.key")
+    await server.start()
+    loop = asyncio.get_running_loop()
+    print(server.port, flush=True)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        print(time.process_time(), flush=True)
+
+
+async def measure(folder: Path, authority: Authority, *, count: int) -> list[Figures]:
+    """Ask it, first one by one, then 32 at once."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        __file__,
+        "--serve",
+        str(folder),
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    stdin, stdout = child.stdin, child.stdout
+    port = int(await stdout.readline())
+
+    async def cpu_s() -> float:
+        stdin.write(b"\n")
+        return float(await stdout.readline())
+
+    body = posted(request(PODS, pod()))
+    context = ssl.create_default_context(cadata=authority.pem.decode())
+    connector = aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=60)
+    found = []
+    async with aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector) as session:
+
+        async def ask(number: int, taken: list[float]) -> None:
+            for _ in range(number):
+                begun = time.perf_counter()
+                async with session.post(f"{PATH}?timeout=10s", data=body) as answer:
+                    told = await answer.read()
+                taken.append((time.perf_counter() - begun) * 1000)
+            assert read(told).patch
+
+        await ask(200, [])
+        for at_once in (1, 32):
+            taken: list[float] = []
+            before, begun = await cpu_s(), time.perf_counter()
+            await asyncio.gather(*(ask(count // at_once, taken) for _ in range(at_once)))
+            elapsed, cpu = time.perf_counter() - begun, await cpu_s() - before
+            taken.sort()
+            found.append(
+                Figures(
+                    at_once=at_once,
+                    p50_ms=taken[len(taken) // 2],
+                    p99_ms=taken[len(taken) * 99 // 100],
+                    cpu_ms=cpu / len(taken) * 1000,
+                    per_second=len(taken) / elapsed,
+                )
+            )
+    stdin.close()
+    await child.wait()
+    return found
+
+
+def alone(count: int) -> float:
+    """Milliseconds of CPU for a review without TLS and HTTP."""
+    reviews, body = Reviews(reviewers()), posted(request(PODS, pod()))
+
+    async def run() -> float:
+        begun = time.process_time()
+        for _ in range(count):
+            await reviews.answer(PATH, body)
+        return (time.process_time() - begun) / count * 1000
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run())
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--reviews", type=int, default=4000)
+    parser.add_argument("--serve", type=Path)
+    asked = parser.parse_args()
+    if asked.serve:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(asked.serve))
+        return
+    authority = Authority()
+    with tempfile.TemporaryDirectory() as name:
+        certificate, key = authority.issue("webhooks", hosts=("127.0.0.1",))
+        (Path(name) / "tls.crt").write_bytes(certificate)
+        (Path(name) / "tls.key").write_bytes(key)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            found = runner.run(measure(Path(name), authority, count=asked.reviews))
+    print(f"a review of a pod of {len(encode(pod()))} bytes, its readiness gate added")
+    print(f"  the review alone                       {alone(asked.reviews):6.2f} ms CPU")
+    for one in found:
+        print(
+            f"  over TLS, {one.at_once:2} at once: p50 {one.p50_ms:6.2f} ms, p99 {one.p99_ms:6.2f} ms, "
+            f"{one.cpu_ms:5.2f} ms CPU of the server, {one.per_second:6.0f}/s"
+        )
+
+
+if __name__ == "__main__":
+    main()

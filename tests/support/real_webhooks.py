@@ -1,0 +1,90 @@
+"""The manager's webhooks for a whole run against the real control plane, on this machine's loopback.
+
+They live in a thread with an event loop of its own: tests come and go, each with its loop, and what a cluster
+does between two tests is reviewed too.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pykruise.kube.client import Client
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.http import HttpTransport
+from pykruise.manager.settings import Settings
+from pykruise.manager.webhooks import Webhooks
+from support.scenario import AdmissionSwitch
+from support.webhooks import LOOPBACK, install_configurations, install_namespace, wait_ready
+from testbed.control_plane import ControlPlane
+
+READY_S = 60.0
+
+
+@contextmanager
+def webhooks_in_thread(
+    plane: ControlPlane, settings: Settings, switch: AdmissionSwitch
+) -> Iterator[Webhooks]:
+    """Webhooks at work while the block runs, with their configurations installed."""
+    thread = _Thread(plane, settings, switch)
+    thread.start()
+    try:
+        yield thread.wait_ready()
+    finally:
+        thread.end()
+
+
+class _Thread(threading.Thread):
+    def __init__(self, plane: ControlPlane, settings: Settings, switch: AdmissionSwitch) -> None:
+        super().__init__(name="webhooks", daemon=True)
+        self._plane, self._settings, self._switch = plane, settings, switch
+        self._changed = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._webhooks: Webhooks | None = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._changed.set()
+
+    def wait_ready(self) -> Webhooks:
+        """Raises what it died of."""
+        assert self._changed.wait(READY_S), "the webhooks are not ready"
+        if self._error is not None:
+            raise self._error
+        assert self._webhooks is not None
+        return self._webhooks
+
+    def end(self) -> None:
+        """Returns when all is closed; raises what it died of meanwhile."""
+        if self._loop is not None and self._stop is not None and self.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self.join(READY_S)
+        if self._error is not None:
+            raise self._error
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        transport = HttpTransport(load_kubeconfig(self._plane.kubeconfig))
+        try:
+            client = Client(transport, user_agent="kruise-manager")
+            await install_namespace(client, self._settings)
+            await install_configurations(client, self._settings)
+            webhooks = Webhooks(client, settings=self._settings, bind=LOOPBACK, over=self._switch.over)
+            running = asyncio.create_task(webhooks.run())
+            await wait_ready([webhooks], running)
+            self._webhooks = webhooks
+            self._changed.set()
+            stopping = asyncio.create_task(self._stop.wait())
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            await webhooks.stop()
+            await running
+        finally:
+            await transport.close()
+            await asyncio.sleep(0.1)  # TLS connections close a moment later
