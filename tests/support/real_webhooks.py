@@ -40,7 +40,7 @@ class _Thread(threading.Thread):
         self._plane, self._settings, self._switch = plane, settings, switch
         self._changed = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._ending: asyncio.Event | None = None
         self._webhooks: Webhooks | None = None
         self._error: BaseException | None = None
 
@@ -62,14 +62,14 @@ class _Thread(threading.Thread):
 
     def end(self) -> None:
         """Returns when all is closed; raises what it died of meanwhile."""
-        if self._loop is not None and self._stop is not None and self.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._loop is not None and self._ending is not None and self.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
         self.join(READY_S)
         if self._error is not None:
             raise self._error
 
     async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         transport = HttpTransport(load_kubeconfig(self._plane.kubeconfig))
         try:
             client = Client(transport, user_agent="kruise-manager")
@@ -80,7 +80,7 @@ class _Thread(threading.Thread):
             await wait_ready([webhooks], running)
             self._webhooks = webhooks
             self._changed.set()
-            stopping = asyncio.create_task(self._stop.wait())
+            stopping = asyncio.create_task(self._ending.wait())
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             await webhooks.stop()

@@ -24,7 +24,8 @@ def request(
 ) -> AdmissionRequest:
     """A review of one write; the operation follows from which objects there are."""
     operation = operation or ("DELETE" if doc is None else "UPDATE" if old is not None else "CREATE")
-    metadata = (doc or old or {}).get("metadata") or {}
+    metadata = (doc or old or {}).get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     told: dict[str, Any] = {"name": metadata.get("name") or "", "namespace": metadata.get("namespace") or ""}
     if not told["namespace"] and resource.namespaced:
         told["namespace"] = "shop"

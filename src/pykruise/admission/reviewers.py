@@ -18,6 +18,7 @@ from pykruise.admission.hub import in_hub_version
 from pykruise.admission.pods import chain
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Counts, Protection, guarded
+from pykruise.admission.readable import readable
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
@@ -161,7 +162,7 @@ def _mutating(kind: str, reviewer: Reviewer) -> ReviewRule:
         name=f"m{kind}.kb.io",
         path=f"/mutate-apps-kruise-io-{kind}",
         aliases=(f"/mutate-apps-kruise-io-v1alpha1-{kind}",),
-        reviewer=in_hub_version(reviewer, conversions()),
+        reviewer=readable(in_hub_version(reviewer, conversions())),
         mutating=True,
         rules=(_writes(_APPS, f"{kind}s", "CREATE", "UPDATE", versions=_VERSIONS),),
     )
@@ -172,7 +173,7 @@ def _validating(kind: str, reviewer: Reviewer, *operations: str) -> ReviewRule:
         name=f"v{kind}.kb.io",
         path=f"/validate-apps-kruise-io-{kind}",
         aliases=(f"/validate-apps-kruise-io-v1alpha1-{kind}",),
-        reviewer=in_hub_version(reviewer, conversions()),
+        reviewer=readable(in_hub_version(reviewer, conversions())),
         mutating=False,
         rules=(_writes(_APPS, f"{kind}s", *operations, versions=_VERSIONS),),
     )

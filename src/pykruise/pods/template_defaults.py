@@ -100,7 +100,8 @@ def _contents(container: Mapping[str, Any], *, on_host: bool) -> Document:
             found[field] = {**_PROBE, **_handler(found[field])}
     if found.get("lifecycle"):
         found["lifecycle"] = {
-            turn: _handler(handler) if handler else handler for turn, handler in found["lifecycle"].items()
+            turn: _handler(handler) if isinstance(handler, Mapping) else handler  # stopSignal is a string
+            for turn, handler in found["lifecycle"].items()
         }
     return found
 
