@@ -1,0 +1,107 @@
+"""Admission as an API server applies it: every rule with its field and code, defaults, pods, dry runs."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import ApiError, BadRequestError, InvalidError
+from pykruise.kube.resources import PODS
+from support.cloneset_rules import ACCEPTED, REFUSED, document
+from support.scenario import Object, Stage, cloneset
+
+pytestmark = pytest.mark.needs_admission
+
+
+def in_scenario(spec: dict[str, Any]) -> Object:
+    """A CloneSet without what only the API server writes."""
+    doc = document(**spec)
+    return {
+        "apiVersion": doc["apiVersion"],
+        "kind": doc["kind"],
+        "metadata": {"name": doc["metadata"]["name"]},
+        # A field that is null here is absent there.
+        "spec": {field: value for field, value in doc["spec"].items() if value is not None},
+    }
+
+
+async def dry_run(stage: Stage, doc: Object) -> ApiError | None:
+    """What the API server has against it."""
+    try:
+        await stage.client.create(CLONE_SETS, stage.namespace, doc, dry_run=True)
+    except ApiError as error:
+        return error
+    return None
+
+
+async def test_every_rule_is_answered_with_422_and_its_field(stage: Stage) -> None:
+    """cloneset section 5.1, the whole table"""
+    wrong = []
+    for spec, field, _ in REFUSED:
+        error = await dry_run(stage, in_scenario(spec))
+        fields = {cause.field.lstrip(".") for cause in error.causes} if error is not None else set()
+        if error is None or error.code != 422 or field not in fields:
+            wrong.append((spec, field, error and (error.code, str(error))))
+    assert wrong == []
+
+
+async def test_what_works_is_accepted_by_the_api_server(stage: Stage) -> None:
+    refused = [(spec, error) for spec in ACCEPTED if (error := await dry_run(stage, in_scenario(spec)))]
+    assert refused == []
+
+
+async def test_a_dry_run_stores_nothing_and_answers_with_defaults(stage: Stage) -> None:
+    body = await stage.client.create(CLONE_SETS, stage.namespace, cloneset(), dry_run=True)
+    assert decode(body)["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "20%"
+    assert not await stage.exists("web")
+
+
+async def test_the_selector_cannot_be_changed_through_the_api_server(stage: Stage) -> None:
+    """cloneset case 7"""
+    await stage.create(cloneset(replicas=0))
+    labels = {"app": "web", "tier": "x"}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}
+    with pytest.raises(InvalidError) as refused:
+        await stage.merge("web", {"spec": spec})
+    assert [cause.field for cause in refused.value.causes] == ["spec"]
+
+
+async def test_a_template_that_nobody_can_read_is_a_bad_request_with_its_place(stage: Stage) -> None:
+    doc = cloneset()
+    doc["spec"]["template"]["spec"]["containers"] = [{"name": "main", "image": "nginx", "env": "A=1"}]
+    with pytest.raises(BadRequestError, match=r"spec\.template\.spec\.containers\[0\]\.env: Expected `array"):
+        await stage.create(doc)
+
+
+def bare_pod(name: str, **metadata: Any) -> Object:
+    return {
+        "metadata": {"name": name, **metadata},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}], "nodeName": "nowhere"},
+    }
+
+
+async def gates_of(stage: Stage, doc: Object) -> list[str]:
+    """The readiness gates with which a pod is stored."""
+    stored = await stage.create(doc, resource=PODS)
+    return [gate["conditionType"] for gate in stored["spec"].get("readinessGates", ())]
+
+
+async def test_pods_of_kruise_workloads_get_their_readiness_gate_and_others_none(stage: Stage) -> None:
+    """admission cases 17 and 18"""
+
+    def owned(api_version: str, **more: Any) -> Object:
+        return {"apiVersion": api_version, "kind": "CloneSet", "name": "web", "uid": "u-1", **more}
+
+    assert await gates_of(stage, bare_pod("plain")) == []
+    kruise = "apps.kruise.io/v1beta1"
+    mine = bare_pod("mine", ownerReferences=[owned(kruise, controller=True)])
+    assert await gates_of(stage, mine) == ["KruisePodReady"]
+    old = bare_pod("old", ownerReferences=[owned("apps.kruise.io/v1alpha1", controller=True)])
+    assert await gates_of(stage, old) == ["KruisePodReady"]
+    listed = bare_pod("listed", ownerReferences=[owned(kruise, controller=True)])
+    listed["spec"]["readinessGates"] = [{"conditionType": "KruisePodReady"}]
+    assert await gates_of(stage, listed) == ["KruisePodReady"]
+    assert await gates_of(stage, bare_pod("kept", ownerReferences=[owned(kruise)])) == []
+    other = bare_pod("other", ownerReferences=[owned("train.example.com/v1", controller=True)])
+    assert await gates_of(stage, other) == []
