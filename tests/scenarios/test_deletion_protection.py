@@ -8,6 +8,7 @@ import pytest
 
 from pykruise.admission.protection import LABEL
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import (
@@ -15,6 +16,7 @@ from pykruise.kube.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     REPLICA_SETS,
     SERVICES,
@@ -128,21 +130,41 @@ async def test_a_namespace_is_protected_by_what_is_in_it(stage: Stage) -> None:
     # when the pod has finished, a bound claim still counts
     done = {"status": {"phase": "Succeeded"}}
     await stage.client.patch(PODS, name, "p", done, patch_type=PatchType.MERGE, subresource="status")
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    claims = PERSISTENT_VOLUME_CLAIMS
-    await stage.client.create(claims, name, {"metadata": {"name": "c"}, "spec": claim})
-    bound = {"status": {"phase": "Bound"}}
-    await stage.client.patch(claims, name, "c", bound, patch_type=PatchType.MERGE, subresource="status")
+    await _bound_claim(stage, name)
     assert await refusal(stage, NAMESPACES, name) == 'Cascading and "Bound" status pvc 1>0'
     # then without it the namespace may go, and be asked to go again
-    lost = {"status": {"phase": "Lost"}}
-    await stage.client.patch(claims, name, "c", lost, patch_type=PatchType.MERGE, subresource="status")
+    await stage.client.delete(PERSISTENT_VOLUME_CLAIMS, name, "c")
     assert await refusal(stage, NAMESPACES, name) == ""
     try:
         await set_label(stage, NAMESPACES, name, "Always")
         assert await refusal(stage, NAMESPACES, name) == ""
     except NotFoundError:
         pass  # it was quick
+
+
+async def _bound_claim(stage: Stage, namespace: str) -> None:
+    """The claim `c`, with a volume made for it."""
+    size = {"storage": "1Gi"}
+    shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    volume = {
+        "metadata": {"name": f"{namespace}-v"},
+        "spec": {
+            **shared,
+            "capacity": size,
+            "hostPath": {"path": "/x"},
+            "claimRef": {"namespace": namespace, "name": "c"},
+        },
+    }
+    await stage.client.create(PERSISTENT_VOLUMES, "", volume)
+    claim = {**shared, "volumeName": f"{namespace}-v", "resources": {"requests": size}}
+    claims = PERSISTENT_VOLUME_CLAIMS
+    await stage.client.create(claims, namespace, {"metadata": {"name": "c"}, "spec": claim})
+
+    async def is_bound() -> bool:
+        doc = decode(await stage.client.get(claims, namespace, "c"))
+        return bool((doc.get("status") or {}).get("phase") == "Bound")
+
+    await stage.until(is_bound)
 
 
 async def test_a_crd_is_protected_by_its_objects(stage: Stage) -> None:
