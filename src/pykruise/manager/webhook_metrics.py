@@ -41,8 +41,9 @@ class WebhookMetrics:
             buckets=BUCKETS_S,
             registry=None,
         )
+        # Gauges that only grow: the library would add `_total` to a counter's name, and dashboards know these.
         self._refused = {
-            kind: prometheus_client.Counter(
+            kind: prometheus_client.Gauge(
                 f"{kind}_deletion_protection", "Refused deletions.", labels, registry=None
             )
             for kind, labels in (

@@ -254,6 +254,11 @@ class Webhooks:
             found.append("more reviews come in than can be answered; add replicas")
         return found
 
+    @property
+    def serves(self) -> Certificates | None:
+        """What new connections are served with; None before the server listens."""
+        return self._served
+
     def register(self, registry: CollectorRegistry) -> None:
         """Show the webhooks' metrics."""
         self.metrics.register(registry, in_flight=lambda: self.server.requests, shed=lambda: self.server.shed)

@@ -1,0 +1,385 @@
+"""Webhooks and a real API server: every order of installing, rotation under load, overload, and none at all."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.admission.certificates import DAY_S, YEAR_S, authorities_of, renewed
+from pykruise.admission.protection import LABEL
+from pykruise.admission.server import Limits
+from pykruise.admission.stores import SecretStore
+from pykruise.kinds import crds
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
+from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, KubeError, NotFoundError
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.patches import PatchType
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    PODS,
+    SECRETS,
+    SERVICES,
+)
+from pykruise.manager.settings import Settings
+from pykruise.manager.webhooks import Webhooks, endpoint_of
+from support.control_plane import running_plane
+from support.scenario import cloneset
+from support.webhooks import (
+    GATES,
+    LOOPBACK,
+    install_configurations,
+    install_namespace,
+    running_webhooks,
+    uninstall_configurations,
+    wait_ready,
+    webhook_settings,
+)
+from testbed.control_plane import ControlPlane
+
+pytestmark = pytest.mark.real
+
+NAMESPACE, SECRET = "kruise-system", "kruise-webhook-certs"
+OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
+
+
+@pytest.fixture(scope="module")
+def bare_plane() -> Iterator[ControlPlane]:
+    """An API server of this module's own, with nothing of pykruise in it and nobody else at work."""
+    with running_plane(controller_manager=False, scheduler=False) as plane:
+        yield plane
+
+
+@pytest.fixture
+async def client(bare_plane: ControlPlane) -> AsyncIterator[Client]:
+    """Everything of pykruise is gone again at the end."""
+    transport = HttpTransport(load_kubeconfig(bare_plane.kubeconfig))
+    client = Client(transport, retry=RetryPolicy(writes=0, reads=0))
+    try:
+        yield client
+        await _uninstall(client)
+    finally:
+        await transport.close()
+
+
+async def _uninstall(client: Client) -> None:
+    await uninstall_configurations(client)
+    with suppress(NotFoundError):
+        await client.delete(SECRETS, NAMESPACE, SECRET)
+    with suppress(NotFoundError):
+        for raw in (await client.list(CLONE_SETS)).items:
+            meta = decode(raw)["metadata"]
+            await client.delete(CLONE_SETS, meta["namespace"], meta["name"])
+    for crd in crds():
+        with suppress(NotFoundError):
+            await client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"])
+
+    async def gone() -> bool:
+        left = [
+            decode(raw)["spec"]["group"] for raw in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items
+        ]
+        return "apps.kruise.io" not in left
+
+    await until(gone)
+
+
+async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 30.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not await claim():
+            await asyncio.sleep(0.05)
+
+
+class Balancer:
+    """One port for several replicas, as a Service is: a connection goes to the next one that takes it."""
+
+    def __init__(self) -> None:
+        self.targets: list[int] = []
+        self._next = 0
+        self._pipes: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def on(self, port: int) -> AsyncIterator["Balancer"]:
+        server = await asyncio.start_server(self._connected, LOOPBACK, port)
+        try:
+            yield self
+        finally:
+            server.close()
+            for pipe in self._pipes:
+                pipe.cancel()
+            await asyncio.gather(*self._pipes, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in self.targets:
+            self._next += 1
+            try:
+                there = await asyncio.open_connection(LOOPBACK, self.targets[self._next % len(self.targets)])
+            except OSError:
+                continue
+            for source, sink in ((reader, there[1]), (there[0], writer)):
+                pipe = asyncio.create_task(_pipe(source, sink))
+                self._pipes.add(pipe)
+                pipe.add_done_callback(self._pipes.discard)
+            return
+        writer.close()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def replicas(
+    client: Client, folder: Path, *, clock: Clock = system_clock, wait: bool = True, **options: Any
+) -> AsyncIterator[tuple[Settings, list[Webhooks]]]:
+    """Two managers' webhooks behind one address."""
+    settings = webhook_settings(folder / "0", gates=GATES)
+    other = webhook_settings(folder / "1", gates=GATES, port=settings.webhook.port)
+    async with AsyncExitStack() as stack:
+        balancer = await stack.enter_async_context(Balancer().on(settings.webhook.port))
+        found = []
+        for each in (settings, other):
+            webhooks = running_webhooks(client, each, port=0, wait=False, clock=clock, **options)
+            found.append(await stack.enter_async_context(webhooks))
+        filling = asyncio.create_task(_fill(balancer, found))
+        if wait:
+            await wait_ready(found)
+        yield settings, found
+        filling.cancel()
+
+
+async def _fill(balancer: Balancer, found: Sequence[Webhooks]) -> None:
+    """Replicas are asked from when they listen."""
+    while True:
+        balancer.targets = [one.server.port for one in found if one.server.is_listening]
+        await asyncio.sleep(0.05)
+
+
+async def install_secret(client: Client, settings: Settings) -> None:
+    with suppress(AlreadyExistsError):
+        await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
+
+
+async def install_crds(client: Client, settings: Settings) -> None:
+    for crd in crds(webhook_conversion(url=endpoint_of(settings).base_url)):
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+
+
+async def is_reviewed_and_converted(client: Client) -> bool:
+    """Whether a CloneSet gets defaults and can be written in one version and read in the other."""
+    doc = cloneset("probe", replicas=0)
+    try:
+        with suppress(AlreadyExistsError):
+            await client.create(CLONE_SETS, "default", doc)
+        old = decode(await client.get(OLD_CLONE_SETS, "default", "probe"))
+    except (ApiError, KubeError):
+        return False
+    return bool(old["spec"]["updateStrategy"]["type"] == "ReCreate" and old["spec"]["replicas"] == 0)
+
+
+STEPS = {"secret": install_secret, "configurations": install_configurations, "crds": install_crds}
+
+
+@pytest.mark.parametrize("first", [*STEPS, "managers"])
+async def test_whatever_is_installed_first_reviews_and_conversions_work(
+    client: Client, tmp_path: Path, first: str
+) -> None:
+    """admission cases 1, 2 and 15; operations: install order. Two managers race."""
+    rest = [name for name in [*STEPS, "managers"] if name != first]
+    order = [first, *random.Random(first).choice(list(itertools.permutations(rest)))]
+    settings = webhook_settings(tmp_path, gates=GATES)
+    await install_namespace(client, settings)
+    async with AsyncExitStack() as stack:
+        balancer = await stack.enter_async_context(Balancer().on(settings.webhook.port))
+        found: list[Webhooks] = []
+        for step in order:
+            if step == "managers":
+                for number in range(2):
+                    each = webhook_settings(tmp_path / str(number), gates=GATES, port=settings.webhook.port)
+                    webhooks = running_webhooks(client, each, port=0, wait=False)
+                    found.append(await stack.enter_async_context(webhooks))
+                filling = asyncio.create_task(_fill(balancer, found))
+                stack.callback(filling.cancel)
+            else:
+                await STEPS[step](client, settings)
+            await asyncio.sleep(0.2)
+        await wait_ready(found)
+        await until(lambda: is_reviewed_and_converted(client))
+
+
+class MovableClock:
+    """The time, so many seconds off."""
+
+    def __init__(self) -> None:
+        self.off_s = 0.0
+
+    def __call__(self) -> float:
+        return system_clock() + self.off_s
+
+
+async def test_certificates_are_rotated_under_load_without_one_failed_request(
+    client: Client, tmp_path: Path
+) -> None:
+    """Issue 7: rotated live; the authority too"""
+    # given two managers with certificates that will soon be worn, and writers and readers at work
+    clock = MovableClock()
+    clock.off_s = -10 * DAY_S
+    store = SecretStore(client, namespace=NAMESPACE, name=SECRET)
+    settings = webhook_settings(tmp_path, gates=GATES)
+    await install_namespace(client, settings)
+    worn = renewed(None, host=LOOPBACK, now=system_clock() + 175 * DAY_S - 10 * YEAR_S)
+    await store.write(worn, over=None)
+    async with replicas(client, tmp_path, clock=clock, wait=False) as (settings, found):
+        await install_crds(client, settings)
+        await install_configurations(client, settings)
+        await wait_ready(found)
+        await until(lambda: is_reviewed_and_converted(client))
+        failures: list[KubeError] = []
+        done = 0
+        stop = asyncio.Event()
+
+        async def work(request: Callable[[], Awaitable[object]]) -> None:
+            nonlocal done
+            while not stop.is_set():
+                try:
+                    await request()
+                    done += 1
+                except KubeError as error:
+                    failures.append(error)
+                await asyncio.sleep(0.01)
+
+        requests = [
+            lambda: client.create(CLONE_SETS, "default", cloneset("x"), dry_run=True),
+            lambda: client.create(
+                OLD_CLONE_SETS,
+                "default",
+                {**cloneset("y"), "apiVersion": OLD_CLONE_SETS.api_version},
+                dry_run=True,
+            ),
+            lambda: client.get(OLD_CLONE_SETS, "default", "probe"),
+        ]
+        working = [asyncio.create_task(work(request)) for request in requests]
+        await asyncio.sleep(1)
+        before = done
+        # when
+        clock.off_s = 0.0
+        await client.patch(
+            SECRETS,
+            NAMESPACE,
+            SECRET,
+            {"metadata": {"annotations": {"look": "now"}}},
+            patch_type=PatchType.MERGE,
+        )
+
+        async def is_rotated() -> bool:
+            stored = await store.read()
+            assert stored is not None
+            return stored.certificates != worn and all(one.serves == stored.certificates for one in found)
+
+        await until(is_rotated, within_s=40)
+        await asyncio.sleep(2)
+        stop.set()
+        await asyncio.gather(*working)
+        # then
+        assert failures == []
+        assert done > before + 50
+        stored = await store.read()
+        assert stored is not None
+        assert authorities_of(stored.certificates.authority)[1:] == authorities_of(worn.authority)
+        assert await is_reviewed_and_converted(client)
+
+
+async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
+    client: Client, tmp_path: Path
+) -> None:
+    """Issue 7: load is shed before anything stalls"""
+
+    # given webhooks that take on two reviews at once, each of which takes its time
+    def slowly(rules: Sequence[ReviewRule]) -> list[ReviewRule]:
+        def slow(rule: ReviewRule) -> ReviewRule:
+            async def review(request: AdmissionRequest) -> AdmissionAnswer:
+                await asyncio.sleep(0.2)
+                return await rule.reviewer(request)
+
+            return msgspec.structs.replace(rule, reviewer=review)
+
+        return [slow(rule) for rule in rules]
+
+    settings = webhook_settings(tmp_path, gates=GATES)
+    await install_namespace(client, settings)
+    await install_crds(client, settings)
+    await install_configurations(client, settings)
+    limits = Limits(requests=2, overloaded_s=2.0)
+    async with running_webhooks(client, settings, limits=limits, over=slowly) as webhooks:
+        await until(lambda: is_reviewed_and_converted(client))
+        # when
+        writes = [client.create(CLONE_SETS, "default", cloneset(f"x-{n}"), dry_run=True) for n in range(8)]
+        answers = await asyncio.gather(*writes, return_exceptions=True)
+        # then it turned some away, is not ready for more, and every write was made all the same
+        assert [answer for answer in answers if isinstance(answer, BaseException)] == []
+        assert webhooks.server.shed > 0
+
+
+async def test_a_dead_manager_holds_up_nothing_but_what_it_guards(client: Client, tmp_path: Path) -> None:
+    """Issue 7: a sick manager cannot take the cluster down"""
+    # given webhooks that were in place and are gone
+    settings = webhook_settings(tmp_path, gates=GATES)
+    await install_namespace(client, settings)
+    await install_crds(client, settings)
+    await install_configurations(client, settings)
+    async with running_webhooks(client, settings):
+        await until(lambda: is_reviewed_and_converted(client))
+        port = {"spec": {"ports": [{"port": 80}]}}
+        await client.create(SERVICES, "default", {"metadata": {"name": "free"}, **port})
+        kept = {"name": "kept", "labels": {LABEL: "Always"}}
+        await client.create(SERVICES, "default", {"metadata": kept, **port})
+
+    def pod(name: str, **metadata: Any) -> dict[str, Any]:
+        containers = [{"name": "main", "image": "nginx"}]
+        return {"metadata": {"name": name, **metadata}, "spec": {"containers": containers}}
+
+    owner = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "name": "x",
+        "uid": "u",
+        "controller": True,
+    }
+    # then
+    await client.create(PODS, "default", pod("plain"))
+    await client.create(PODS, "kube-system", pod("system", ownerReferences=[owner]))
+    await client.create(PODS, NAMESPACE, pod("manager", ownerReferences=[owner]))
+    await client.create(CONFIG_MAPS, "default", {"metadata": {"name": "free"}})
+    await client.delete(SERVICES, "default", "free")
+    with pytest.raises(ApiError, match=r"failed calling webhook.*vservice\.kb\.io"):
+        await client.delete(SERVICES, "default", "kept")
+    with pytest.raises(ApiError, match=r"failed calling webhook.*mpod\.kb\.io"):
+        await client.create(PODS, "default", pod("mine", ownerReferences=[owner]))
+    with pytest.raises(ApiError, match=r"failed calling webhook.*mcloneset\.kb\.io"):
+        await client.create(CLONE_SETS, "default", cloneset("x"))
+    # and when it is back, all is as before
+    async with running_webhooks(client, settings):
+        with pytest.raises(ForbiddenError):
+            await client.delete(SERVICES, "default", "kept")
+        await client.patch(
+            SERVICES, "default", "kept", {"metadata": {"labels": {LABEL: None}}}, patch_type=PatchType.MERGE
+        )
+        await client.delete(SERVICES, "default", "kept")

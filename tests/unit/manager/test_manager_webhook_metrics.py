@@ -1,0 +1,75 @@
+"""What webhooks count and log."""
+
+import json
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from pykruise.admission.protection import RefusedDeletion
+from pykruise.manager.webhook_metrics import WebhookMetrics
+
+
+def refused(kind: str, *, is_counted: bool = True) -> RefusedDeletion:
+    return RefusedDeletion(kind=kind, namespace="shop", name="x", username="alice", is_counted=is_counted)
+
+
+def shown(metrics: WebhookMetrics) -> str:
+    registry = CollectorRegistry()
+    metrics.register(registry, in_flight=lambda: 3, shed=lambda: 7)
+    return generate_latest(registry).decode()
+
+
+def test_reviews_are_counted_by_path_and_code() -> None:
+    metrics = WebhookMetrics()
+    metrics.observe("/mutate-pod", 200, 0.003)
+    metrics.observe("/mutate-pod", 200, 0.1)
+    metrics.observe("/mutate-pod", 400, 0.001)
+    text = shown(metrics)
+    assert 'controller_runtime_webhook_requests_total{code="200",webhook="/mutate-pod"} 2.0' in text
+    assert 'controller_runtime_webhook_requests_total{code="400",webhook="/mutate-pod"} 1.0' in text
+    assert 'controller_runtime_webhook_latency_seconds_count{webhook="/mutate-pod"} 3.0' in text
+    assert "controller_runtime_webhook_requests_in_flight 3.0" in text
+    assert "pykruise_webhook_requests_shed 7.0" in text
+
+
+def test_refused_deletions_are_counted_under_the_originals_names_and_logged(tmp_path: Path) -> None:
+    """admission case 34"""
+    metrics = WebhookMetrics(log_folder=str(tmp_path / "log"))
+    for each in (
+        refused("Namespace"),
+        refused("CustomResourceDefinition"),
+        refused("Deployment"),
+        refused("Service", is_counted=False),
+    ):
+        metrics.refuse(each)
+    text = shown(metrics)
+    assert 'namespace_deletion_protection{name="x",username="alice"} 1.0' in text
+    assert 'crd_deletion_protection{name="x",username="alice"} 1.0' in text
+    labels = 'kind_namespace_name="Deployment_shop_x",username="alice"'
+    assert f"workload_deletion_protection{{{labels}}} 1.0" in text
+    lines = (tmp_path / "log" / "protection.log").read_text().splitlines()
+    assert [json.loads(line)["Kind"] for line in lines] == [
+        "Namespace",
+        "CustomResourceDefinition",
+        "Deployment",
+    ]
+    assert json.loads(lines[0]) == {
+        "Event": "DeletionProtection",
+        "Kind": "Namespace",
+        "Namespace": "shop",
+        "Name": "x",
+        "UserAgent": "alice",
+    }
+
+
+def test_a_log_that_cannot_be_written_is_told_once_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "log").write_text("a file where the folder should be")
+    metrics = WebhookMetrics(log_folder=str(tmp_path / "log"))
+    metrics.refuse(refused("Namespace"))
+    metrics.refuse(refused("Namespace"))
+    assert caplog.text.count("protection log cannot be written") == 1
+    assert 'namespace_deletion_protection{name="x",username="alice"} 2.0' in shown(metrics)
