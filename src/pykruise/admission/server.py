@@ -134,7 +134,12 @@ class WebhookServer:
         """Listen. Raises OSError when the port is taken."""
         loop = asyncio.get_running_loop()
         self._server = web.Server(
-            self._serve, handler_cancellation=True, access_log=None, keepalive_timeout=90.0
+            self._serve,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=90.0,
+            # API servers do not compress, and a small body must not become a large one in memory.
+            auto_decompress=False,
         )
         self._listener = await loop.create_server(
             self._connection,

@@ -1,6 +1,7 @@
 """The webhook server over real sockets: TLS, limits, hostile clients, a new certificate while it serves."""
 
 import asyncio
+import gzip
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -143,6 +144,17 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_all_there(
             assert chunked, "cut off while it was still sending"
         assert await reviews(session)
         await until(lambda: server.requests == 0)
+
+
+async def test_a_compressed_body_is_taken_as_it_is(tmp_path: Path) -> None:
+    """A small one could become a large one in memory."""
+    packed = gzip.compress(b"[" + b"0," * 5_000_000)
+    async with running(tmp_path) as server, client(server) as session:
+        headers = {"Content-Encoding": "gzip"}
+        async with session.post("/review", data=packed, headers=headers) as answer:
+            found = read(await answer.read())
+        assert (found.allowed, found.code) == (False, 400)
+        assert await reviews(session)
 
 
 async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_path: Path) -> None:

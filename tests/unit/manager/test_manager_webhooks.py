@@ -13,24 +13,25 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykruise.admission.certificates import DAY_S, YEAR_S, authorities_of, problem_with, renewed
+from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates, authorities_of, problem_with, renewed
 from pykruise.admission.configurations import (
     MUTATING,
     MUTATING_NAME,
     VALIDATING,
     VALIDATING_NAME,
 )
-from pykruise.admission.stores import SecretStore
+from pykruise.admission.stores import CertificateFolder, SecretStore
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
-from pykruise.kube.client import Client
+from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import AlreadyExistsError
+from pykruise.kube.errors import AlreadyExistsError, UnreachableError
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from pykruise.kube.transport import Response, Transport
 from pykruise.kube.x509 import pem_of
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import WebhooksNotReadyError
@@ -407,6 +408,110 @@ async def test_external_certificates_are_served_and_compared_but_nothing_is_writ
             assert await review(webhooks.server.port, data["ca.crt"])
 
 
+async def test_external_certificates_that_do_not_fit_are_not_served_with(tmp_path: Path) -> None:
+    async with fresh_client() as client:
+        # given webhooks at work with a good pair
+        settings = webhook_settings(tmp_path, gates=EXTERNAL)
+        await install_namespace(client, settings)
+        made = renewed(None, host="127.0.0.1", now=system_clock())
+        other = renewed(made, host="127.0.0.1", now=system_clock())
+        data = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
+        await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}, "data": _in_base64(data)})
+        await install_configurations(client, settings)
+        bundle = base64.b64encode(made.authority).decode()
+        for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
+            count = len(decode(await client.get(resource, "", name))["webhooks"])
+            ops = [
+                {"op": "add", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": bundle}
+                for number in range(count)
+            ]
+            await client.patch(resource, "", name, ops, patch_type=PatchType.JSON)
+        async with running_webhooks(client, settings, port=0) as webhooks:
+            # when somebody puts in the certificate of another key, and then its key
+            for name, value in (("tls.crt", other.certificate), ("tls.key", other.key)):
+                assert webhooks.serves is not None
+                assert webhooks.serves.certificate == made.certificate
+                patch = {"data": _in_base64({name: value})}
+                await client.patch(SECRETS, NAMESPACE, SECRET, patch, patch_type=PatchType.MERGE)
+                await asyncio.sleep(1.0)
+                assert await review(webhooks.server.port, bundle)
+            # then only what fits is served with
+            await until(lambda: _is_true(webhooks.serves == _other_pair(made, other)))
+            assert await review(webhooks.server.port, bundle)
+
+
+def _other_pair(made: Certificates, other: Certificates) -> Certificates:
+    """What an external Secret with the other pair holds."""
+    return Certificates(
+        authority_key=b"", authority=made.authority, key=other.key, certificate=other.certificate
+    )
+
+
+def _in_base64(values: dict[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(value).decode() for name, value in values.items()}
+
+
+# ── an API server that is away ───────────────────────────────────────────────
+
+
+async def test_reviews_go_on_while_the_api_server_is_away(tmp_path: Path) -> None:
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        flaky = Away(client.transport)
+        mine = Client(flaky, rng=random.Random(3), retry=RetryPolicy(reads=0, writes=0))
+        async with running_webhooks(mine, settings, port=0) as webhooks:
+            bundle = (await stored_data(client))["ca-cert.pem"]
+            # when
+            flaky.is_away = True
+            await touch_secret(client)
+            await asyncio.sleep(1.0)
+            # then
+            assert webhooks.problems() == []
+            assert await review(webhooks.server.port, bundle)
+            # and what was changed meanwhile is put right afterwards
+            ops = [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}]
+            await client.patch(VALIDATING, "", VALIDATING_NAME, ops, patch_type=PatchType.JSON)
+            flaky.is_away = False
+            await touch_secret(client)
+            await until(lambda: _is_good(client, {bundle}))
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_a_start_into_errors_succeeds_when_they_are_over(tmp_path: Path, code: int) -> None:
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        flaky = Away(client.transport, code=code)
+        flaky.is_away = True
+        mine = Client(flaky, rng=random.Random(3), retry=RetryPolicy(reads=0, writes=0))
+        async with running_webhooks(mine, settings, port=0, wait=False) as webhooks:
+            await until(lambda: _is_true(any("away" in problem for problem in webhooks.problems())))
+            flaky.is_away = False
+            await wait_ready([webhooks])
+
+
+class Away:
+    """A transport whose other end is away for a while."""
+
+    def __init__(self, inner: Transport, *, code: int = 0) -> None:
+        self._inner = inner
+        self._code = code
+        self.is_away = False
+
+    async def request(self, method: str, path: str, **options: Any) -> Response:
+        """Refused, or the answer that proxies give for others."""
+        if not self.is_away:
+            return await self._inner.request(method, path, **options)
+        if not self._code:
+            raise UnreachableError("away")
+        return Response(self._code, {}, b"away")
+
+    def stream(self, path: str, **options: Any) -> Any:
+        """Watches that are open stay."""
+        return self._inner.stream(path, **options)
+
+
 # ── files ────────────────────────────────────────────────────────────────────
 
 
@@ -423,6 +528,29 @@ async def test_outside_the_cluster_certificates_are_files(tmp_path: Path, writer
             assert await bundles(client) == {bundle}
             assert await review(webhooks.server.port, bundle)
             assert (await client.list(SECRETS, NAMESPACE)).items == []
+
+
+async def test_files_that_somebody_exchanges_are_served_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Section 2: reloaded when they change, without restart"""
+    monkeypatch.setattr("pykruise.manager.webhooks.FILES_AGAIN_S", 0.2)
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path, certificate_writer="fs")
+        await install_namespace(client, settings)
+        await install_crds(client, settings)
+        await install_configurations(client, settings)
+        async with running_webhooks(client, settings, port=0, settle_s=0.1) as webhooks:
+            before = webhooks.serves
+            # when
+            mine = renewed(None, host="127.0.0.1", now=system_clock())
+            CertificateFolder(tmp_path / "certs", clock=system_clock).write(mine)
+            # then
+            await until(lambda: _is_true(webhooks.serves == mine))
+            assert before != mine
+            bundle = base64.b64encode(mine.authority).decode()
+            await until(lambda: _is_good(client, {bundle}))
+            assert await review(webhooks.server.port, bundle)
 
 
 async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
