@@ -161,7 +161,13 @@ class WebhookServer:
         assert self._sweeper is not None
         assert self._server is not None
         self._sweeper.cancel()
+        transports = [handler.transport for handler in self._server.connections]
         await self._server.shutdown(grace_s)
+        for transport in transports:
+            if transport is not None:
+                # Closing politely would wait for the other side.
+                transport.abort()
+        self._silent.clear()
         await asyncio.gather(self._sweeper, return_exceptions=True)
 
     # ── connections ──────────────────────────────────────────────────────────

@@ -31,7 +31,7 @@ from pykruise.admission.stores import CertificateStore
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.patches import PatchType, diff_json
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
@@ -130,6 +130,7 @@ class Upkeep:
         self._renew_before_s = renew_before_s
         self._clock = clock
         self._make = make
+        self._in_vain: dict[str, Document] = {}
 
     async def certificates(self) -> Certificates:
         """What the store holds after it was renewed where that was due.
@@ -204,16 +205,27 @@ class Upkeep:
 
     async def _write(self, resource: Resource, live: Document, wanted: Document) -> None:
         """Write the difference, if there is one. Raises ConflictError when the object changed meanwhile."""
-        operations = diff_json(live, wanted)
-        if not operations:
-            return
         name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
+        operations = diff_json(live, wanted)
+        if not operations or same(self._in_vain.get(name), _content(wanted)):
+            return
         test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
         try:
-            await self._client.patch(resource, "", name, [test, *operations], patch_type=PatchType.JSON)
+            body = [test, *operations]
+            stored = await self._client.patch(resource, "", name, body, patch_type=PatchType.JSON)
         except ForbiddenError:
             # OpenKruise's own role lets a manager update CRDs, not patch them.
-            await self._client.update(resource, "", name, wanted)
+            stored = await self._client.update(resource, "", name, wanted)
+        if same(_content(decode(stored)), _content(live)):
+            # An API server older than match conditions drops them: asked once, not every minute.
+            self._in_vain[name] = _content(wanted)
+            return
         _log.info(
             "%s %s now points at %s", resource.kind, name, self._endpoint.base_url or self._endpoint.name
         )
+
+
+def _content(doc: Mapping[str, Any]) -> Document:
+    """A configuration or a CRD without what every write changes."""
+    annotations = (doc.get("metadata") or {}).get("annotations")
+    return {**doc, "metadata": {"annotations": annotations}}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 
 from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates, authorities_of, problem_with, renewed
@@ -329,6 +330,39 @@ async def test_nothing_is_written_when_nothing_differs(tmp_path: Path) -> None:
                 await touch_secret(client)
                 await asyncio.sleep(0.7)
             assert await versions() == before
+
+
+async def test_an_api_server_without_match_conditions_is_not_asked_again_and_again(tmp_path: Path) -> None:
+    """Kubernetes before 1.28 drops the field"""
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        old = WithoutConditions(client.transport)
+        async with running_webhooks(Client(old, rng=random.Random(3)), settings, port=0):
+            for _ in range(3):
+                await touch_secret(client)
+                await asyncio.sleep(0.7)
+        assert old.patches == 2, "the address and the bundle, and once more for the condition"
+
+
+class WithoutConditions:
+    """In front of an API server that does not know match conditions."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.patches = 0
+
+    async def request(self, method: str, path: str, **options: Any) -> Response:
+        """Drops them from patches of the mutating configuration."""
+        if method == "PATCH" and path.endswith(MUTATING_NAME):
+            self.patches += 1
+            ops = [op for op in orjson.loads(options["body"]) if "matchConditions" not in op["path"]]
+            options["body"] = orjson.dumps(ops)
+        return await self._inner.request(method, path, **options)
+
+    def stream(self, path: str, **options: Any) -> Any:
+        """Unchanged."""
+        return self._inner.stream(path, **options)
 
 
 async def test_without_configurations_it_ends_when_its_time_is_over_and_says_why(tmp_path: Path) -> None:
