@@ -48,7 +48,8 @@ from support.webhooks import (
     webhook_settings,
 )
 
-pytestmark = pytest.mark.looptime(False)
+# Sockets and TLS are real, and so is time; test_webhooks.py has the same on a real API server.
+pytestmark = [pytest.mark.looptime(False), pytest.mark.sandbox_only]
 
 NAMESPACE, SECRET = "kruise-system", "kruise-webhook-certs"
 CRD = "clonesets.apps.kruise.io"
