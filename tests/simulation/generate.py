@@ -147,11 +147,11 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
             found.append(Deed(later, "node_up", deed.args))
         elif deed.do == "bad_image" and rng.random() < 0.5:
             found.append(Deed(later, "cure"))
-    if rng.random() < 0.07:
+    if rng.random() < 0.12:
         at = add("delete_set", policy=rng.choice(("Background", "Foreground", "Orphan")))
         if rng.random() < 0.6:
             found.append(Deed(at + rng.uniform(0.5, 30), "create_set"))
-    if rng.random() < 0.03:
+    if rng.random() < 0.07:
         add("strategy", type="OnDelete")
     return found
 
@@ -175,7 +175,13 @@ def _faults(rng: random.Random, length_s: float) -> list[Fault]:
                 ("cut", "cut", "gone", "end", "garbage", "delay", "delay", "stall", "duplicate", "swap")
             )
             found.append(
-                Fault(at(), kind, rng.choice(_WATCHES), rng.choice((1, 1, 3)), rng.choice((0.3, 2.0, 15.0)))
+                Fault(
+                    at(),
+                    kind,
+                    rng.choice(_WATCHES),
+                    rng.choice((1, 1, 3)),
+                    rng.choice((0.3, 2.0, 15.0, 60.0)),
+                )
             )
         else:
             kind = rng.choice(

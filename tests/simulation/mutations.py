@@ -32,7 +32,8 @@ from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube import cache
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
-from pykruise.plans import execute
+from pykruise.plans import execute, phases
+from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
 from simulation.generate import generate
 from simulation.world import run
@@ -98,12 +99,6 @@ def _swapped_victims(original: Any) -> Any:
     return victims
 
 
-def _no_hook_in_phase(original: Any) -> Any:
-    return lambda hook, pod: (
-        False if hook is not None and "hook/delete" in pod.labels else original(hook, pod)
-    )
-
-
 def _without_look(_original: Any) -> Any:
     async def look(*_args: Any, **_kwargs: Any) -> None:
         return None
@@ -123,8 +118,8 @@ def _tombless(_original: Any) -> Any:
 
 
 def _refreshed_too_early(original: Any) -> Any:
-    def go_on(ws: Any, pod: Any) -> Any:
-        found = original(ws, pod)
+    def go_on(pod: Any, **given: Any) -> Any:
+        found = original(pod, **given)
         return replace(found, is_complete=True) if found.waits and not found.steps else found
 
     return go_on
@@ -158,25 +153,17 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             )
         ),
     ),
-    "surge goes on while paused": (
-        (numbers.Limits, "max_surge", lambda original: original),
-        _limits(max_surge=lambda limits: limits.max_surge or 1),
-    ),
+    "surge goes on while paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes go without preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
-        (phase, "version", _always("")),
-        (in_place, "version", _always("")),
-        (refresh, "version", _always("")),
+        *((module, "version", _always("")) for module in (phases, in_place, in_place_steps, refresh)),
     ),
-    "a pod that does not serve is deleted as it was never seen": ((phase, "version", _always("")),),
+    "a pod that does not serve is deleted as it was never seen": ((phases, "version", _always("")),),
     "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
-    "the preDelete hook is ignored": ((phase, "is_hooked", _no_hook_in_phase),),
+    "the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
     "the inPlaceUpdate hook is ignored": ((in_place, "is_hooked", _always(False)),),
-    "a CloneSet that terminates goes on": (
-        (plan, "plan_cloneset", lambda o: o),
-        (controller, "plan_cloneset", _terminating_is_ignored),
-    ),
+    "a CloneSet that terminates goes on": ((controller, "plan_cloneset", _terminating_is_ignored),),
     "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
     "minReadySeconds is ignored": (
         (

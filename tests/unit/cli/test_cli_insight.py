@@ -1,0 +1,356 @@
+"""`explain`, `plan` and `simulate` as a person reads them: golden files, and one clear line for bad input.
+
+`PYKRUISE_GOLDEN=write pytest tests/unit/cli/test_cli_insight.py` writes the golden files anew.
+"""
+
+import os
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import workload_named
+from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
+from pykruise.cli.insight.explaining import Explanation, Wait, text
+from pykruise.cli.insight.forecasting import Batch, Fate, Forecast, patch_to_apply
+from pykruise.cli.insight.playing import Drain, Play, play
+from pykruise.cli.main import app
+from pykruise.cli.plan import changed_by, described, exit_code
+from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
+from pykruise.kube.clock import parse_time
+
+GOLDEN = Path(__file__).parent / "golden"
+NOW = parse_time("2026-01-31T12:10:00Z")
+START = parse_time("2026-01-01T00:00:00Z")
+
+
+def same_as(name: str, told: str) -> None:
+    """Compare with the golden file. Random parts of names stand there as their number of appearance."""
+    found: dict[str, str] = {}
+    plain = re.sub(
+        r"web-[a-z0-9]{5}\b", lambda match: found.setdefault(match[0], f"web-<{len(found) + 1}>"), told
+    )
+    path = GOLDEN / name
+    if os.environ.get("PYKRUISE_GOLDEN") == "write":
+        path.write_text(plain, "utf-8")
+    assert plain == path.read_text("utf-8")
+
+
+def app_yaml(*, image: str = "nginx:1", policy: str = "ReCreate", replicas: int = 5) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "podUpdatePolicy": policy}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": image}]},
+            },
+        },
+    }
+
+
+def written(path: Path, document: Any) -> Path:
+    path.write_text(yaml.safe_dump(document), "utf-8")
+    return path
+
+
+def run(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
+    """Exit code and what is printed, errors included."""
+    done = CliRunner().invoke(app, list(arguments), input=stdin)
+    return done.exit_code, done.output
+
+
+# ── explain ──────────────────────────────────────────────────────────────────
+
+
+def test_an_explanation_reads_well() -> None:
+    found = Explanation(
+        kind="CloneSet",
+        namespace="shop",
+        name="web",
+        verdict="waiting",
+        headline="2 pods are of web-7c9d (wanted: all 5), 4 of 5 available",
+        done=("2 pods are of web-7c9d, 1 of them serve",),
+        waits=(
+            Wait(
+                code="ImagePull",
+                words="container main cannot pull shop:2: not found",
+                pods=("web-b",),
+                since="2026-01-31T12:04:30Z",
+                remedy="correct the image, or its pull secret",
+            ),
+            Wait(code="Budget", words="waits for its turn", pods=tuple(f"web-{n}" for n in "cdefghij")),
+        ),
+        next=("nothing, until one of these changes",),
+    )
+    same_as("explain.txt", text(found, now=NOW))
+    assert found.cause == "ImagePull"
+
+
+@pytest.mark.parametrize("target", ["web", "clonesets/", "/web", "a/b/c"])
+def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
+    with pytest.raises(CommandError):
+        workload_named(target)
+
+
+def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
+    code, told = run("explain", "deployments/web")
+    assert code == 1
+    assert told == "error: 'deployments' is no kind that can be explained; there is: clonesets\n"
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "web-a", "uid": "u"},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "app:1"}]},
+        "status": status,
+    }
+
+
+def test_causes_that_the_sandbox_cannot_stage_are_known_too() -> None:
+    waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "key" not found'}}
+    cause = cause_of(pod(containerStatuses=[{"name": "main", "state": waiting}]))
+    assert cause is not None
+    assert (cause.code, cause.words) == (
+        "ContainerConfig",
+        'container main cannot be created: CreateContainerConfigError: secret "key" not found',
+    )
+    # a scheduling gate
+    gated = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}])
+    gated["spec"]["nodeName"] = ""
+    cause = cause_of(gated)
+    assert cause is not None
+    assert cause.code == "SchedulingGated"
+
+
+# ── plan ─────────────────────────────────────────────────────────────────────
+
+
+def forecast_of(**changes: Any) -> Forecast:
+    given: dict[str, Any] = {"kind": "CloneSet", "namespace": "shop", "name": "web", "change": "changed"}
+    return Forecast(**(given | changes))
+
+
+def test_a_plan_reads_well() -> None:
+    fates = (Fate(pod="web-a", do="update in place"), Fate(pod="web-b", do="update in place"))
+    found = forecast_of(
+        fields=("spec.template.spec.containers[main].image: shop:1 → shop:2",),
+        ways={"7c9d": "in place", "55aa": "recreated: spec.containers[main].env changed"},
+        batches=(
+            Batch(number=1, fates=fates),
+            Batch(number=2, fates=(Fate(pod="web-c", do="delete"), Fate(pod="web-x", do="create"))),
+        ),
+        stays={"the partition keeps it, or nothing was left to do": ("web-d",)},
+        claims_created=("data-web-x",),
+        claims_deleted=("data-web-c",),
+        holds=("the preDelete hook has to be released on web-c",),
+        lowest_available=3,
+        pods_before=4,
+        pods_after=4,
+    )
+    same_as("plan.txt", "\n".join(described(found)) + "\n")
+
+
+def test_exit_codes_tell_nothing_changes_and_refusals_apart() -> None:
+    nothing = forecast_of(change="unchanged")
+    refused = forecast_of(change="refused", errors=("spec.replicas: must not be negative",))
+    assert exit_code([nothing]) == 0
+    assert exit_code([nothing, forecast_of()]) == 2
+    assert exit_code([forecast_of(), refused]) == 1
+
+
+def test_set_changes_the_fields_that_it_names() -> None:
+    changed = changed_by(app_yaml(), ["image=main=nginx:1.27", "replicas=7", "partition=50%", "paused=true"])
+    assert changed["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.27"
+    assert changed["spec"]["replicas"] == 7
+    rolling = changed["spec"]["updateStrategy"]["rollingUpdate"]
+    assert (rolling["partition"], rolling["paused"]) == ("50%", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("image=other=nginx:2", "there is no container 'other', only main"),
+        ("image=nginx:2", "want image=CONTAINER=IMAGE"),
+        ("replicas=many", "whole number"),
+        ("paused=maybe", "true or false"),
+        ("color=red", "cannot be set here"),
+        ("replicas", "want field=value"),
+    ],
+)
+def test_a_set_that_cannot_be_meant_is_refused(said: str, problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
+        changed_by(app_yaml(), [said])
+
+
+def test_apply_takes_away_what_the_last_manifest_said_and_this_one_does_not() -> None:
+    # given a live object with a field that kubectl applied, and one that somebody else set
+    live = app_yaml()
+    live["spec"]["minReadySeconds"] = 5
+    live["spec"]["revisionHistoryLimit"] = 3
+    last = app_yaml()
+    last["spec"]["minReadySeconds"] = 5
+    annotation = {"kubectl.kubernetes.io/last-applied-configuration": yaml.safe_dump(last)}
+    live["metadata"]["annotations"] = {
+        name: __import__("json").dumps(yaml.safe_load(value)) for name, value in annotation.items()
+    }
+    # when
+    patch = patch_to_apply(live, app_yaml(replicas=6))
+    # then
+    assert patch == {"spec": {"replicas": 6, "minReadySeconds": None}}
+
+
+def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
+    for arguments in ((), ("clonesets/web", "-f", "x.yaml")):
+        code, told = run("plan", *arguments)
+        assert code == 1
+        assert told.startswith("error: say what to plan")
+        assert len(told.splitlines()) == 1
+
+
+def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("a: [1,\nb: 2", "utf-8")
+    code, told = run("plan", "-f", str(broken))
+    assert (code, len(told.splitlines())) == (1, 1)
+    assert "not valid YAML" in told
+    # and a kind that is not planned
+    other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
+    code, told = run("plan", "-f", str(other))
+    assert (code, told) == (
+        1,
+        "error: apps/v1 Deployment web: no kind that can be planned; there is: CloneSet\n",
+    )
+    # and nothing at all, from standard input
+    code, told = run("plan", "-f", "-", stdin="")
+    assert (code, told) == (1, "error: -: no objects in it\n")
+
+
+@pytest.mark.parametrize(
+    "command", [("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")]
+)
+def test_a_cluster_that_cannot_be_reached_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+    # given a kubeconfig of a server that is not there
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    path = written(tmp_path / "config", config)
+    # when
+    code, told = run(*command, "--kubeconfig", str(path))
+    # then
+    assert (code, len(told.splitlines())) == (1, 1)
+    assert told.startswith("error: ")
+    assert "127.0.0.1" in told
+
+
+# ── simulate ─────────────────────────────────────────────────────────────────
+
+
+def played(change: dict[str, Any], **given: Any) -> Any:
+    return play(Play(first=app_yaml(), change=change, start=START, **given))
+
+
+def test_a_rollout_is_told_with_timeline_chart_and_extremes() -> None:
+    found = played(app_yaml(image="nginx:2"), ready_after_s=(5.0, 5.0))
+    same_as("simulate.txt", "\n".join(report("new.yaml", found)) + "\n")
+    assert (found.lowest_available, found.restarts, found.is_over) == (4, 0, True)
+
+
+def test_two_strategies_are_shown_side_by_side() -> None:
+    # when one recreates and the other updates in place, under the same conditions
+    changes = [app_yaml(image="nginx:2"), app_yaml(image="nginx:2", policy="InPlaceIfPossible")]
+    found = [played(change, ready_after_s=(5.0, 5.0)) for change in changes]
+    same_as("simulate-two.txt", "\n".join(comparison(["recreate.yaml", "in-place.yaml"], found)) + "\n")
+    assert [one.restarts for one in found] == [0, 5]
+
+
+def test_the_same_seed_plays_the_same_rollout() -> None:
+    given = {"ready_after_s": (5.0, 30.0), "fail_share": 0.2, "seed": 5}
+    first, second = (played(app_yaml(image="nginx:2"), **given) for _ in range(2))
+    assert first == second
+
+
+def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
+    found = played(app_yaml(image="nginx:2"), fail_share=1.0)
+    assert found.lowest_available == 4
+    assert found.status["updatedReplicas"] == 1
+    assert "stuck: 0 of 5" in report("new.yaml", found)[0]
+
+
+def test_a_drained_node_loses_its_pods_and_they_come_back_elsewhere() -> None:
+    found = played(app_yaml(image="nginx:2"), drains=(Drain("node-1", 3.0),))
+    assert "node-1 is drained" in [what for _, what in found.events]
+    assert found.status["availableReplicas"] == 5
+
+
+def test_a_change_that_admission_refuses_is_not_played() -> None:
+    wrong = app_yaml()
+    wrong["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = "5"
+    assert any("maxUnavailable" in error for error in played(wrong).refused)
+
+
+def test_the_svg_is_well_formed_and_names_its_parts() -> None:
+    found = played(app_yaml(image="nginx:2"))
+    svg = svg_chart("new <yaml>", found)
+    ElementTree.fromstring(svg)
+    for part in ("new revision", "older revisions", "available", "new &lt;yaml&gt;"):
+        assert part in svg
+    assert len(terminal_chart(found)) == 4
+
+
+def test_the_command_plays_files(tmp_path: Path) -> None:
+    # given
+    first = written(tmp_path / "app.yaml", app_yaml(replicas=2))
+    new = written(tmp_path / "new.yaml", app_yaml(replicas=2, image="nginx:2"))
+    svg = tmp_path / "chart.svg"
+    # when
+    code, told = run("simulate", "-f", str(first), "--change", str(new), "--svg", str(svg))
+    # then
+    assert code == 0, told
+    assert "complete after" in told
+    assert svg.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--pods-ready-after", "5"), "want a time"),
+        (("--pods-ready-after", "30s..5s"), "must not be less"),
+        (("--fail-pod", "3"), "percentage"),
+        (("--fail-pod", "120%"), "percentage"),
+        (("--drain", "node-1"), "node-1@60s"),
+        (("--drain", "node-9@60s"), "there is no 'node-9'"),
+        (("-o", "yaml"), "text and json"),
+    ],
+)
+def test_flags_that_cannot_be_meant_are_one_line(
+    arguments: tuple[str, ...], problem: str, tmp_path: Path
+) -> None:
+    first = written(tmp_path / "app.yaml", app_yaml())
+    code, told = run("simulate", "-f", str(first), *arguments)
+    assert (code, len(told.splitlines())) == (1, 1), told
+    assert problem in told
+
+
+def test_values_of_flags() -> None:
+    assert seconds("1.5m", "-") == 90.0
+    assert span("5s..30s", "-") == (5.0, 30.0)
+    assert span("500ms", "-") == (0.5, 0.5)
+    assert share("3%") == 0.03
+    assert drain_of("node-2@1m", 3) == Drain("node-2", 60.0)
+    assert [duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]
