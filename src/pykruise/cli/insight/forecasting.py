@@ -100,7 +100,9 @@ async def forecast(
             raise
         return Forecast(**known, change="refused", errors=_errors(error))
     if live is None:
-        given = Play(change=_bare(wanted), namespace=namespace, start=now, settings=settings)
+        given = Play(
+            change=_bare(wanted), is_admitted=True, namespace=namespace, start=now, settings=settings
+        )
         played = await asyncio.to_thread(play, given)
         return _told(known, "created", None, wanted, played, settings)
     sight = await look(client, key, now=now, settings=settings)
@@ -182,6 +184,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
     ]
     return Play(
         change=_bare(wanted),
+        is_admitted=True,
         namespace=namespace,
         start=now,
         world=World(

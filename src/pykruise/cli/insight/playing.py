@@ -79,6 +79,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     change: Document | None = None
     """The workload as it is to be: what differs from the one before is changed."""
     namespace: str = "default"
+    is_admitted: bool = False
+    """The change is as a cluster's admission left it: it is stored as it is, without defaults of this version."""
     start: Instant = 0.0
     world: World = World()
     nodes: int = 3
@@ -217,7 +219,7 @@ class _Stage:
             clock=clock,
             rng=random.Random(given.seed),
             storage=_Watched(self),
-            reviewers=reviewers(),
+            reviewers=() if given.is_admitted else reviewers(),
             conversions=ConversionFunctions(conversions()),
         )
         self._cluster = cluster
