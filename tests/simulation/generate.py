@@ -152,7 +152,8 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
         if rng.random() < 0.6:
             found.append(Deed(at + rng.uniform(0.5, 30), "create_set"))
     if rng.random() < 0.07:
-        add("strategy", type="OnDelete")
+        at = add("strategy", type="OnDelete")
+        found.append(Deed(round(at + 5, 2), "image", {"tag": rng.choice((1, 2, 3))}))
     return found
 
 
