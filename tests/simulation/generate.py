@@ -23,8 +23,11 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"simulation-{seed}")
     document = _cloneset(rng)
     length_s = rng.choice((20.0, 60.0, 180.0))
-    deeds = sorted(_deeds(rng, document, length_s), key=lambda deed: deed.at)
-    faults = sorted(_faults(rng, length_s), key=lambda fault: fault.at)
+    deeds, faults = _deeds(rng, document, length_s), _faults(rng, length_s)
+    if rng.random() < 0.06:
+        more_deeds, more_faults = _recovery_unseen(rng)
+        deeds, faults = [*deeds, *more_deeds], [*faults, *more_faults]
+    deeds, faults = sorted(deeds, key=lambda deed: deed.at), sorted(faults, key=lambda fault: fault.at)
     return Script(
         seed=seed,
         object=document,
@@ -194,3 +197,15 @@ def _faults(rng: random.Random, length_s: float) -> list[Fault]:
             }.get(kind, rng.choice((0.0, 1.0, 20.0)))
             found.append(Fault(at(), kind, "", rng.randrange(1, 200), seconds))
     return found
+
+
+def _recovery_unseen(rng: random.Random) -> tuple[list[Deed], list[Fault]]:
+    """Pods come back into service while the watch lags, and just then somebody wants some of them gone."""
+    at = round(rng.uniform(8, 20), 2)
+    pods = rng.sample(range(8), 3)
+    deeds = [
+        Deed(at, "bad_image", {"tag": 1, "how": "never ready"}),
+        Deed(at + 2, "cure"),
+        Deed(at + 3.5, "list_to_delete", {"pods": pods}),
+    ]
+    return deeds, [Fault(at + 1.5, "delay", "/pods", 8, 5.0)]

