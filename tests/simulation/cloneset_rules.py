@@ -204,6 +204,7 @@ class CloneSetRules:
         if before.owner != after.owner or not self._is_member(before, wishes[-1]):
             return  # released, or none of its pods any more
         yield from self._on_images(commit, commit.turn, before, after, wishes)
+        yield from self._on_completed(commit, before, after)
         if not after.is_active:
             yield from self._on_deleted(commit, commit.turn, before, wishes)
         elif after.hash != before.hash:
@@ -452,6 +453,18 @@ class CloneSetRules:
                 yield self._broken(
                     commit, "template", f"{after.name}: {wrong} are not of revision {after.hash}"
                 )
+
+    def _on_completed(self, commit: Commit, before: Version, after: Version) -> Iterator[Violation]:
+        """An update in place is over when the node runs what the pod wants, and not before."""
+        if before.state != "Updating" or after.state not in ("Normal", "Updated"):
+            return
+        late = [
+            name for name, image in after.images.items() if not after.running.get(name, image).endswith(image)
+        ]
+        if late:
+            yield self._broken(
+                commit, "template", f"{after.name} counts as updated, but {late} run something else"
+            )
 
     # ── at rest ──────────────────────────────────────────────────────────────
 

@@ -36,7 +36,8 @@ class Version(msgspec.Struct, frozen=True):
     is_ready: bool
     ready_since: float
     images: Mapping[str, str]
-    restarts: Mapping[str, int]
+    running: Mapping[str, str]
+    """Images that the node reports, by container."""
     node: str
     gone: bool = False
 
@@ -87,7 +88,7 @@ def read_pod(commit: Commit) -> Version:
         is_ready=phase == "Running" and ready.get("status") == "True" and not held,
         ready_since=parse_time(ready["lastTransitionTime"]) if ready.get("lastTransitionTime") else 0.0,
         images={one["name"]: one["image"] for one in spec.get("containers") or ()},
-        restarts={one["name"]: one.get("restartCount", 0) for one in status.get("containerStatuses") or ()},
+        running={one["name"]: one.get("image", "") for one in status.get("containerStatuses") or ()},
         node=spec.get("nodeName") or "",
         gone=gone,
     )
