@@ -25,6 +25,7 @@ from pykruise.kube.resources import (
 from pykruise.kube.rights import READ, Right, on
 from pykruise.manager.settings import Settings
 from pykruise.plans.reconcile import KindContext
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["KINDS", "SHARED", "SHARED_RIGHTS", "Kind", "enabled"]
 
@@ -83,7 +84,11 @@ KINDS: Sequence[Kind] = (
         resource=CLONE_SETS,
         build=lambda context, settings: cloneset.build(context, settings=settings.cloneset),
         # A pod's deletion through its owner's podsToDelete is taken out of the list again.
-        rights=(*workload_rights(CLONE_SETS), on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete")),
+        rights=(
+            *workload_rights(CLONE_SETS),
+            on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
+            on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
+        ),
     ),
 )
 """In the order in which their controllers start."""

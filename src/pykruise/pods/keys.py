@@ -31,6 +31,12 @@ CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate
 MANAGED_SELECTOR_ANNOTATION: Final = "pykruise.io/managed-selector"
 """On a ControllerRevision: the selector under which pods of its owner are managed (pods/selector_guard.py)."""
 
+PRE_DOWNLOAD_CREATED_LABEL: Final = "apps.kruise.io/pre-predownload-created"
+"""On a ControllerRevision: jobs that pull its images ahead were created. The spelling is OpenKruise's."""
+
+PRE_DOWNLOAD_IGNORED_LABEL: Final = "apps.kruise.io/image-predownload-ignored"
+"""On a ControllerRevision: its images need not be pulled ahead."""
+
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"

@@ -26,6 +26,7 @@ from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
 from pykruise.plans.sources import BY_CONTROLLER, BY_NAME_PREFIX, ORPHANS, Sources, owner_name
 from pykruise.pods.claims import ClaimView
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.names import LONGEST_REVISION_OWNER, pod_name
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import ControllerView, PodView
@@ -42,8 +43,20 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     clonesets = context.sources.add(
         CLONE_SETS, project_cloneset, indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
     )
+    pull_jobs = (
+        context.sources.add(
+            IMAGE_PULL_JOBS, project_pull_job, indexes={BY_CONTROLLER: lambda job: (job.controller_uid,)}
+        )
+        if settings.pre_download
+        else None
+    )
     planner = CloneSetPlanner(
-        context.sources, clonesets, settings=settings, clock=context.clock, rng=context.rng
+        context.sources,
+        clonesets,
+        pull_jobs=pull_jobs,
+        settings=settings,
+        clock=context.clock,
+        rng=context.rng,
     )
     queue = context.queue()
     clonesets.subscribe(lambda change: queue.add(change.key))
@@ -62,11 +75,13 @@ class CloneSetPlanner:
         sources: Sources,
         clonesets: Cache[CloneSetView],
         *,
+        pull_jobs: Cache[PullJobView] | None = None,
         settings: Settings,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self._sources = sources
+        self._pull_jobs = pull_jobs
         self._clonesets = clonesets
         self._settings = settings
         self._clock = clock
@@ -83,6 +98,7 @@ class CloneSetPlanner:
             claims=claims,
             occupied_ids=self._occupied_ids(cloneset, claims),
             pods=self._sources.pods.by_index(BY_CONTROLLER, cloneset.uid),
+            pull_jobs=self._jobs_of(cloneset),
             orphans=self._sources.pods.by_index(ORPHANS, cloneset.namespace),
             revisions=self._revisions(cloneset),
             node_labels=self._node_labels(cloneset),
@@ -134,6 +150,12 @@ class CloneSetPlanner:
             for revision in group
         }
         return list(found.values())
+
+    def _jobs_of(self, cloneset: CloneSetView) -> Iterable[PullJobView] | None:
+        """None also while the kind is not served: nothing can be created then."""
+        if self._pull_jobs is None or not self._pull_jobs.synced:
+            return None
+        return self._pull_jobs.by_index(BY_CONTROLLER, cloneset.uid)
 
     def _occupied_ids(self, cloneset: CloneSetView, claims: Iterable[ClaimView]) -> list[str]:
         """Ids of claims whose pod would need a name that a pod of nobody, or of somebody else, has."""

@@ -16,6 +16,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
+from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
 from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
@@ -156,6 +157,7 @@ def _joined(
     changed = _changed(ws.snapshot, status)
     stages = [
         *before,
+        *plan_pre_download(ws),
         *refresh.stages,
         *scale.stages,
         *update.stages,
