@@ -25,6 +25,7 @@ from pykruise.kube.resources import (
 from pykruise.kube.rights import READ, Right, on
 from pykruise.manager.settings import Settings
 from pykruise.plans.reconcile import KindContext
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["KINDS", "SHARED", "SHARED_RIGHTS", "Kind", "enabled"]
@@ -87,6 +88,8 @@ KINDS: Sequence[Kind] = (
         rights=(
             *workload_rights(CLONE_SETS),
             on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
+            on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to ask budgets before an update"),
+            on(POD_UNAVAILABLE_BUDGETS, "patch", subresource="status", why="CloneSet: to spend of budgets"),
             on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
         ),
     ),

@@ -130,5 +130,6 @@ def cloneset_settings(
         in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
         recreate_on_claim_change=gates["RecreatePodWhenChangeVCTInCloneSetGate"],
         pre_download=gates["PreDownloadImageForInPlaceUpdate"] and gates["KruiseDaemon"],
+        asks_budgets=gates["PodUnavailableBudgetUpdateGate"],
         uses_resize=uses_resize,
     )

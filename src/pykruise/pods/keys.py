@@ -37,6 +37,16 @@ PRE_DOWNLOAD_CREATED_LABEL: Final = "apps.kruise.io/pre-predownload-created"
 PRE_DOWNLOAD_IGNORED_LABEL: Final = "apps.kruise.io/image-predownload-ignored"
 """On a ControllerRevision: its images need not be pulled ahead."""
 
+RELATED_PUB_ANNOTATION: Final = "pub.kruise.io/related-pub"
+"""On a pod: name of the PodUnavailableBudget that protects it."""
+
+LEGACY_RELATED_PUB_ANNOTATION: Final = "kruise.io/related-pub"
+NO_PROTECT_ANNOTATION: Final = "pub.kruise.io/no-protect"
+"""On a pod: true exempts it from its budget."""
+
+PROTECT_OPERATIONS_ANNOTATION: Final = "kruise.io/pub-protect-operations"
+"""On a PodUnavailableBudget of v1alpha1: comma-separated operations."""
+
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"

@@ -33,6 +33,9 @@ NEEDED_ANNOTATIONS: Final = (
     keys.IN_PLACE_GRACE_ANNOTATION,
     keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
     keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
+    keys.RELATED_PUB_ANNOTATION,
+    keys.LEGACY_RELATED_PUB_ANNOTATION,
+    keys.NO_PROTECT_ANNOTATION,
 )
 """The only annotations a view keeps; with an update in place also those that it is judged by."""
 

@@ -25,6 +25,7 @@ from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
 from pykruise.plans.sources import BY_CONTROLLER, BY_NAME_PREFIX, ORPHANS, Sources, owner_name
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.names import LONGEST_REVISION_OWNER, pod_name
@@ -33,6 +34,8 @@ from pykruise.pods.views import ControllerView, PodView
 
 NAME = "cloneset"
 COMPONENT = "cloneset-controller"
+
+BY_NAMESPACE = "namespace"
 
 BY_UID = "uid"
 """Index of CloneSets: claims know their owner's uid."""
@@ -50,10 +53,20 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
         if settings.pre_download
         else None
     )
+    budgets = (
+        context.sources.add(
+            POD_UNAVAILABLE_BUDGETS,
+            project_budget,
+            indexes={BY_NAMESPACE: lambda budget: (budget.namespace,)},
+        )
+        if settings.asks_budgets
+        else None
+    )
     planner = CloneSetPlanner(
         context.sources,
         clonesets,
         pull_jobs=pull_jobs,
+        budgets=budgets,
         settings=settings,
         clock=context.clock,
         rng=context.rng,
@@ -76,12 +89,14 @@ class CloneSetPlanner:
         clonesets: Cache[CloneSetView],
         *,
         pull_jobs: Cache[PullJobView] | None = None,
+        budgets: Cache[BudgetView] | None = None,
         settings: Settings,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self._sources = sources
         self._pull_jobs = pull_jobs
+        self._budgets = budgets
         self._clonesets = clonesets
         self._settings = settings
         self._clock = clock
@@ -99,6 +114,7 @@ class CloneSetPlanner:
             occupied_ids=self._occupied_ids(cloneset, claims),
             pods=self._sources.pods.by_index(BY_CONTROLLER, cloneset.uid),
             pull_jobs=self._jobs_of(cloneset),
+            budgets=self._budgets.by_index(BY_NAMESPACE, cloneset.namespace) if self._budgets else (),
             orphans=self._sources.pods.by_index(ORPHANS, cloneset.namespace),
             revisions=self._revisions(cloneset),
             node_labels=self._node_labels(cloneset),

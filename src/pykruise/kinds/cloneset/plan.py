@@ -33,7 +33,7 @@ from pykruise.kinds.cloneset.status import (
     without,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
-from pykruise.kinds.cloneset.update import plan_update
+from pykruise.kinds.cloneset.update import SPEND_BUDGETS, UPDATE_PODS, plan_update
 from pykruise.kinds.cloneset.waiting import WAITING, goes_by_itself, waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document, labels_of
@@ -71,7 +71,7 @@ from pykruise.pods.views import PodView
 __all__ = ["plan_cloneset", "status_after"]
 
 TIDY_UP: Final = "tidy up"
-UPDATE_STAGES: Final = frozenset({"refresh pods", "update pods"})
+UPDATE_STAGES: Final = frozenset({"refresh pods", SPEND_BUDGETS, UPDATE_PODS})
 """Stages whose failure is a failed update; every other is a failed scaling."""
 
 

@@ -17,6 +17,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import Settings as InPlaceSettings
@@ -47,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volumeClaimTemplates rule out an update in place."""
     pre_download: bool = False
     """Gates PreDownloadImageForInPlaceUpdate and KruiseDaemon: new images are pulled ahead of an update."""
+    asks_budgets: bool = False
+    """Gate PodUnavailableBudgetUpdateGate: budgets are asked before a pod is updated."""
     uses_resize: bool = True
     """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
@@ -177,6 +180,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All claims controlled by it, terminating ones too, in any order."""
     pull_jobs: Sequence[PullJobView] | None = None
     """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
+    budgets: Mapping[str, BudgetView] = {}
+    """PodUnavailableBudgets of the namespace by name, when they are asked."""
     occupied_ids: frozenset[str] = frozenset()
     """Ids of claims whose pod's name belongs to a pod that is not the CloneSet's."""
     node_labels: Mapping[str, Mapping[str, str]] = {}
@@ -196,6 +201,7 @@ def build_snapshot(
     orphans: Iterable[PodView] = (),
     claims: Iterable[ClaimView] = (),
     pull_jobs: Iterable[PullJobView] | None = None,
+    budgets: Iterable[BudgetView] = (),
     occupied_ids: Iterable[str] = (),
     node_labels: Mapping[str, Mapping[str, str]] | None = None,
     settings: Settings | None = None,
@@ -213,6 +219,7 @@ def build_snapshot(
         orphans=tuple(orphans),
         claims=tuple(claims),
         pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
+        budgets={budget.name: budget for budget in budgets},
         occupied_ids=frozenset(occupied_ids),
         node_labels=node_labels or {},
         now=now,
