@@ -16,6 +16,7 @@ from pykruise.kinds.cloneset.snapshot import (
     project_cloneset,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.cloneset.wakes import matters
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import Controller
@@ -73,7 +74,10 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     )
     queue = context.queue()
     clonesets.subscribe(lambda change: queue.add(change.key))
-    context.sources.pods.subscribe(lambda change: _wake_owners(change, queue))
+    is_filtered = settings.filters_events
+    context.sources.pods.subscribe(
+        lambda change: _wake_owners(change, queue, clonesets if is_filtered else None)
+    )
     context.sources.claims.subscribe(lambda change: _wake_by_claim(change, clonesets, queue))
     context.sources.revisions.subscribe(lambda change: _wake_by_revision(change, clonesets, queue))
     turn = Reconciler(planner, context.executor, record=context.recorder(COMPONENT))
@@ -191,10 +195,22 @@ class CloneSetPlanner:
         return {node.name: node.labels for node in self._sources.nodes.values()}
 
 
-def _wake_owners(change: Change[PodView], queue: WorkQueue[Key]) -> None:
+def _wake_owners(
+    change: Change[PodView], queue: WorkQueue[Key], filtered_by: Cache[CloneSetView] | None
+) -> None:
+    """`filtered_by`: the CloneSets whose lifecycle says what matters; None: everything does."""
     for pod in (change.old, change.new):
-        if pod is not None and pod.controller is not None and _is_cloneset(pod.controller):
-            queue.add(Key(pod.namespace, pod.controller.name))
+        if pod is None or pod.controller is None or not _is_cloneset(pod.controller):
+            continue
+        key = Key(pod.namespace, pod.controller.name)
+        if filtered_by is None or _matters(change, filtered_by.get(key)):
+            queue.add(key)
+
+
+def _matters(change: Change[PodView], cloneset: CloneSetView | None) -> bool:
+    if cloneset is None or cloneset.spec is None:
+        return True  # it cannot be said
+    return matters(change.old, change.new, cloneset.spec.lifecycle)
 
 
 def _wake_by_revision(

@@ -48,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volumeClaimTemplates rule out an update in place."""
     pre_download: bool = False
     """Gates PreDownloadImageForInPlaceUpdate and KruiseDaemon: new images are pulled ahead of an update."""
+    filters_events: bool = False
+    """Gate CloneSetEventHandlerOptimization: changes of pods that no decision reads wake nobody."""
     asks_budgets: bool = False
     """Gate PodUnavailableBudgetUpdateGate: budgets are asked before a pod is updated."""
     uses_resize: bool = True
