@@ -276,6 +276,32 @@ def _foreign(metadata: Object) -> Object:
     return found
 
 
+async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen: Audience) -> None:
+    # given pods with an init container that keeps running
+    await stage.start_manager()
+    body = cloneset(replicas=2, updateStrategy=in_place())
+    sidecar = {"name": "proxy", "image": "mesh/proxy:1", "restartPolicy": "Always"}
+    body["spec"]["template"]["spec"]["initContainers"] = [sidecar]
+    await stage.create(body)
+    await stage.settled(replicas=2)
+    before = await documents(stage)
+    seen.watch_from_now()
+    # when
+    changed = [{**sidecar, "image": "mesh/proxy:2"}]
+    await stage.merge("web", {"spec": {"template": {"spec": {"initContainers": changed}}}})
+    await stage.settled(replicas=2)
+    # then
+    after = await documents(stage)
+    assert identities(after) == identities(before)
+    assert restarts(after) == [0, 0]
+    assert {pod["spec"]["initContainers"][0]["image"] for pod in after.values()} == {"mesh/proxy:2"}
+    ran = [pod["status"]["initContainerStatuses"][0] for pod in after.values()]
+    assert {one["image"] for one in ran} == {"docker.io/mesh/proxy:2"} or {one["image"] for one in ran} == {
+        "mesh/proxy:2"
+    }
+    assert seen.fewest_available == 1
+
+
 # ── never stuck ──────────────────────────────────────────────────────────────
 
 

@@ -41,6 +41,7 @@ def _facts(pod: PodView, hooks: Collection[str]) -> tuple[Any, ...]:
         pod.open_gates,
         [name for name in pod.finalizers if name in hooks],
         [one.waiting for one in pod.container_statuses],
+        [one.waiting for one in pod.init_statuses],
     )
 
 
