@@ -64,6 +64,9 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     """How many pods a second the API server could take if it did nothing but the manager's writes."""
     ratio: float = 0.0
     """`pods_per_s` of that."""
+    out_p50_ms: float = 0.0
+    """Time out of service, from not ready to ready, of pods that stay; 0: none left it."""
+    out_p99_ms: float = 0.0
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +76,37 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     p50_ms: float
     p99_ms: float
+
+
+class Outages:
+    """How long pods are not ready, as a watch sees it; only of pods that were ready before and are again."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._since: dict[str, float] = {}
+        self._ready: dict[str, bool] = {}
+        self.seconds: list[float] = []
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        listed = await self._client.list(PODS, NAMESPACE)
+        for raw in listed.items:
+            self._see(decode(raw), at=time.perf_counter())
+        async with self._client.watch(PODS, NAMESPACE, resource_version=listed.resource_version) as events:
+            async for event in events:
+                self._see(decode(event.object), at=time.perf_counter())
+
+    def _see(self, pod: dict[str, Any], *, at: float) -> None:
+        uid = pod["metadata"].get("uid")
+        if uid is None or pod["metadata"].get("deletionTimestamp"):
+            return
+        conditions = (pod.get("status") or {}).get("conditions") or ()
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        if self._ready.get(uid) and not ready:
+            self._since[uid] = at
+        elif ready and uid in self._since:
+            self.seconds.append(at - self._since.pop(uid))
+        self._ready[uid] = ready
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,10 +144,16 @@ class Bench:
         """Do it, wait until `replicas` pods are available and all of the newest template, and say what it took."""
         self.writes()
         cpu, api_cpu = cpu_s(self.manager_pid), self.plane.cpu_seconds(API_SERVER)
+        outages = Outages(self.client)
+        watching = asyncio.create_task(outages.run())
+        await asyncio.sleep(0.5)
         began = time.perf_counter()
         await act()
         await self.settled(replicas)
         seconds = time.perf_counter() - began
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        out = _latency("out of service", outages.seconds or [0.0])
         cpu, api_cpu = cpu_s(self.manager_pid) - cpu, self.plane.cpu_seconds(API_SERVER) - api_cpu
         writes = self.writes()
         return RealPhase(
@@ -126,6 +166,8 @@ class Bench:
             api_server_cpu_ms_per_pod=api_cpu * 1000 / pods,
             writes_per_pod=sum(writes.values()) / pods,
             writes=dict(sorted(writes.items())),
+            out_p50_ms=out.p50_ms,
+            out_p99_ms=out.p99_ms,
         )
 
     async def settled(self, replicas: int) -> None:
@@ -390,6 +432,12 @@ def text(report: Report) -> str:
     for phase in report.phases:
         writes = ", ".join(f"{what} {count / phase.pods:.2f}" for what, count in phase.writes.items())
         lines.append(f"  {phase.name:<30}{writes}")
+    lines += ["", f"{'out of service, a pod':<32}{'p50 ms':>8}{'p99 ms':>8}"]
+    lines += [
+        f"  {phase.name:<30}{phase.out_p50_ms:>8.0f}{phase.out_p99_ms:>8.0f}"
+        for phase in report.phases
+        if phase.out_p99_ms
+    ]
     lines += ["", f"{'at one replica':<32}{'p50 ms':>8}{'p99 ms':>8}"]
     lines += [f"{one.name:<32}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}" for one in report.latencies]
     lines += ["", f"{f'API server alone, {CONCURRENCY} at once':<32}{'per s':>8}{'CPU ms':>8}"]

@@ -463,6 +463,56 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
     assert len(plan.left) >= old
 
 
+@settings(max_examples=150, deadline=None)
+@given(builders())
+def test_a_plan_that_was_carried_out_leaves_nothing_to_be_planned(builder: CloneSetBuilder) -> None:
+    """Phases follow each other; but without news from nodes they end, and no write is planned twice"""
+    world = World(builder)
+    seen: set[str] = set()
+    for _ in range(12):
+        plan = world.turn()
+        if plan.is_settled:
+            return
+        for step in plan.steps:
+            action = step.action
+            text = f"{type(action).__name__} {action.resource} {action.key} {getattr(action, 'body', '')}"
+            assert text not in seen
+            seen.add(text)
+    raise AssertionError(f"still not settled: {plan}")
+
+
+@settings(max_examples=300, deadline=None)
+@given(builders())
+def test_surplus_pods_go_in_the_order_of_the_specification(builder: CloneSetBuilder) -> None:
+    """cloneset 6.6: no pod stays that is on no node, in an earlier phase or less available than a victim"""
+    snapshot = builder.snapshot()
+    plan = plan_cloneset(snapshot)
+    chosen = {
+        chain.subject.removeprefix(f"{NAME}-")
+        for stage in plan.stages
+        if stage.name == "delete pods"
+        for chain in stage.chains
+        if chain.steps[0].because.startswith("surplus")
+    } | {name for name, reason in left(plan).items() if reason.startswith("surplus")}
+    in_service = available(snapshot)
+    update = builder.update_revision.rpartition("-")[2]
+
+    def rank(pod: PodView) -> tuple[bool, int, bool]:
+        phases = {"Unknown": 1, "Running": 2}
+        return bool(pod.node_name), phases.get(pod.phase, 0), pod.name.removeprefix(f"{NAME}-") in in_service
+
+    for is_new in (True, False):
+        group = {
+            pod.name.removeprefix(f"{NAME}-"): rank(pod)
+            for pod in active(snapshot)
+            if (pod.revision == update) is is_new
+        }
+        gone = [found for name, found in group.items() if name in chosen]
+        stayed = [found for name, found in group.items() if name not in chosen]
+        if gone and stayed:
+            assert max(gone) <= min(stayed)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 8), st.integers(0, 2), st.integers(1, 3))
 def test_a_rollout_never_has_fewer_available_pods_than_it_may(

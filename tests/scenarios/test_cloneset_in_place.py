@@ -276,6 +276,32 @@ def _foreign(metadata: Object) -> Object:
     return found
 
 
+async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen: Audience) -> None:
+    # given pods with an init container that keeps running
+    await stage.start_manager()
+    body = cloneset(replicas=2, updateStrategy=in_place())
+    sidecar = {"name": "proxy", "image": "mesh/proxy:1", "restartPolicy": "Always"}
+    body["spec"]["template"]["spec"]["initContainers"] = [sidecar]
+    await stage.create(body)
+    await stage.settled(replicas=2)
+    before = await documents(stage)
+    seen.watch_from_now()
+    # when
+    changed = [{**sidecar, "image": "mesh/proxy:2"}]
+    await stage.merge("web", {"spec": {"template": {"spec": {"initContainers": changed}}}})
+    await stage.settled(replicas=2)
+    # then
+    after = await documents(stage)
+    assert identities(after) == identities(before)
+    assert restarts(after) == [0, 0]
+    assert {pod["spec"]["initContainers"][0]["image"] for pod in after.values()} == {"mesh/proxy:2"}
+    ran = [pod["status"]["initContainerStatuses"][0] for pod in after.values()]
+    assert {one["image"] for one in ran} == {"docker.io/mesh/proxy:2"} or {one["image"] for one in ran} == {
+        "mesh/proxy:2"
+    }
+    assert seen.fewest_available == 1
+
+
 # ── never stuck ──────────────────────────────────────────────────────────────
 
 
@@ -602,11 +628,21 @@ async def test_the_in_place_update_hook_by_label_stops_a_rollout_until_it_is_tak
     assert restarts(await documents(stage)) == [0, 0]
 
 
-async def test_the_pre_normal_hook_lets_a_pod_become_normal_at_once(stage: Stage) -> None:
-    """cloneset case 80"""
+@pytest.mark.parametrize("filters_events", [False, True], ids=["gate off", "gate on"])
+@pytest.mark.parametrize(
+    ("hook", "arrives"),
+    [
+        ({"finalizersHandler": [HOOK]}, {"finalizers": [HOOK]}),
+        ({"labelsHandler": {"example.com/in": "yes"}}, {"labels": {"example.com/in": "yes"}}),
+    ],
+    ids=["finalizer", "label"],
+)
+async def test_pre_normal_hook(stage: Stage, filters_events: bool, hook: Object, arrives: Object) -> None:
+    """cloneset case 80: the watch event alone lets it become Normal, with the event filter off and on"""
     # given
-    await stage.start_manager()
-    lifecycle = {"preNormal": {"finalizersHandler": [HOOK]}}
+    settings = Settings(cloneset=CloneSetSettings(filters_events=filters_events))
+    await stage.start_manager(settings=settings)
+    lifecycle = {"preNormal": hook}
     await stage.create(cloneset(replicas=1, lifecycle=lifecycle, updateStrategy=in_place()))
 
     async def is_ready_but_not_available() -> str:
@@ -616,13 +652,36 @@ async def test_the_pre_normal_hook_lets_a_pod_become_normal_at_once(stage: Stage
     name = await stage.until(is_ready_but_not_available)
     await asyncio.sleep(stage.long_s)
     assert (await _pod(stage, name)).state == "PreparingNormal"
+    waiting = await is_true(stage, "Waiting")
+    assert waiting is not None
+    assert waiting["reason"] == "PreNormalHook"
     # when
     began = stage.clock()
-    await stage.merge(name, {"metadata": {"finalizers": [HOOK]}}, resource=PODS)
+    await stage.merge(name, {"metadata": arrives}, resource=PODS)
     # then
     await stage.settled(replicas=1)
     assert stage.clock() - began < 2
     await stage.merge(name, {"metadata": {"finalizers": None}}, resource=PODS)
+
+
+@pytest.mark.parametrize("filters_events", [False, True], ids=["gate off", "gate on"])
+async def test_without_the_pre_normal_hook_a_pod_is_normal_from_the_start(
+    stage: Stage, filters_events: bool
+) -> None:
+    """Normal before it is ready, and with nothing but its node"""
+    settings = Settings(cloneset=CloneSetSettings(filters_events=filters_events))
+    await stage.start_manager(settings=settings)
+    await stage.create(cloneset(replicas=2, updateStrategy=in_place()))
+
+    async def states() -> set[str]:
+        return {pod.state for pod in await stage.pods()}
+
+    await stage.until(states)
+    await stage.settled(replicas=2)
+    assert await states() == {"Normal"}
+    # and a rollout in place goes through with it
+    await stage.set_image("web", "nginx:2")
+    await stage.settled(replicas=2)
 
 
 async def _in_state(stage: Stage, state: str) -> str:

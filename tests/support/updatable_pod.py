@@ -43,6 +43,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[ConditionView, ...]
     containers: tuple[ContainerFacts, ...]
     container_statuses: tuple[ContainerStatusFacts, ...]
+    sidecars: tuple[ContainerFacts, ...] = ()
+    init_statuses: tuple[ContainerStatusFacts, ...] = ()
 
 
 def facts_of(document: Document) -> PodFacts:

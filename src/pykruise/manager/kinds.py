@@ -25,6 +25,8 @@ from pykruise.kube.resources import (
 from pykruise.kube.rights import READ, Right, on
 from pykruise.manager.settings import Settings
 from pykruise.plans.reconcile import KindContext
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["KINDS", "SHARED", "SHARED_RIGHTS", "Kind", "enabled"]
 
@@ -83,7 +85,13 @@ KINDS: Sequence[Kind] = (
         resource=CLONE_SETS,
         build=lambda context, settings: cloneset.build(context, settings=settings.cloneset),
         # A pod's deletion through its owner's podsToDelete is taken out of the list again.
-        rights=(*workload_rights(CLONE_SETS), on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete")),
+        rights=(
+            *workload_rights(CLONE_SETS),
+            on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
+            on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to ask budgets before an update"),
+            on(POD_UNAVAILABLE_BUDGETS, "patch", subresource="status", why="CloneSet: to spend of budgets"),
+            on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
+        ),
     ),
 )
 """In the order in which their controllers start."""

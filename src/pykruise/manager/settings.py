@@ -129,5 +129,8 @@ def cloneset_settings(
         in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
         in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
         recreate_on_claim_change=gates["RecreatePodWhenChangeVCTInCloneSetGate"],
+        pre_download=gates["PreDownloadImageForInPlaceUpdate"] and gates["KruiseDaemon"],
+        filters_events=gates["CloneSetEventHandlerOptimization"],
+        asks_budgets=gates["PodUnavailableBudgetUpdateGate"],
         uses_resize=uses_resize,
     )

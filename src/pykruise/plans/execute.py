@@ -185,7 +185,8 @@ class Executor:
                 await self._write(step.action, priority=min(number, 1))
             except KubeError as error:
                 failure = Failure(stage.name, chain.subject, step, error)
-                run.failures.append(failure)
+                if not stage.is_optional:
+                    run.failures.append(failure)
                 if step.failed and not failure.is_stale:
                     message = f"{step.failed.message}: {error}"
                     run.notes.append((chain.subject, msgspec.structs.replace(step.failed, message=message)))

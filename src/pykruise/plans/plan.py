@@ -51,6 +51,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     chains: tuple[Chain, ...]
     ramp: bool = False
+    is_optional: bool = False
+    """What fails in it is told, and the plan goes on."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

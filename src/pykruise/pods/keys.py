@@ -31,6 +31,22 @@ CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate
 MANAGED_SELECTOR_ANNOTATION: Final = "pykruise.io/managed-selector"
 """On a ControllerRevision: the selector under which pods of its owner are managed (pods/selector_guard.py)."""
 
+PRE_DOWNLOAD_CREATED_LABEL: Final = "apps.kruise.io/pre-predownload-created"
+"""On a ControllerRevision: jobs that pull its images ahead were created. The spelling is OpenKruise's."""
+
+PRE_DOWNLOAD_IGNORED_LABEL: Final = "apps.kruise.io/image-predownload-ignored"
+"""On a ControllerRevision: its images need not be pulled ahead."""
+
+RELATED_PUB_ANNOTATION: Final = "pub.kruise.io/related-pub"
+"""On a pod: name of the PodUnavailableBudget that protects it."""
+
+LEGACY_RELATED_PUB_ANNOTATION: Final = "kruise.io/related-pub"
+NO_PROTECT_ANNOTATION: Final = "pub.kruise.io/no-protect"
+"""On a pod: true exempts it from its budget."""
+
+PROTECT_OPERATIONS_ANNOTATION: Final = "kruise.io/pub-protect-operations"
+"""On a PodUnavailableBudget of v1alpha1: comma-separated operations."""
+
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"

@@ -74,10 +74,11 @@ def obstacle_of(
 
 
 def _of_containers(pod: PodView) -> Obstacle | None:
-    for one in pod.container_statuses:
+    for one in (*pod.init_statuses, *pod.container_statuses):
         if one.waiting in _IMAGE_TROUBLE:
             # The status may still name the image that ran before; the spec says which one is wanted.
-            image = next((spec.image for spec in pod.containers if spec.name == one.name), one.image)
+            specs = (*pod.containers, *pod.sidecars)
+            image = next((spec.image for spec in specs if spec.name == one.name), one.image)
             return Obstacle(
                 reason="ImagePull",
                 because=f"image {image} of container {one.name} cannot be pulled ({one.waiting})",

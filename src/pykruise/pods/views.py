@@ -33,6 +33,9 @@ NEEDED_ANNOTATIONS: Final = (
     keys.IN_PLACE_GRACE_ANNOTATION,
     keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
     keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
+    keys.RELATED_PUB_ANNOTATION,
+    keys.LEGACY_RELATED_PUB_ANNOTATION,
+    keys.NO_PROTECT_ANNOTATION,
 )
 """The only annotations a view keeps; with an update in place also those that it is judged by."""
 
@@ -80,6 +83,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     node_name: str = ""
     containers: tuple[ContainerFacts, ...] = ()
+    sidecars: tuple[ContainerFacts, ...] = ()
+    """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
     readiness_gates: tuple[str, ...] = ()
 
     phase: str = ""
@@ -87,6 +92,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ready_since: Instant | None = None
     """When the Ready condition last changed (also when it is False)."""
     container_statuses: tuple[ContainerStatusFacts, ...] = ()
+    init_statuses: tuple[ContainerStatusFacts, ...] = ()
+    """Of all init containers, sidecars among them."""
 
     # Worked out once per event:
     state: str = ""
@@ -151,6 +158,7 @@ class _Gate(msgspec.Struct, gc=False, rename="camel"):
 
 class _InitContainer(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
+    image: str | None = None
     restart_policy: str | None = None
 
 
@@ -169,16 +177,11 @@ class _Condition(msgspec.Struct, gc=False, rename="camel"):
     last_transition_time: str | None = None
 
 
-class _InitStatus(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    restart_count: int = 0
-
-
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[RawStatus, ...] | None = None
-    init_container_statuses: tuple[_InitStatus, ...] | None = None
+    init_container_statuses: tuple[RawStatus, ...] | None = None
 
 
 class _Pod(msgspec.Struct, gc=False, rename="camel"):
@@ -246,11 +249,15 @@ class PodProjector:
             is_deleting=is_deleting,
             node_name=share(node_name, node_name),
             containers=containers,
+            sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
             phase=share(phase, phase),
             conditions=conditions,
             ready_since=ready_since,
             container_statuses=tuple([self._status(one) for one in statuses]),
+            init_statuses=tuple([self._status(one) for one in status.init_container_statuses])
+            if status.init_container_statuses
+            else (),
             state=state,
             revision=share(revision, revision),
             instance_id=labels.get(keys.INSTANCE_ID_LABEL, ""),
@@ -285,6 +292,13 @@ class PodProjector:
         containers = tuple([self._facts(text) for text in texts])
         found: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
         return found
+
+    def _sidecars(self, found: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
+        sidecars = tuple(
+            [ContainerFacts(one.name, one.image or "") for one in found if one.restart_policy == "Always"]
+        )
+        shared: tuple[ContainerFacts, ...] = self._shared.setdefault(sidecars, sidecars)
+        return shared
 
     def _status(self, raw: RawStatus) -> ContainerStatusFacts:
         """A status names its container's id, so only its parts are equal for many pods."""

@@ -337,6 +337,17 @@ async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: St
     assert str(outcome.failure.error) == "webhook down"
 
 
+async def test_what_fails_in_an_optional_stage_is_told_and_the_plan_goes_on(store: Store) -> None:
+    # given
+    store.faults = [(ForbiddenError(Status(code=403, message="no")), False)]
+    optional = Stage(name="extra", chains=(creation("a"),), is_optional=True)
+    # when
+    outcome = await executor(store).execute(plan_of(optional, Stage(name="pods", chains=(creation("b"),))))
+    # then
+    assert outcome.failure is None
+    assert Key("ns", "b") in store.objects
+
+
 async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) -> None:
     # given
     store.faults = [(UnreachableError("refused"), False)]

@@ -369,3 +369,33 @@ def test_comparing_changes_neither_template() -> None:
     before = copy.deepcopy((old, new))
     diff(old, new, SCALING)
     assert (old, new) == before
+
+
+def with_init(image: str, *, restart_policy: str | None) -> dict[str, Any]:
+    """A template with one init container."""
+    init = {"name": "proxy", "image": image}
+    if restart_policy:
+        init["restartPolicy"] = restart_policy
+    return {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "main:1"}], "initContainers": [init]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_possible"),
+    [("Always", "Always", True), (None, None, False), (None, "Always", False), ("Always", None, False)],
+)
+def test_the_image_of_a_native_sidecar_changes_in_place_that_of_a_plain_init_container_does_not(
+    before: str | None, after: str | None, is_possible: bool
+) -> None:
+    """inplace-update case 10 and 9.2"""
+    old = Revision(with_init("proxy:1", restart_policy=before))
+    new = Revision(with_init("proxy:2", restart_policy=after))
+    found = difference(old, new, revision="web-2", settings=Settings())
+    if is_possible:
+        assert isinstance(found, UpdateSpec)
+        assert dict(found.images) == {"proxy": "proxy:2"}
+    else:
+        assert isinstance(found, NotInPlace)
+        assert "initContainers[0]" in found.reason

@@ -16,6 +16,7 @@ from pykruise.kinds.cloneset.snapshot import (
     project_cloneset,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.cloneset.wakes import matters
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import Controller
@@ -25,13 +26,17 @@ from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
 from pykruise.plans.sources import BY_CONTROLLER, BY_NAME_PREFIX, ORPHANS, Sources, owner_name
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.claims import ClaimView
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.names import LONGEST_REVISION_OWNER, pod_name
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import ControllerView, PodView
 
 NAME = "cloneset"
 COMPONENT = "cloneset-controller"
+
+BY_NAMESPACE = "namespace"
 
 BY_UID = "uid"
 """Index of CloneSets: claims know their owner's uid."""
@@ -42,12 +47,37 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     clonesets = context.sources.add(
         CLONE_SETS, project_cloneset, indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
     )
+    pull_jobs = (
+        context.sources.add(
+            IMAGE_PULL_JOBS, project_pull_job, indexes={BY_CONTROLLER: lambda job: (job.controller_uid,)}
+        )
+        if settings.pre_download
+        else None
+    )
+    budgets = (
+        context.sources.add(
+            POD_UNAVAILABLE_BUDGETS,
+            project_budget,
+            indexes={BY_NAMESPACE: lambda budget: (budget.namespace,)},
+        )
+        if settings.asks_budgets
+        else None
+    )
     planner = CloneSetPlanner(
-        context.sources, clonesets, settings=settings, clock=context.clock, rng=context.rng
+        context.sources,
+        clonesets,
+        pull_jobs=pull_jobs,
+        budgets=budgets,
+        settings=settings,
+        clock=context.clock,
+        rng=context.rng,
     )
     queue = context.queue()
     clonesets.subscribe(lambda change: queue.add(change.key))
-    context.sources.pods.subscribe(lambda change: _wake_owners(change, queue))
+    is_filtered = settings.filters_events
+    context.sources.pods.subscribe(
+        lambda change: _wake_owners(change, queue, clonesets if is_filtered else None)
+    )
     context.sources.claims.subscribe(lambda change: _wake_by_claim(change, clonesets, queue))
     context.sources.revisions.subscribe(lambda change: _wake_by_revision(change, clonesets, queue))
     turn = Reconciler(planner, context.executor, record=context.recorder(COMPONENT))
@@ -62,11 +92,15 @@ class CloneSetPlanner:
         sources: Sources,
         clonesets: Cache[CloneSetView],
         *,
+        pull_jobs: Cache[PullJobView] | None = None,
+        budgets: Cache[BudgetView] | None = None,
         settings: Settings,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self._sources = sources
+        self._pull_jobs = pull_jobs
+        self._budgets = budgets
         self._clonesets = clonesets
         self._settings = settings
         self._clock = clock
@@ -83,6 +117,8 @@ class CloneSetPlanner:
             claims=claims,
             occupied_ids=self._occupied_ids(cloneset, claims),
             pods=self._sources.pods.by_index(BY_CONTROLLER, cloneset.uid),
+            pull_jobs=self._jobs_of(cloneset),
+            budgets=self._budgets.by_index(BY_NAMESPACE, cloneset.namespace) if self._budgets else (),
             orphans=self._sources.pods.by_index(ORPHANS, cloneset.namespace),
             revisions=self._revisions(cloneset),
             node_labels=self._node_labels(cloneset),
@@ -135,6 +171,12 @@ class CloneSetPlanner:
         }
         return list(found.values())
 
+    def _jobs_of(self, cloneset: CloneSetView) -> Iterable[PullJobView] | None:
+        """None also while the kind is not served: nothing can be created then."""
+        if self._pull_jobs is None or not self._pull_jobs.synced:
+            return None
+        return self._pull_jobs.by_index(BY_CONTROLLER, cloneset.uid)
+
     def _occupied_ids(self, cloneset: CloneSetView, claims: Iterable[ClaimView]) -> list[str]:
         """Ids of claims whose pod would need a name that a pod of nobody, or of somebody else, has."""
         found: list[str] = []
@@ -153,10 +195,22 @@ class CloneSetPlanner:
         return {node.name: node.labels for node in self._sources.nodes.values()}
 
 
-def _wake_owners(change: Change[PodView], queue: WorkQueue[Key]) -> None:
+def _wake_owners(
+    change: Change[PodView], queue: WorkQueue[Key], filtered_by: Cache[CloneSetView] | None
+) -> None:
+    """`filtered_by`: the CloneSets whose lifecycle says what matters; None: everything does."""
     for pod in (change.old, change.new):
-        if pod is not None and pod.controller is not None and _is_cloneset(pod.controller):
-            queue.add(Key(pod.namespace, pod.controller.name))
+        if pod is None or pod.controller is None or not _is_cloneset(pod.controller):
+            continue
+        key = Key(pod.namespace, pod.controller.name)
+        if filtered_by is None or _matters(change, filtered_by.get(key)):
+            queue.add(key)
+
+
+def _matters(change: Change[PodView], cloneset: CloneSetView | None) -> bool:
+    if cloneset is None or cloneset.spec is None:
+        return True  # it cannot be said
+    return matters(change.old, change.new, cloneset.spec.lifecycle)
 
 
 def _wake_by_revision(

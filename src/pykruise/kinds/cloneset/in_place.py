@@ -53,17 +53,21 @@ class Differences:
         """What changes on the pod, or why it has to be recreated."""
         found = self._found.get(pod.revision)
         if found is None:
-            spec = self._ws.spec
-            strategy = spec.rolling_update.in_place_update_strategy if spec.rolling_update else None
-            found = self._found[pod.revision] = difference(
-                self._revisions.get(pod.revision),
-                self._target,
-                revision=_label_of(self._ws, self._target),
-                settings=self._ws.settings.in_place,
-                grace_seconds=strategy.grace_period_seconds if strategy else 0,
-                ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
-            )
+            found = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
         return found
+
+    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
+        """The same for pods of a revision; None: it is not stored any more."""
+        spec = self._ws.spec
+        strategy = spec.rolling_update.in_place_update_strategy if spec.rolling_update else None
+        return difference(
+            old,
+            self._target,
+            revision=_label_of(self._ws, self._target),
+            settings=self._ws.settings.in_place,
+            grace_seconds=strategy.grace_period_seconds if strategy else 0,
+            ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
+        )
 
     def refusals(self, pods: Iterable[PodView]) -> dict[str, str]:
         """Pods that the policy gives no way to update at all, by name, with the reason."""

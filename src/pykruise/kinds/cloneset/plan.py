@@ -16,6 +16,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
+from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
 from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
@@ -32,7 +33,7 @@ from pykruise.kinds.cloneset.status import (
     without,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
-from pykruise.kinds.cloneset.update import plan_update
+from pykruise.kinds.cloneset.update import SPEND_BUDGETS, UPDATE_PODS, plan_update
 from pykruise.kinds.cloneset.waiting import WAITING, goes_by_itself, waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document, labels_of
@@ -70,7 +71,7 @@ from pykruise.pods.views import PodView
 __all__ = ["plan_cloneset", "status_after"]
 
 TIDY_UP: Final = "tidy up"
-UPDATE_STAGES: Final = frozenset({"refresh pods", "update pods"})
+UPDATE_STAGES: Final = frozenset({"refresh pods", SPEND_BUDGETS, UPDATE_PODS})
 """Stages whose failure is a failed update; every other is a failed scaling."""
 
 
@@ -156,6 +157,7 @@ def _joined(
     changed = _changed(ws.snapshot, status)
     stages = [
         *before,
+        *plan_pre_download(ws),
         *refresh.stages,
         *scale.stages,
         *update.stages,

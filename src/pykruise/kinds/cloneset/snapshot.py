@@ -17,7 +17,9 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
+from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
@@ -44,6 +46,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     recreate_on_claim_change: bool = False
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volumeClaimTemplates rule out an update in place."""
+    pre_download: bool = False
+    """Gates PreDownloadImageForInPlaceUpdate and KruiseDaemon: new images are pulled ahead of an update."""
+    filters_events: bool = False
+    """Gate CloneSetEventHandlerOptimization: changes of pods that no decision reads wake nobody."""
+    asks_budgets: bool = False
+    """Gate PodUnavailableBudgetUpdateGate: budgets are asked before a pod is updated."""
     uses_resize: bool = True
     """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
@@ -172,6 +180,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of the namespace that nobody controls, in any order. They are never adopted, only told of."""
     claims: Sequence[ClaimView] = ()
     """All claims controlled by it, terminating ones too, in any order."""
+    pull_jobs: Sequence[PullJobView] | None = None
+    """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
+    budgets: Mapping[str, BudgetView] = {}
+    """PodUnavailableBudgets of the namespace by name, when they are asked."""
     occupied_ids: frozenset[str] = frozenset()
     """Ids of claims whose pod's name belongs to a pod that is not the CloneSet's."""
     node_labels: Mapping[str, Mapping[str, str]] = {}
@@ -190,6 +202,8 @@ def build_snapshot(
     seed: int,
     orphans: Iterable[PodView] = (),
     claims: Iterable[ClaimView] = (),
+    pull_jobs: Iterable[PullJobView] | None = None,
+    budgets: Iterable[BudgetView] = (),
     occupied_ids: Iterable[str] = (),
     node_labels: Mapping[str, Mapping[str, str]] | None = None,
     settings: Settings | None = None,
@@ -206,6 +220,8 @@ def build_snapshot(
         other_revisions=others,
         orphans=tuple(orphans),
         claims=tuple(claims),
+        pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
+        budgets={budget.name: budget for budget in budgets},
         occupied_ids=frozenset(occupied_ids),
         node_labels=node_labels or {},
         now=now,

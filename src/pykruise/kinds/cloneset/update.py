@@ -8,7 +8,7 @@ by specifying it for deletion: the scale phase then replaces it under all its ru
 delete it at once anyway, it is deleted here, which saves a write per pod.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,19 +18,27 @@ from pykruise.kinds.cloneset.numbers import Numbers
 from pykruise.kinds.cloneset.phase import mark_step
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.plans.actions import Patch
 from pykruise.plans.in_place import told_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, leave, pod_chain
-from pykruise.plans.plan import Chain, Stage
+from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, first, scatter, update_order
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
-__all__ = ["UPDATE_PODS", "plan_update"]
+__all__ = ["SPEND_BUDGETS", "UPDATE_PODS", "plan_update"]
 
 UPDATE_PODS: Final = "update pods"
+SPEND_BUDGETS: Final = "spend budgets"
+
+ASK_AGAIN_S: Final = 1.0
+"""When a PodUnavailableBudget refused."""
 
 
 def plan_update(ws: WorkingSet) -> Phase:
@@ -50,13 +58,18 @@ def plan_update(ws: WorkingSet) -> Phase:
         ordered = first(ordered, lambda pod: pod.name not in refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused]
-    now = _within_budget(ws, able, numbers, target)
+    now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
     left = _leave(kept, "the partition keeps this many pods in older revisions")
-    left |= _leave(able[len(now) :], "waits for its turn: maxUnavailable is used up")
+    left |= _leave(able[len(now) :], refusal or "waits for its turn: maxUnavailable is used up")
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused}
     phase = _update(ws, now, target, differences)
     return msgspec.structs.replace(
-        phase, left={**left, **stuck, **phase.left}, failure=told_of(stuck), failure_reason="CannotUpdate"
+        phase,
+        stages=(*_spend(ws, spends, phase.touched), *phase.stages),
+        left={**left, **stuck, **phase.left},
+        failure=told_of(stuck),
+        failure_reason="CannotUpdate",
+        look_at=ws.now + ASK_AGAIN_S if refusal else None,
     )
 
 
@@ -155,6 +168,57 @@ def _within_budget(
                 return wanted[:count]
             down += 1
     return wanted
+
+
+Spends = dict[str, list[PodView]]
+"""Name of a budget → pods that cost one of it each."""
+
+
+def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView], str, Spends]:
+    """The pods before the first one that its budget refuses, why it does, and what the others cost."""
+    spends: Spends = {}
+    if not ws.settings.asks_budgets:
+        return pods, "", spends
+    marked = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
+    for count, pod in enumerate(pods):
+        if pod.name in marked:
+            continue  # asked before it was marked
+        name = budget_name_of(pod)
+        answer = ask(
+            ws.snapshot.budgets.get(name),
+            pod,
+            Operation.UPDATE,
+            spent=len(spends.get(name, ())),
+            now=ws.now,
+            settings=ws.settings.in_place,
+        )
+        if answer.refusal:
+            return pods[:count], f"waits for its turn: {answer.refusal}", spends
+        if answer.spends:
+            spends.setdefault(name, []).append(pod)
+    return pods, "", spends
+
+
+def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Stage]:
+    """One write to each budget for all pods that are begun now; nobody may have spent in between."""
+    chains: list[Chain] = []
+    for name, pods in sorted(spends.items()):
+        begun = [pod for pod in pods if pod.name in touched]
+        if not begun:
+            continue
+        budget = ws.snapshot.budgets[name]
+        action = Patch(
+            resource=POD_UNAVAILABLE_BUDGETS,
+            key=Key(budget.namespace, budget.name),
+            patch_type=PatchType.MERGE,
+            body=spend_patch(budget, begun, now=ws.now),
+            subresource="status",
+            uid=budget.uid,
+            resource_version=str(budget.resource_version),
+        )
+        step = Step(action=action, because=f"{len(begun)} of its pods are updated")
+        chains.append(Chain(subject=f"budget {name}", steps=(step,)))
+    return [Stage(name=SPEND_BUDGETS, chains=tuple(chains))] if chains else []
 
 
 # How

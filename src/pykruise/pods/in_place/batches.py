@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.pods.containers import ContainerFacts
 from pykruise.pods.in_place.completion import image_verdict
-from pykruise.pods.in_place.pod import Settings, UpdatablePod
+from pykruise.pods.in_place.pod import Settings, UpdatablePod, running_containers, running_statuses
 from pykruise.pods.in_place.resources import with_differences_only
 from pykruise.pods.in_place.state import BatchRecord, ImageRecord, UpdateState
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
@@ -39,7 +39,7 @@ def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: Settings) -> U
 
     A container that the pod does not have is left out too.
     """
-    live = {container.name: container for container in pod.containers}
+    live = {container.name: container for container in running_containers(pod)}
     resources = {
         name: rest
         for name, change in (spec.resources if settings.vertical_scaling else {}).items()
@@ -60,7 +60,7 @@ def next_batch(
 ) -> Batch:
     """The changes of `spec` that are made now. Image ids are recorded as they are before the change."""
     wanted = effective_spec(pod, spec, settings)
-    waiting = [container for container in pod.containers if container.name in wanted.container_names]
+    waiting = [one for one in running_containers(pod) if one.name in wanted.container_names]
     chosen = _chosen(waiting, wanted.ref_metadata)
     now_names = [container.name for container in waiting if container.name in chosen]
     images = {name: wanted.images[name] for name in now_names if name in wanted.images}
@@ -122,8 +122,8 @@ def _records(
     pod: UpdatablePod, images: Mapping[str, str], state: UpdateState, *, now: Instant
 ) -> dict[str, ImageRecord]:
     """What the containers run that get another image now."""
-    statuses = {status.name: status for status in pod.container_statuses}
-    live = {container.name: container for container in pod.containers}
+    statuses = running_statuses(pod)
+    live = {container.name: container for container in running_containers(pod)}
     found: dict[str, ImageRecord] = {}
     for name in images:
         status = statuses.get(name)

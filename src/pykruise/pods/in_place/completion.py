@@ -16,7 +16,14 @@ from pykruise.kube.clock import Instant
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.images import is_running
-from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, Settings, UpdatablePod, annotation
+from pykruise.pods.in_place.pod import (
+    GRACE_ANNOTATIONS,
+    Settings,
+    UpdatablePod,
+    annotation,
+    running_containers,
+    running_statuses,
+)
 from pykruise.pods.in_place.resources import unmet_resources, why_resize_waits
 from pykruise.pods.in_place.runtime_meta import (
     ContainerMeta,
@@ -79,7 +86,9 @@ def containers_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant, s
     if state.update_resources and settings.vertical_scaling and (name := unmet_resources(pod)):
         said = why_resize_waits(pod)
         return _waits(f"the node has not given container {name} its resources yet{said and f' ({said})'}")
-    if meta is not None and runs_as_specified(pod, meta):
+    # The agent's report is of regular containers; a sidecar is judged by its image.
+    changed_sidecar = any(one.name in state.image_records for one in pod.sidecars)
+    if meta is not None and not changed_sidecar and runs_as_specified(pod, meta):
         return _COMPLETE
     return _images_verdict(pod, state, now=now)
 
@@ -94,8 +103,8 @@ def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | 
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> Verdict:
     """The first container that is not complete, as the whole; the earliest time to look again."""
-    live = {container.name: container for container in pod.containers}
-    statuses = {status.name: status for status in pod.container_statuses}
+    live = {container.name: container for container in running_containers(pod)}
+    statuses = running_statuses(pod)
     open_ones = [
         verdict
         for name, record in sorted(state.image_records.items())

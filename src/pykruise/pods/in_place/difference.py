@@ -3,8 +3,9 @@
 old + target revision ──▶ difference() ──▶ UpdateSpec, or NotInPlace with the reason
 
 Pure. Templates are compared by what they mean: a default that only one of them spells out, a null, or another
-way to write a quantity is no difference. In place go images of regular containers, labels, annotations and
-finalizers, and (behind a gate) amounts of cpu and memory that leave the quality of service as it is.
+way to write a quantity is no difference. In place go images of regular containers and of native sidecars (init
+containers that keep running), labels, annotations and finalizers, and (behind a gate) amounts of cpu and memory
+that leave the quality of service as it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,6 +113,9 @@ def _difference(
             case ("spec", "containers", int(index), "image"), "changed":
                 image = new["spec"]["containers"][index]["image"]
                 images[_name(old, index)] = _text(image, "an image")
+            case ("spec", "initContainers", int(index), "image"), "changed" if _is_sidecar(old, new, index):
+                sidecar = new["spec"]["initContainers"][index]
+                images[_text(sidecar["name"], "a container's name")] = _text(sidecar["image"], "an image")
             case (
                 ("spec", "containers", int(index), "resources", str(bound), str(resource)),
                 "changed",
@@ -138,6 +142,14 @@ def _qos(template: Document) -> str:
 
 def _name(template: Document, index: int) -> str:
     return _text(template["spec"]["containers"][index]["name"], "a container's name")
+
+
+def _is_sidecar(old: Document, new: Document, index: int) -> bool:
+    """Whether this init container keeps running beside the regular ones; its image can change like theirs."""
+    return all(
+        (template["spec"].get("initContainers") or ())[index].get("restartPolicy") == "Always"
+        for template in (old, new)
+    )
 
 
 def _text(value: Any, what: str) -> str:

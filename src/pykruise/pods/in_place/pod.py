@@ -21,6 +21,8 @@ __all__ = [
     "Settings",
     "UpdatablePod",
     "annotation",
+    "running_containers",
+    "running_statuses",
 ]
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
@@ -58,6 +60,14 @@ class UpdatablePod(Protocol):
     def container_statuses(self) -> Sequence[ContainerStatusFacts]:
         """Statuses of regular containers, in any order."""
 
+    @property
+    def sidecars(self) -> Sequence[ContainerFacts]:
+        """Init containers with `restartPolicy: Always`, in the order of the spec."""
+
+    @property
+    def init_statuses(self) -> Sequence[ContainerStatusFacts]:
+        """Statuses of init containers, in any order."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates and abilities of the cluster; defaults are the original's gates on a current cluster."""
@@ -83,6 +93,16 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     subresource: Literal["", "status", "resize"] = ""
     checked: bool = False
+
+
+def running_containers(pod: UpdatablePod) -> list[ContainerFacts]:
+    """All containers whose image can change while the pod runs. Names are unique among them."""
+    return [*pod.containers, *pod.sidecars]
+
+
+def running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:
+    """Their statuses by name."""
+    return {status.name: status for status in (*pod.container_statuses, *pod.init_statuses)}
 
 
 def annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:

@@ -28,6 +28,7 @@ from pykruise.pods.in_place.pod import (
     Settings,
     UpdatablePod,
     annotation,
+    running_statuses,
 )
 from pykruise.pods.in_place.resources import resize_body, restarts
 from pykruise.pods.in_place.state import UpdateState, state_of, state_text
@@ -282,7 +283,7 @@ def _drop_grace(pod: UpdatablePod, because: str) -> Continue:
 
 
 def _next_batch(pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: Settings) -> NextStep:
-    ready = {status.name for status in pod.container_statuses if status.ready}
+    ready = {status.name for status in running_statuses(pod).values() if status.ready}
     unready = [name for name in state.required_ready if name not in ready]
     if unready:
         since = state.batches[-1].at if state.batches else state.started_at
@@ -325,8 +326,16 @@ def _batch_writes(
     }
     body: Document = {"metadata": merged_metadata(merged_metadata(patch, extra), own)}
     containers = _containers(pod, batch, with_resources=not settings.uses_resize)
-    if containers:
-        body["spec"] = {"containers": containers}
+    sidecars = [
+        {"name": one.name, "image": batch.images[one.name]}
+        for one in pod.sidecars
+        if one.name in batch.images
+    ]
+    if containers or sidecars:
+        body["spec"] = {
+            **({"containers": containers} if containers else {}),
+            **({"initContainers": sidecars} if sidecars else {}),
+        }
     write = PodPatch(body=body, because=because)
     resized = resize_body(batch.resources) if settings.uses_resize else []
     if not resized:

@@ -1,0 +1,365 @@
+"""Always finishes or says why: whatever keeps a CloneSet from its spec is named, with what would change it.
+
+Objects that admission would refuse are written past it. In every scenario another CloneSet goes on unharmed, and
+the first recovers by itself once it is put right.
+"""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import AlreadyExistsError
+from pykruise.kube.resources import CONTROLLER_REVISIONS, CUSTOM_RESOURCE_DEFINITIONS, PODS
+from pykruise.manager.settings import Settings
+from pykruise.pods import keys
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from support.scenario import Object, Stage, cloneset, rolling
+
+
+async def says(stage: Stage, kind: str, reason: str, *words: str) -> Object:
+    """Wait for the condition of this type and reason; it has these words in its message."""
+
+    async def found() -> Object | None:
+        conditions = (await stage.status()).get("conditions") or []
+        return next(
+            (
+                one
+                for one in conditions
+                if (one["type"], one["status"], one["reason"]) == (kind, "True", reason)
+                and all(word in one["message"] for word in words)
+            ),
+            None,
+        )
+
+    condition: Object = await stage.until(found, what=f"{kind}: {reason}")
+    assert condition["lastTransitionTime"]
+    assert condition["message"]
+    return condition
+
+
+async def quiet(stage: Stage) -> None:
+    """Nothing is reported any more."""
+
+    async def silent() -> bool:
+        conditions = (await stage.status()).get("conditions") or []
+        return not any(one["status"] == "True" for one in conditions)
+
+    await stage.until(silent, what="no condition is True")
+
+
+async def with_neighbour(stage: Stage) -> None:
+    """A manager, and a CloneSet that has nothing to do with it all."""
+    await stage.start_manager()
+    await stage.create(cloneset("calm", replicas=2))
+    await stage.settled("calm", replicas=2)
+
+
+async def neighbour_works(stage: Stage) -> None:
+    await stage.scale("calm", 3)
+    await stage.settled("calm", replicas=3)
+
+
+def container(**fields: Any) -> Object:
+    """A patch of the template's only container."""
+    return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:1", **fields}]}}}}
+
+
+async def test_a_template_that_the_api_server_refuses(stage: Stage) -> None:
+    # given
+    await with_neighbour(stage)
+    with stage.past_admission():
+        body = cloneset(replicas=2)
+        body["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Sometimes"
+        await stage.create(body)
+    # then
+    await says(
+        stage, "FailedScale", "WriteFailed", "imagePullPolicy", "; correct what the API server refuses"
+    )
+    events = await stage.until(lambda: stage.events("FailedCreate"))
+    assert "imagePullPolicy" in events[0]["message"]
+    await neighbour_works(stage)
+    # when
+    await stage.merge("web", container(imagePullPolicy="Always"))
+    # then
+    await stage.settled(replicas=2)
+    await quiet(stage)
+
+
+@pytest.mark.parametrize(
+    ("broken", "fixed", "kind", "field"),
+    [
+        (
+            {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "abc%"}}},
+            {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "25%"}}},
+            "FailedUpdate",
+            "spec.updateStrategy.rollingUpdate.maxUnavailable",
+        ),
+        (
+            {"updateStrategy": {"rollingUpdate": {"partition": "5"}}},
+            {"updateStrategy": {"rollingUpdate": {"partition": 0}}},
+            "FailedUpdate",
+            "spec.updateStrategy.rollingUpdate.partition",
+        ),
+        (
+            {"scaleStrategy": {"maxUnavailable": "many"}},
+            {"scaleStrategy": None},
+            "FailedScale",
+            "spec.scaleStrategy.maxUnavailable",
+        ),
+        (
+            {"template": {"metadata": {"labels": {"app": "nobody"}}}},
+            {"template": {"metadata": {"labels": {"app": "web"}}}},
+            "FailedScale",
+            "spec.template.metadata.labels",
+        ),
+    ],
+    ids=["maxUnavailable", "partition", "scale maxUnavailable", "template labels"],
+)
+async def test_a_value_that_got_around_admission(
+    stage: Stage, broken: Object, fixed: Object, kind: str, field: str
+) -> None:
+    # given
+    await with_neighbour(stage)
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    before = {pod.uid for pod in await stage.pods()}
+    # when
+    with stage.past_admission():
+        await stage.merge("web", {"spec": broken})
+    await says(stage, kind, "InvalidSpec", field)
+    await stage.scale("web", 4) if "template" not in broken else None
+    # then no pod is touched
+    await neighbour_works(stage)
+    assert {pod.uid for pod in await stage.pods()} == before
+    # when
+    await stage.merge("web", {"spec": {**fixed, "replicas": 3}})
+    # then
+    await stage.settled(replicas=3)
+    await quiet(stage)
+
+
+async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> None:
+    """Two CloneSets with one selector: each has its own pods, and none is taken from the other"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    mine = {pod.uid for pod in await stage.pods()}
+    # when
+    other = cloneset("rival", replicas=2)
+    other["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    other["spec"]["template"]["metadata"]["labels"] = {"app": "web"}
+    await stage.create(other)
+
+    async def both() -> bool:
+        return len(await stage.pods()) == 4 and all(pod.is_serving for pod in await stage.pods())
+
+    await stage.until(both)
+    # then
+    owners = {pod.uid: pod.controller.name for pod in await stage.pods() if pod.controller}
+    assert {uid for uid, name in owners.items() if name == "web"} == mine
+    assert sorted(owners.values()) == ["rival", "rival", "web", "web"]
+    assert (await stage.status())["replicas"] == 2
+
+
+async def test_pods_that_fit_on_no_node(stage: Stage) -> None:
+    # given
+    await with_neighbour(stage)
+    body = cloneset(replicas=2)
+    body["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/disk": "fast"}
+    await stage.create(body)
+    # then
+    await says(stage, "Waiting", "Unschedulable", "cannot be scheduled", "; add nodes")
+    await neighbour_works(stage)
+    # when
+    await stage.merge("web", {"spec": {"template": {"spec": {"nodeSelector": None}}}})
+    # then
+    await stage.settled(replicas=2)
+    await quiet(stage)
+
+
+async def test_an_image_that_cannot_be_pulled(stage: Stage) -> None:
+    # given
+    await with_neighbour(stage)
+    await stage.create(cloneset(replicas=2, image="shop/broken:1"))
+    # then
+    await says(stage, "Waiting", "ImagePull", "shop/broken:1", "; correct the image")
+    await neighbour_works(stage)
+    # when
+    await stage.set_image("web", "nginx:1")
+    # then
+    await stage.settled(replicas=2)
+    await quiet(stage)
+
+
+@pytest.mark.real
+async def test_claims_that_cannot_be_bound(stage: Stage) -> None:
+    """The sandbox's scheduler does not look at claims; a real one names them"""
+    # given
+    await with_neighbour(stage)
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "nobody-has-it",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    await stage.create(cloneset(replicas=1, volumeClaimTemplates=[claim]))
+    # then
+    await says(stage, "Waiting", "UnboundClaims", "PersistentVolumeClaim", "; provide a volume")
+    await neighbour_works(stage)
+    # when the claim templates go
+    await stage.merge("web", {"spec": {"volumeClaimTemplates": None}})
+    (pod,) = await stage.pods()
+    await stage.delete(pod.name, resource=PODS)
+    # then
+    await stage.settled(replicas=1)
+    await quiet(stage)
+
+
+async def test_what_the_spec_holds_back(stage: Stage) -> None:
+    """paused, a partition, OnDelete: each is named with the field that lets it go on"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3, updateStrategy=rolling(maxUnavailable=1, partition=2)))
+    await stage.settled(replicas=3)
+    await quiet(stage)
+    # when
+    await stage.set_image("web", "nginx:2")
+    await stage.settled(replicas=3, updated=1)
+    # then
+    await says(stage, "Waiting", "Partition", "partition")
+    await stage.merge(
+        "web", {"spec": {"updateStrategy": {"rollingUpdate": {"paused": True, "partition": 0}}}}
+    )
+    await says(stage, "Waiting", "Paused", "paused to false")
+    await stage.merge("web", {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}})
+    await says(stage, "Waiting", "OnDelete", "delete them")
+    # when
+    await stage.merge("web", {"spec": {"updateStrategy": rolling(maxUnavailable=1)}})
+    # then
+    await stage.settled(replicas=3)
+    await quiet(stage)
+
+
+# ── objects of other kinds ───────────────────────────────────────────────────
+
+
+async def serve(stage: Stage, resource: Any) -> None:
+    """Make the API server serve a kind whose controller is not there, if it does not yet."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+            },
+            "versions": [version],
+        },
+    }
+    try:
+        await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+    except AlreadyExistsError:
+        return
+
+    async def is_served() -> bool:
+        found = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"]))
+        conditions = (found.get("status") or {}).get("conditions") or []
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+    await stage.until(is_served)
+
+
+async def test_images_are_pulled_ahead_of_a_rollout_in_place(stage: Stage) -> None:
+    """cloneset case 92: jobs for the new revision, gone when the rollout is over"""
+    # given
+    await serve(stage, IMAGE_PULL_JOBS)
+    await stage.start_manager(settings=Settings(cloneset=CloneSetSettings(pre_download=True)))
+    strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=1, partition=3)
+    await stage.create(cloneset(replicas=4, updateStrategy=strategy))
+    await stage.settled(replicas=4)
+    # when
+    await stage.set_image("web", "nginx:2")
+    # then
+    (job,) = await stage.until(lambda: stage.stored(IMAGE_PULL_JOBS))
+    assert job["spec"]["image"] == "nginx:2"
+    assert job["metadata"]["ownerReferences"][0]["kind"] == "CloneSet"
+    update = (await stage.settled(replicas=4, updated=1))["status"]["updateRevision"]
+    assert job["metadata"]["name"] == f"{update}-main"
+    stored = await stage.get(update, resource=CONTROLLER_REVISIONS)
+    assert stored["metadata"]["labels"][keys.PRE_DOWNLOAD_CREATED_LABEL] == "true"
+    assert len(await stage.events("CreatedImagePullJob")) == 1
+    # when
+    await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
+    await stage.settled(replicas=4)
+
+    async def all_gone() -> bool:
+        return not await stage.stored(IMAGE_PULL_JOBS)
+
+    # then
+    await stage.until(all_gone)
+
+
+async def test_a_pod_unavailable_budget_is_asked_and_spent(stage: Stage) -> None:
+    """cloneset case 77"""
+    # given four pods under a budget that lets one go
+    await serve(stage, POD_UNAVAILABLE_BUDGETS)
+    await stage.start_manager(settings=Settings(cloneset=CloneSetSettings(asks_budgets=True)))
+    strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
+    body = cloneset(replicas=4, updateStrategy=strategy)
+    body["spec"]["template"]["metadata"]["annotations"] = {keys.RELATED_PUB_ANNOTATION: "pub"}
+    await stage.create(body)
+    await stage.settled(replicas=4)
+    await stage.create(
+        {
+            "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+            "kind": POD_UNAVAILABLE_BUDGETS.kind,
+            "metadata": {"name": "pub"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+        },
+        resource=POD_UNAVAILABLE_BUDGETS,
+    )
+    await allow(stage, 1)
+    # when
+    await stage.set_image("web", "nginx:2")
+    # then one pod is updated, and the budget is spent
+    await stage.settled(replicas=4, updated=1)
+    status = (await stage.get("pub", resource=POD_UNAVAILABLE_BUDGETS))["status"]
+    assert status["unavailableAllowed"] == 0
+    assert len(status["unavailablePods"]) == 1
+    await says(stage, "Waiting", "UpdateHeld", "PodUnavailableBudget pub allows no more")
+    conditions = (await stage.status())["conditions"]
+    assert not any(one["type"] == "FailedUpdate" for one in conditions)
+    # when it allows the rest
+    await allow(stage, 3)
+    # then
+    await stage.settled(replicas=4)
+
+
+async def allow(stage: Stage, count: int) -> None:
+    """What the budget's controller writes."""
+    status = {"desiredAvailable": 3, "unavailableAllowed": count, "currentAvailable": 4, "totalReplicas": 4}
+    await stage.merge(
+        "pub",
+        {"status": {**status, "unavailablePods": None}},
+        resource=POD_UNAVAILABLE_BUDGETS,
+        subresource="status",
+    )

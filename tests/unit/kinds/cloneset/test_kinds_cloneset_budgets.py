@@ -1,0 +1,153 @@
+"""A CloneSet asks PodUnavailableBudgets before it updates a pod."""
+
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.update import SPEND_BUDGETS
+from pykruise.kube.clock import format_time
+from pykruise.plans.actions import Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from pykruise.pods.budgets import BudgetView, project_budget
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
+from support.plan_views import condition, deleted, left, replaced, states, steps_named
+
+ANNOTATION = {keys.RELATED_PUB_ANNOTATION: "pub"}
+
+
+def budget(allowed: int, **fields: Any) -> BudgetView:
+    status = {"desiredAvailable": 3, "unavailableAllowed": allowed, **fields.pop("status", {})}
+    document = {
+        "metadata": {"name": "pub", "namespace": "shop", "uid": "uid-pub", "resourceVersion": "9"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **fields},
+        "status": status,
+    }
+    return project_budget(orjson.dumps(document))
+
+
+def protected(
+    builder: CloneSetBuilder | None = None, *, policy: str = "InPlaceIfPossible"
+) -> CloneSetBuilder:
+    """Four old pods under the budget, all of which could be updated at once."""
+    builder = builder or cloneset(4, old=4, max_unavailable="100%").with_rolling(podUpdatePolicy=policy)
+    return builder.annotated(ANNOTATION, *builder.pods)
+
+
+def plan_of(builder: CloneSetBuilder, *budgets: BudgetView, asks: bool = True) -> Plan:
+    snapshot = builder.snapshot()
+    settings = msgspec.structs.replace(snapshot.settings, asks_budgets=asks)
+    found = {one.name: one for one in budgets}
+    return plan_cloneset(msgspec.structs.replace(snapshot, budgets=found, settings=settings))
+
+
+def begun(plan: Plan) -> set[str]:
+    return {*states(plan)} | deleted(plan) | replaced(plan)
+
+
+@pytest.mark.parametrize("policy", ["InPlaceIfPossible", "ReCreate"])
+def test_a_refusal_makes_the_rest_wait_a_second_without_error_or_condition(policy: str) -> None:
+    """cloneset case 77"""
+    # given a budget for two
+    plan = plan_of(protected(policy=policy), budget(2))
+    # then two pods are updated, after one write that spends for both
+    (spent,) = steps_named(plan, SPEND_BUDGETS)
+    assert isinstance(spent.action, Patch)
+    assert spent.action.subresource == "status"
+    assert (spent.action.uid, spent.action.resource_version) == ("uid-pub", "9")
+    time = format_time(NOW)
+    assert spent.action.body["status"] == {
+        "unavailableAllowed": 0,
+        "unavailablePods": {"web-a": time, "web-b": time},
+    }
+    assert begun(plan) == {"a", "b"}
+    names = [stage.name for stage in plan.stages]
+    assert names.index(SPEND_BUDGETS) < names.index("update pods")
+    assert all("PodUnavailableBudget pub" in left(plan)[pod] for pod in "cd")
+    assert plan.after == 1
+    assert condition(plan, "FailedUpdate") is None
+
+
+def test_a_budget_that_is_used_up_holds_everything_and_the_status_says_so() -> None:
+    plan = plan_of(protected(), budget(0))
+    assert begun(plan) == set()
+    assert not plan.stages
+    assert plan.after == 1
+    found = condition(plan, "Waiting")
+    assert found is not None
+    assert "PodUnavailableBudget pub allows no more" in found["message"]
+
+
+def test_with_the_gate_off_nobody_is_asked() -> None:
+    assert begun(plan_of(protected(), budget(0), asks=False)) == {*"abcd"}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda builder: builder, None),
+        (lambda builder: builder.annotated({keys.NO_PROTECT_ANNOTATION: "true"}, *"abcd"), budget(0)),
+        (lambda builder: builder.not_ready(*"abcd"), budget(0)),
+        (lambda builder: builder.labelled({"unavailable-pod.kruise.io/x": ""}, *"abcd"), budget(0)),
+        (lambda builder: builder, budget(0, status={"desiredAvailable": 0})),
+        (lambda builder: builder, budget(0, protectOperations=["DELETE"])),
+        (lambda builder: builder, budget(0, ignoredPodSelector={"matchLabels": {"app": "web"}})),
+        (
+            lambda builder: builder,
+            budget(
+                0,
+                status={
+                    "unavailablePods": {f"web-{pod}": None for pod in "ab"},
+                    "disruptedPods": {"web-c": None, "web-d": None},
+                },
+            ),
+        ),
+    ],
+    ids=[
+        "no such budget",
+        "exempt",
+        "not ready",
+        "labelled unavailable",
+        "not reconciled yet",
+        "operation not protected",
+        "ignored",
+        "let go before",
+    ],
+)
+def test_what_costs_nothing_is_not_held(change: Any, found: BudgetView | None) -> None:
+    """podunavailablebudget 6.7, rules 1 to 7"""
+    plan = plan_of(change(protected()), *([found] if found else []))
+    assert begun(plan) == {*"abcd"}
+    assert not steps_named(plan, SPEND_BUDGETS)
+
+
+def test_the_old_annotation_and_operations_of_v1alpha1_count() -> None:
+    # given
+    builder = cloneset(4, old=4, max_unavailable="100%").with_rolling(podUpdatePolicy="InPlaceIfPossible")
+    builder.annotated({keys.LEGACY_RELATED_PUB_ANNOTATION: "pub"}, *"abcd")
+    document = {
+        "metadata": {
+            "name": "pub",
+            "namespace": "shop",
+            "annotations": {keys.PROTECT_OPERATIONS_ANNOTATION: "EVICT, UPDATE"},
+        },
+        "status": {"desiredAvailable": 3, "unavailableAllowed": 1},
+    }
+    # then
+    assert begun(plan_of(builder, project_budget(orjson.dumps(document)))) == {"a"}
+
+
+def test_a_selector_that_cannot_be_read_refuses() -> None:
+    broken = budget(5, ignoredPodSelector={"matchExpressions": [{"key": "a", "operator": "Like"}]})
+    plan = plan_of(protected(), broken)
+    assert begun(plan) == set()
+    assert "ignoredPodSelector" in left(plan)["a"]
+
+
+def test_maxunavailable_counts_before_the_budget() -> None:
+    plan = plan_of(protected().with_rolling(maxUnavailable=1), budget(3))
+    assert begun(plan) == {"a"}
+    assert "maxUnavailable is used up" in left(plan)["b"]

@@ -1,0 +1,177 @@
+"""The numbered cases of the lifecycle's specification that concern CloneSet's plans, where no other test names them."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.strategic import apply_strategic_merge
+from pykruise.kube.resources import PODS
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template
+from support.plan_views import condition, deleted, left, marked, pod_patches, states
+
+HOOK = "example.com/hook"
+A, B, C = template("nginx:0"), template("nginx:1"), template("nginx:2")
+
+
+def in_place(replicas: int = 1, *, old: int | None = None, **arguments: Any) -> CloneSetBuilder:
+    """A rollout in place to nginx:1; all pods old unless said."""
+    count = replicas if old is None else old
+    builder = cloneset(replicas, old=count, **{"max_unavailable": 1, **arguments})
+    return builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
+
+
+def to_c(builder: CloneSetBuilder, *, pods_of: Document) -> CloneSetBuilder:
+    """The template is C by now; the pods are of another revision."""
+    builder.old_template = pods_of
+    builder.spec["template"] = C
+    builder.with_revisions(revision(A, 1), revision(B, 2), revision(C, 3))
+    for short in builder.pods:
+        builder.old(short)
+        builder.pods[short]["spec"]["containers"] = [dict(one) for one in pods_of["spec"]["containers"]]
+        builder.pods[short]["status"]["containerStatuses"][0]["image"] = pods_of["spec"]["containers"][0][
+            "image"
+        ]
+    return builder
+
+
+def planned(builder: CloneSetBuilder) -> Plan:
+    return plan_cloneset(builder.snapshot())
+
+
+def image_given(plan: Plan, short: str) -> str:
+    """The image that the pod's last patch brings; empty: none."""
+    containers = (pod_patches(plan)[short].body.get("spec") or {}).get("containers") or []
+    return containers[0]["image"] if containers else ""
+
+
+def test_a_pre_normal_hook_without_handlers_waits_for_a_node_only() -> None:
+    """lifecycle case 5, as cloneset 9.2.16 decides it: labels written to a pod without a node can race"""
+    builder = cloneset(2).with_spec(lifecycle={"preNormal": {}}).fresh("a", "b").unscheduled("b")
+    assert states(planned(builder)) == {"a": "Normal"}
+
+
+def test_a_pod_that_is_still_hooked_is_not_written_to_again() -> None:
+    """lifecycle case 11"""
+    plan = planned(in_place().with_finalizer(HOOK, "a").in_state("PreparingUpdate", "a"))
+    assert pod_patches(plan) == {}
+    assert "inPlaceUpdate hook" in left(plan)["a"]
+
+
+def test_a_released_pod_gets_state_revision_and_image_in_one_write() -> None:
+    """lifecycle case 12"""
+    builder = in_place().in_state("PreparingUpdate", "a")
+    patch = pod_patches(planned(builder))["a"]
+    assert patch.subresource == ""
+    assert (
+        patch.body["metadata"]["labels"]
+        | {
+            keys.STATE_LABEL: "Updating",
+            keys.REVISION_LABEL: builder.update_revision,
+        }
+        == patch.body["metadata"]["labels"]
+    )
+    assert patch.body["spec"]["containers"] == [{"name": "main", "image": "nginx:1"}]
+
+
+def test_a_pod_that_prepares_for_b_is_updated_to_c_at_once() -> None:
+    """lifecycle case 21"""
+    plan = planned(to_c(in_place().in_state("PreparingUpdate", "a"), pods_of=A))
+    assert states(plan) == {"a": "Updating"}
+    assert image_given(plan, "a") == "nginx:2"
+
+
+def test_an_updated_pod_prepares_again_and_gets_its_hook_back_in_the_same_write() -> None:
+    """lifecycle case 22"""
+    plan = planned(to_c(in_place().in_state("Updated", "a"), pods_of=B))
+    assert states(plan) == {"a": "PreparingUpdate"}
+    assert pod_patches(plan)["a"].body["metadata"]["finalizers"] == [HOOK]
+
+
+def test_an_updated_pod_that_cannot_change_in_place_goes_through_the_pre_delete_hook() -> None:
+    """lifecycle case 23"""
+    builder = to_c(in_place().in_state("Updated", "a"), pods_of=B)
+    builder.spec["template"] = template("nginx:2", hostNetwork=True)
+    builder.with_revisions(revision(B, 1), revision(builder.spec["template"], 2))
+    builder.with_hook("preDelete", finalizer="example.com/leave").with_finalizer("example.com/leave", "a")
+    # when
+    assert marked(planned(builder)) == {"a"}
+    # then, once it is marked
+    plan = planned(builder.marked("a"))
+    assert states(plan) == {"a": "PreparingDelete"}
+    assert deleted(plan) == set()
+
+
+def test_a_pod_that_is_being_updated_starts_anew_without_asking_its_hook() -> None:
+    """lifecycle case 24"""
+    builder = to_c(in_place().with_finalizer(HOOK, "a").in_state("Updating", "a"), pods_of=B)
+    plan = planned(builder.not_ready("a"))
+    assert states(plan) == {"a": "Updating"}
+    assert image_given(plan, "a") == "nginx:2"
+
+
+def test_a_pod_that_prepares_takes_the_place_of_the_only_one() -> None:
+    """lifecycle case 25"""
+    builder = in_place(3).with_finalizer(HOOK, "a", "b", "c").in_state("PreparingUpdate", "a")
+    assert states(planned(builder)) == {}
+
+
+def test_a_partition_that_is_raised_holds_the_one_that_prepares_too() -> None:
+    """lifecycle case 26"""
+    plan = planned(in_place(3, partition=3).in_state("PreparingUpdate", "a"))
+    assert pod_patches(plan) == {}
+    assert "partition" in left(plan)["a"]
+
+
+def test_state_and_condition_are_one_write_so_neither_is_there_without_the_other() -> None:
+    """lifecycle case 31"""
+    builder = in_place().with_hook("inPlaceUpdate", markPodNotReady=True).with_finalizer(HOOK, "a")
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    builder.set_condition("a", keys.KRUISE_POD_READY, "True")
+    patch = pod_patches(planned(builder))["a"]
+    assert patch.subresource == "status"
+    assert patch.resource_version
+    assert patch.body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
+    kinds = {one["type"]: one["status"] for one in patch.body["status"]["conditions"]}
+    assert kinds[keys.KRUISE_POD_READY] == "False"
+
+
+def test_a_hook_that_is_taken_out_of_the_spec_lets_the_update_begin() -> None:
+    """lifecycle case 32"""
+    builder = in_place().with_finalizer(HOOK, "a").in_state("PreparingUpdate", "a")
+    del builder.spec["lifecycle"]
+    assert states(planned(builder)) == {"a": "Updating"}
+
+
+def test_an_unknown_state_is_told_and_the_pod_left_alone() -> None:
+    """lifecycle case 34"""
+    plan = planned(in_place().in_state("Foo", "a"))
+    assert pod_patches(plan) == {}
+    found = condition(plan, "FailedUpdate")
+    assert found is not None
+    assert "'Foo'" in found["message"]
+
+
+def test_a_pod_that_a_user_deleted_lingers_with_its_finalizer_and_does_not_count() -> None:
+    """lifecycle case 43"""
+    builder = cloneset(2).with_hook("preDelete").with_finalizer(HOOK, "a").deleted("a")
+    plan = planned(builder)
+    assert plan.status is not None
+    assert plan.status["replicas"] == 1
+    assert "a" not in pod_patches(plan)
+    assert deleted(plan) == set()
+
+
+@pytest.mark.parametrize("present", [[], [HOOK], [HOOK, "other.example.com/x"]])
+def test_a_finalizer_that_is_put_back_is_there_once(present: list[str]) -> None:
+    """lifecycle case 52"""
+    builder = to_c(in_place().in_state("Updated", "a"), pods_of=B)
+    builder.pods["a"]["metadata"]["finalizers"] = [name for name in present if name != HOOK]
+    patch = pod_patches(planned(builder))["a"]
+    pod = {"metadata": {"name": "a", "finalizers": present}}
+    merged = apply_strategic_merge(pod, patch.body, definition=definition_for(PODS))
+    assert sorted(merged["metadata"]["finalizers"]) == sorted({HOOK, *present})
