@@ -64,6 +64,11 @@ class Controllers:
         self._loops = [kind(self._shared) for kind in _KINDS]
         self._stopped = asyncio.Event()
 
+    @property
+    def client(self) -> Client:
+        """What all their requests go through."""
+        return self._shared.client
+
     async def run(self) -> None:
         """Work until `stop()` or until cancelled."""
         await run_beside(

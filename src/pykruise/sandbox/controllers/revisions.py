@@ -11,8 +11,9 @@ from collections.abc import Collection, Sequence
 from pykruise.kube.documents import Document, canonical, same
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.hashing import fnv32a, hash_text
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
-from pykruise.sandbox.controllers.base import Shared, View, owner_of
+from pykruise.sandbox.controllers.base import Shared, View, owner_of, project_view
 
 __all__ = ["REVISION_LABEL", "Revisions", "template_of"]
 
@@ -46,7 +47,10 @@ class Revisions:
         return sorted(found, key=lambda one: (number_of(one), one.created_at, one.name))
 
     async def sync(self, owner: View, collisions: int) -> View | None:
-        """The newest revision, which keeps the present template; None when its name is taken by another."""
+        """The newest revision, which keeps the present template; None when its name is taken by another.
+
+        One that is there already (the answer to its creation was lost) is found by a live read.
+        """
         history = self.of(owner)
         data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
         equal = [one for one in history if same(one.doc.get("data"), data)]
@@ -57,13 +61,13 @@ class Revisions:
                 await self._shared.merge(CONTROLLER_REVISIONS, found, {"revision": newest + 1})
                 return self.cache.get(found.key)
             return found
+        doc = self._document(owner, data, newest + 1, collisions)
         try:
-            await self._shared.writer.create(
-                CONTROLLER_REVISIONS, owner.namespace, self._document(owner, data, newest + 1, collisions)
-            )
+            return project_view(await self._shared.writer.create(CONTROLLER_REVISIONS, owner.namespace, doc))
         except AlreadyExistsError:
-            return None
-        return next((one for one in self.of(owner) if same(one.doc.get("data"), data)), None)
+            key = Key(owner.namespace, doc["metadata"]["name"])
+            found = project_view(await self._shared.writer.read(CONTROLLER_REVISIONS, key))
+        return found if found.owner_uid == owner.uid and same(found.doc.get("data"), data) else None
 
     def _document(self, owner: View, data: Document, number: int, collisions: int) -> Document:
         digest = hash_text(fnv32a(canonical(data) + (str(collisions).encode() if collisions else b"")))
