@@ -1,0 +1,117 @@
+"""One pass of upkeep: whose objects it touches, and with which rights."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pykruise.admission.certificates import Certificates
+from pykruise.admission.configurations import Endpoint
+from pykruise.admission.stores import SecretStore
+from pykruise.admission.upkeep import Upkeep, UpkeepError, project_crd
+from pykruise.kinds import conversions, crds
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import Document, decode, encode
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykruise.kube.transport import Response, Transport
+from support.sandbox import small_cluster
+
+CERTIFICATES = Certificates(authority_key=b"", authority=b"bundle", key=b"", certificate=b"")
+
+
+@asynccontextmanager
+async def upkeep_of(*installed: Document, allows_patch: bool = True) -> AsyncIterator[tuple[Upkeep, Client]]:
+    """Upkeep on a cluster with these CRDs, and without webhook configurations."""
+    async with small_cluster(nodes=0) as place:
+        for crd in installed:
+            await place.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        client = place.client if allows_patch else Client(WithoutPatch(place.client.transport))
+        upkeep = Upkeep(
+            client,
+            SecretStore(client, namespace="kruise-system", name="certs"),
+            rules={},
+            converted=frozenset(conversions()),
+            endpoint=Endpoint(),
+            renew_before_s=1.0,
+            clock=system_clock,
+        )
+        yield upkeep, place.client
+
+
+class WithoutPatch:
+    """Rights as OpenKruise's own role gives them for CRDs: update, but not patch."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(self, method: str, path: str, **options: Any) -> Response:
+        """PATCH is forbidden."""
+        if method == "PATCH":
+            return Response(403, {}, encode({"kind": "Status", "code": 403, "reason": "Forbidden"}))
+        return await self._inner.request(method, path, **options)
+
+    def stream(self, path: str, **options: Any) -> Any:
+        """Unchanged."""
+        return self._inner.stream(path, **options)
+
+
+def cloneset_crd(conversion: Document | None) -> Document:
+    return next(crd for crd in crds(conversion) if crd["spec"]["names"]["kind"] == "CloneSet")
+
+
+def foreign_crd() -> Document:
+    """A CRD of somebody else's, whose own webhook converts."""
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "games.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "games", "kind": "Game", "singular": "game", "listKind": "GameList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            "conversion": webhook_conversion(service=("theirs", "theirs")),
+        },
+    }
+
+
+async def told(upkeep: Upkeep, client: Client, name: str) -> tuple[Document, Document]:
+    """The CRD before and after everybody was told; that configurations are missing is said and stops nothing."""
+    before = decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
+    views = [project_crd(raw) for raw in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items]
+    with pytest.raises(UpkeepError, match="kruise-mutating-webhook-configuration is not there"):
+        await upkeep.tell(CERTIFICATES, views)
+    return before, decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
+
+
+async def test_a_foreign_crd_is_never_touched() -> None:
+    """admission case 14"""
+    async with upkeep_of(foreign_crd()) as (upkeep, client):
+        before, after = await told(upkeep, client, "games.example.com")
+        assert after == before
+
+
+async def test_a_crd_of_ours_without_a_webhook_is_not_touched() -> None:
+    """admission case 13"""
+    async with upkeep_of(cloneset_crd(None)) as (upkeep, client):
+        before, after = await told(upkeep, client, "clonesets.apps.kruise.io")
+        assert after == before
+
+
+@pytest.mark.parametrize("allows_patch", [True, False])
+async def test_a_crd_of_ours_is_told_the_bundle_and_nothing_else_of_it_changes(allows_patch: bool) -> None:
+    """Also under the role of OpenKruise's own charts"""
+    crd = cloneset_crd(webhook_conversion(service=("kruise-system", "kruise-webhook-service")))
+    async with upkeep_of(crd, allows_patch=allows_patch) as (upkeep, client):
+        before, after = await told(upkeep, client, "clonesets.apps.kruise.io")
+        config = after["spec"]["conversion"]["webhook"]["clientConfig"]
+        assert config.pop("caBundle") == "YnVuZGxl"
+        assert after["spec"] == before["spec"]
+
+
+def test_nothing_of_a_foreign_conversion_is_kept_in_memory() -> None:
+    assert project_crd(encode(foreign_crd())).conversion is None
