@@ -38,7 +38,7 @@ from pykruise.manager.metrics import metrics_responder, registry
 from pykruise.manager.serving import Answer, PlainServer, Query
 from pykruise.manager.settings import Settings, cloneset_settings
 from pykruise.manager.watchdog import Watchdog
-from pykruise.pods.in_place import has_resize_by_version
+from pykruise.pods.in_place import has_resize
 
 __all__ = ["USER_AGENT", "identity", "run_process"]
 
@@ -114,7 +114,8 @@ async def _fitted(client: Client, settings: Settings) -> Settings:
     fitted = cloneset_settings(
         settings.gates,
         exclude_preparing_delete=settings.cloneset.exclude_preparing_delete,
-        uses_resize=has_resize_by_version(git_version),
+        # Discovery, not the version: vendors write versions as they like, and clusters are upgraded in steps.
+        uses_resize=has_resize(orjson.loads(await client.get_path("/api/v1"))),
     )
     return settings.with_cloneset(fitted)
 

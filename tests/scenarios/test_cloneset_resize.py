@@ -1,0 +1,124 @@
+"""CPU and memory change in place, through the resize subresource (gate InPlaceWorkloadVerticalScaling)."""
+
+import asyncio
+
+from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
+from pykruise.kube.documents import decode
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.manager.settings import Settings
+from support.faults import FaultyTransport
+from support.scenario import Object, Stage, cloneset, rolling
+
+SCALING = Settings(cloneset=CloneSetSettings(in_place_vertical_scaling=True))
+
+
+def with_resources(cpu: str, memory: str = "64Mi", **fields: str) -> Object:
+    """A patch of the template: one container with these requests and limits far above."""
+    resources = {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "900m", "memory": "512Mi"}}
+    containers = [{"name": "main", "image": "nginx:1", "resources": resources, **fields}]
+    return {"spec": {"template": {"spec": {"containers": containers}}}}
+
+
+async def created(stage: Stage) -> tuple[FaultyTransport, dict[str, Object]]:
+    """A manager whose requests are logged, and three settled pods with requests."""
+    seen = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(seen, settings=SCALING)
+    strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=1)
+    body = cloneset(replicas=3, updateStrategy=strategy)
+    body["spec"]["template"]["spec"] = with_resources("100m")["spec"]["template"]["spec"]
+    await stage.create(body)
+    await stage.settled(replicas=3)
+    return seen, await documents(stage)
+
+
+async def documents(stage: Stage) -> dict[str, Object]:
+    listed = await stage.client.list(PODS, stage.namespace, label_selector="app=web")
+    return {doc["metadata"]["name"]: doc for doc in map(decode, listed.items)}
+
+
+def requests_of(pods: dict[str, Object]) -> set[tuple[str, str]]:
+    """CPU and memory of all pods as the nodes say they are in force."""
+    found = [pod["status"]["containerStatuses"][0]["resources"]["requests"] for pod in pods.values()]
+    return {(one["cpu"], one["memory"]) for one in found}
+
+
+def same_pods(before: dict[str, Object], after: dict[str, Object]) -> bool:
+    def facts(pods: dict[str, Object]) -> dict[str, tuple[str, int]]:
+        return {
+            name: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
+            for name, pod in pods.items()
+        }
+
+    return facts(before) == facts(after)
+
+
+async def test_resize_changes_pods_without_a_restart_through_the_subresource(stage: Stage) -> None:
+    """inplace-update cases 15 and 28"""
+    # given
+    seen, before = await created(stage)
+    # when
+    await stage.merge("web", with_resources("200m"))
+    await stage.settled(replicas=3)
+    # then
+    after = await documents(stage)
+    assert same_pods(before, after)
+    assert requests_of(after) == {("200m", "64Mi")}
+    resized = [one for one in seen.log if one.method == "PATCH" and one.path.endswith("/resize")]
+    assert len(resized) == 3
+
+
+async def test_resize_leaves_alone_what_a_vertical_autoscaler_changed(stage: Stage) -> None:
+    """inplace-update 6.5: only what differs between the templates, and from the live pod, is sent"""
+    # given a pod whose memory an autoscaler has raised
+    seen, before = await created(stage)
+    name = sorted(before)[0]
+    raised = {"name": "main", "resources": {"requests": {"memory": "96Mi"}}}
+    await stage.client.patch(
+        PODS,
+        stage.namespace,
+        name,
+        {"spec": {"containers": [raised]}},
+        patch_type=PatchType.STRATEGIC,
+        subresource="resize",
+    )
+    # when the template changes the cpu
+    await stage.merge("web", with_resources("150m"))
+    await stage.settled(replicas=3)
+    # then
+    after = await documents(stage)
+    assert {pod["metadata"]["uid"] for pod in after.values()} == {
+        pod["metadata"]["uid"] for pod in before.values()
+    }
+    spec = after[name]["spec"]["containers"][0]["resources"]["requests"]
+    assert (spec["cpu"], spec["memory"]) == ("150m", "96Mi")
+    assert not any("memory" in str(one.document) for one in seen.log if one.path.endswith("/resize"))
+
+
+async def test_resize_that_no_node_can_give_says_so_and_goes_on_when_it_is_taken_back(stage: Stage) -> None:
+    # given
+    _, before = await created(stage)
+    # when
+    huge = with_resources("100m")
+    (container,) = huge["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {
+        "requests": {"cpu": "900m", "memory": "900Gi"},
+        "limits": {"cpu": "900m", "memory": "950Gi"},
+    }
+    await stage.merge("web", huge)
+
+    async def waits() -> bool:
+        conditions = (await stage.status()).get("conditions") or []
+        return any(one["type"] == "Waiting" and one["reason"] == "ResizeInfeasible" for one in conditions)
+
+    # then one pod waits and the others are left in service
+    await stage.until(waits, what="Waiting: ResizeInfeasible")
+    await asyncio.sleep(min(stage.long_s, 30))
+    assert (await stage.status())["updatedReplicas"] == 1
+    # when
+    await stage.merge("web", with_resources("100m"))
+    # then
+    await stage.settled(replicas=3)
+    after = await documents(stage)
+    assert same_pods(before, after)
+    assert requests_of(after) == {("100m", "64Mi")}
