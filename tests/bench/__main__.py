@@ -1,7 +1,7 @@
 """All measurements of one kind of cluster in one run: `make bench [CLUSTER=sandbox|real] [N=] [NODES=] [JSON=file]`.
 
 --cluster sandbox: sandbox.py (a CloneSet's life, everything in one process) ──▶ table
-                   bench_cache.py, bench_plan.py, bench_admission.py ──▶ lines
+                   bench_cache.py, bench_plan.py, bench_admission.py, bench_daemonset.py ──▶ lines
 --cluster real:    real.py (the same life; API server, manager and kubelets in processes of their own) ──▶ tables
 
 Prints; asserts nothing. Each part runs in a process of its own, so that none finds the memory of another.
@@ -51,7 +51,7 @@ def measure_real(*, pods: int, nodes: int, file: Path | None) -> None:
 def measure_sandbox(asked: argparse.Namespace) -> None:
     """In the sandbox, and what needs no cluster at all."""
     if not asked.only_life:
-        for part in ("bench_cache.py", "bench_plan.py", "bench_admission.py"):
+        for part in ("bench_cache.py", "bench_plan.py", "bench_admission.py", "bench_daemonset.py"):
             print(f"── {part}", flush=True)
             subprocess.run([sys.executable, str(HERE / part)], check=True)
     print(f"── a CloneSet of {asked.pods} pods on {asked.nodes} nodes, all in this process", flush=True)

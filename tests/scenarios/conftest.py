@@ -21,6 +21,7 @@ from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
@@ -36,6 +37,7 @@ from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
 from support.control_plane import running_plane
+from support.daemonsets import Pool, node_pool
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Audience, Stage, audience
 from support.volumes import Volumes
@@ -123,6 +125,14 @@ async def seen(stage: Stage) -> AsyncIterator[Audience]:
     """Who watches the pods of the CloneSet `web` all the time."""
     async with audience(stage) as watching:
         yield watching
+
+
+@pytest.fixture
+async def pool(stage: Stage) -> AsyncIterator[Pool]:
+    """Four nodes of the test's own, for a DaemonSet."""
+    found = await node_pool(stage, 4)
+    yield found
+    await found.restore()
 
 
 # ── the sandbox ──────────────────────────────────────────────────────────────
@@ -243,10 +253,11 @@ async def _real_stage(
 async def _leave(stage: Stage) -> None:
     """Have all of a scenario go; nobody waits for it: kubelets of later tests let the last pods go.
 
-    CloneSets first. A namespace on its way out keeps them until its pods are gone, for managers of later tests
+    Workloads first. A namespace on its way out keeps them until its pods are gone, for managers of later tests
     to work on.
     """
     with suppress(NotFoundError):
-        for raw in (await stage.client.list(CLONE_SETS, stage.namespace)).items:
-            await stage.client.delete(CLONE_SETS, stage.namespace, decode(raw)["metadata"]["name"])
+        for resource in (CLONE_SETS, DAEMON_SETS):
+            for raw in (await stage.client.list(resource, stage.namespace)).items:
+                await stage.client.delete(resource, stage.namespace, decode(raw)["metadata"]["name"])
         await stage.client.delete(NAMESPACES, "", stage.namespace)

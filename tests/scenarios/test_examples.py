@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
-RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in (CLONE_SETS, DEPLOYMENTS)}
+RESOURCES: dict[str, Resource] = {one.kind: one for one in (CLONE_SETS, DAEMON_SETS, DEPLOYMENTS)}
 
 
 def manifests() -> list[Any]:
@@ -41,8 +42,12 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
     # then
     async def all_available() -> bool:
         found = await stage.get(created["metadata"]["name"], resource=RESOURCES[doc["kind"]])
+        status = found.get("status") or {}
+        if doc["kind"] == DAEMON_SETS.kind:
+            wanted = status.get("desiredNumberScheduled", 0)
+            return wanted > 0 and status.get("numberAvailable") == wanted
         wanted = found["spec"]["replicas"]
-        return wanted > 0 and (found.get("status") or {}).get("availableReplicas") == wanted
+        return wanted > 0 and status.get("availableReplicas") == wanted
 
     await stage.until(all_available)
 

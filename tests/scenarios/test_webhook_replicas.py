@@ -597,7 +597,8 @@ async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
             doc: Document = decode(await client.get(MUTATING, "", MUTATING_NAME))
             urls = {entry["clientConfig"]["url"] for entry in doc["webhooks"]}
             base = f"https://127.0.0.1:{settings.webhook.port}"
-            assert urls == {f"{base}/mutate-pod", f"{base}/mutate-apps-kruise-io-cloneset"}
+            paths = ("pod", "apps-kruise-io-cloneset", "apps-kruise-io-daemonset")
+            assert urls == {f"{base}/mutate-{path}" for path in paths}
             stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()
             assert stored is not None
             made = stored.certificates

@@ -23,6 +23,7 @@ from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
 from pykruise.kinds.cloneset.admission import validate_cloneset
+from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -58,8 +59,10 @@ def reviewers(
     rules = [
         *_pods(settings, rng or random.Random()),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
+        _mutating("daemonset", mutate_daemonset),
         *_protecting(settings, protection),
         _validating("cloneset", guarded(protection, validate_cloneset), "CREATE", "UPDATE", "DELETE"),
+        _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
         _validating("statefulset", guarded(protection, _allow), "DELETE"),
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),

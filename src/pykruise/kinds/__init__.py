@@ -19,6 +19,8 @@ from pykruise.kinds.cloneset.crd import crd as clone_set_crd
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kinds.containerrecreaterequest.conversion import CONVERSION as CONTAINER_RECREATE_REQUEST
 from pykruise.kinds.containerrecreaterequest.crd import crd as container_recreate_request_crd
+from pykruise.kinds.daemonset.conversion import CONVERSION as DAEMON_SET
+from pykruise.kinds.daemonset.crd import crd as daemon_set_crd
 from pykruise.kinds.ephemeraljob.crd import crd as ephemeral_job_crd
 from pykruise.kinds.imagelistpulljob.conversion import CONVERSION as IMAGE_LIST_PULL_JOB
 from pykruise.kinds.imagelistpulljob.crd import crd as image_list_pull_job_crd
@@ -54,6 +56,7 @@ _CRDS: Final[tuple[Callable[[], Document], ...]] = (
     broadcast_job_crd,
     clone_set_crd,
     container_recreate_request_crd,
+    daemon_set_crd,
     ephemeral_job_crd,
     image_list_pull_job_crd,
     image_pull_job_crd,
@@ -73,6 +76,7 @@ _CONVERSIONS: Final[tuple[Conversion, ...]] = (
     BROADCAST_JOB,
     CLONE_SET,
     CONTAINER_RECREATE_REQUEST,
+    DAEMON_SET,
     IMAGE_LIST_PULL_JOB,
     IMAGE_PULL_JOB,
     NODE_IMAGE,

@@ -22,6 +22,7 @@ from pykruise.manager.settings import (
     Settings,
     WebhookSettings,
     cloneset_settings,
+    daemonset_settings,
 )
 from pykruise.plans.reconcile import Tuning
 
@@ -263,6 +264,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         cloneset=cloneset_settings(
             gates, exclude_preparing_delete=values["cloneset-scaling-exclude-preparing-delete"]
         ),
+        daemonset=daemonset_settings(gates, assign_pods_by_scheduler=values["assign-pods-by-scheduler"]),
         tuning=Tuning(
             workers={name: values[f"{name}-workers"] for name in WORKERS},
             base_delay_s=values["rate-limiter-base-delay"],

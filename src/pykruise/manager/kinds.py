@@ -11,6 +11,8 @@ import msgspec
 
 from pykruise.kinds.cloneset import controller as cloneset
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.daemonset import controller as daemonset
+from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
@@ -92,6 +94,13 @@ KINDS: Sequence[Kind] = (
             on(POD_UNAVAILABLE_BUDGETS, "patch", subresource="status", why="CloneSet: to spend of budgets"),
             on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
         ),
+    ),
+    Kind(
+        name=daemonset.NAME,
+        component=daemonset.COMPONENT,
+        resource=DAEMON_SETS,
+        build=lambda context, settings: daemonset.build(context, settings=settings.daemonset),
+        rights=workload_rights(DAEMON_SETS),
     ),
 )
 """In the order in which their controllers start."""

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
+from pykruise.kinds.daemonset.snapshot import Settings as DaemonSetSettings
 from pykruise.kinds.gates import Gates
 from pykruise.plans.reconcile import Tuning
 
@@ -19,6 +20,7 @@ __all__ = [
     "Settings",
     "WebhookSettings",
     "cloneset_settings",
+    "daemonset_settings",
 ]
 
 NAMESPACE = "kruise-system"
@@ -84,6 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gates: Gates = Gates()
     cloneset: CloneSetSettings = CloneSetSettings()
     """What CloneSet plans with; `cloneset_settings` makes it of gates."""
+    daemonset: DaemonSetSettings = DaemonSetSettings()
+    """What DaemonSet plans with; `daemonset_settings` makes it of gates."""
     tuning: Tuning = Tuning()
     watch_namespace: str = ""
     """Only objects of this namespace are worked on; empty: of all."""
@@ -132,5 +136,18 @@ def cloneset_settings(
         pre_download=gates["PreDownloadImageForInPlaceUpdate"] and gates["KruiseDaemon"],
         filters_events=gates["CloneSetEventHandlerOptimization"],
         asks_budgets=gates["PodUnavailableBudgetUpdateGate"],
+        uses_resize=uses_resize,
+    )
+
+
+def daemonset_settings(
+    gates: Gates, *, assign_pods_by_scheduler: bool = True, uses_resize: bool = True
+) -> DaemonSetSettings:
+    """What DaemonSet's gates mean for its plans."""
+    return DaemonSetSettings(
+        assign_pods_by_scheduler=assign_pods_by_scheduler,
+        prune_ineligible_nodes=gates["DaemonSetPruneIneligibleNodes"],
+        in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
+        in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
         uses_resize=uses_resize,
     )

@@ -4,8 +4,8 @@ Plan ──▶ Executor.execute() ──▶ kube.writer (request, answer into th
 
 Stages run one after another; the chains of a stage run side by side, at most `max_in_flight` over all
 plans, and a chain keeps its place until its last step, so that a pod is finished before the next is begun.
-The first failure ends the plan: chains under way finish, nothing else starts, and the key is planned anew
-from what is then true.
+The first failure ends the plan: chains under way finish, nothing else starts but stages that go on regardless,
+and the key is planned anew from what is then true.
 
 A write whose answer was lost is repeated until the server says what became of it, however the later tries fail
 (a server that restarts refuses connections first, and then for a moment knows no rights). Planning on without
@@ -114,12 +114,14 @@ class _Run:
         self.failures: list[Failure] = []
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
+        self.passed_over = 0
+        """Failures of earlier stages that the present one does not mind."""
 
     @property
     def goes_on(self) -> bool:
         if not self.interrupted and self.until():
             self.interrupted = True
-        return not self.failures and not self.interrupted
+        return len(self.failures) <= self.passed_over and not self.interrupted
 
 
 class _UnknownFateError(Exception):
@@ -147,9 +149,10 @@ class Executor:
         """
         run = _Run(until)
         for stage in plan.stages:
-            await self._stage(stage, run)
+            run.passed_over = len(run.failures) if stage.regardless else 0
             if not run.goes_on:
-                break
+                continue
+            await self._stage(stage, run)
         return Outcome(
             written=run.written,
             failure=_worst(run.failures),

@@ -45,7 +45,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Chains that may run side by side. A stage starts when the one before it succeeded.
 
     `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that
-    the API server refuses costs one request and not a thousand.
+    the API server refuses costs one request and not a thousand. `regardless=True`: it does not build on what
+    comes before and is carried out even when that failed, so that neither of two can hold the other up.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     ramp: bool = False
     is_optional: bool = False
     """What fails in it is told, and the plan goes on."""
+    regardless: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until it must be looked at again although nothing changed; None: never."""
     left: Mapping[str, str] = {}
     """Name of every pod that was left alone → why, in words a user understands."""
+    left_nodes: Mapping[str, str] = {}
+    """Name of every node that has no pod and gets none now → why; of kinds with a pod per node."""
     notes: tuple[Note, ...] = ()
     """Events to record whatever the writes do (limits reached, guards closed)."""
 

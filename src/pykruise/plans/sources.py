@@ -16,6 +16,7 @@ import msgspec
 from pykruise.kube.cache import Cache, Projected
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.node_rules import Taint
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
@@ -42,6 +43,16 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+
+    def is_placed_as(self, other: "NodeView") -> bool:
+        """Whether pods are placed on both alike: nothing that placement reads is different."""
+        return (
+            self.name == other.name
+            and self.uid == other.uid
+            and self.labels == other.labels
+            and self.taints == other.taints
+        )
 
 
 class _NodeMeta(msgspec.Struct, rename="camel"):
@@ -51,8 +62,13 @@ class _NodeMeta(msgspec.Struct, rename="camel"):
     labels: dict[str, str] | None = None
 
 
+class _NodeSpec(msgspec.Struct):
+    taints: tuple[Taint, ...] | None = None
+
+
 class _Node(msgspec.Struct):
     metadata: _NodeMeta
+    spec: _NodeSpec | None = None
 
 
 _decode_node = msgspec.json.Decoder(_Node).decode
@@ -60,9 +76,14 @@ _decode_node = msgspec.json.Decoder(_Node).decode
 
 def project_node(raw: bytes | msgspec.Raw) -> NodeView:
     """A Node's view. Raises msgspec.DecodeError for what is not an object."""
-    meta = _decode_node(raw).metadata
+    node = _decode_node(raw)
+    meta = node.metadata
     return NodeView(
-        name=meta.name, uid=meta.uid, resource_version=int(meta.resource_version), labels=meta.labels or {}
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        labels=meta.labels or {},
+        taints=(node.spec.taints if node.spec else None) or (),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pykruise.kube.clock import Instant
 from pykruise.pods.views import PodView
 
-__all__ = ["becomes_available_at", "is_available", "next_available_at"]
+__all__ = ["becomes_available_at", "is_available", "is_ready_long_enough", "next_available_at"]
 
 
 def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
@@ -18,8 +18,11 @@ def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
 
     The very instant at which that time is over counts, so that a plan can name it.
     """
-    if not pod.is_serving:
-        return False
+    return pod.is_serving and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
+
+
+def is_ready_long_enough(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
+    """Of a ready pod: whether it has been so for `min_ready_seconds` at least."""
     if min_ready_seconds <= 0:
         return True
     return pod.ready_since is not None and pod.ready_since + min_ready_seconds <= now

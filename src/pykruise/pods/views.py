@@ -82,6 +82,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_deleting: bool = False
 
     node_name: str = ""
+    wanted_node: str = ""
+    """Of a pod without a node: the only one that its node affinity names."""
     containers: tuple[ContainerFacts, ...] = ()
     sidecars: tuple[ContainerFacts, ...] = ()
     """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
@@ -119,6 +121,11 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     deletion_cost: int = 0
     rank: Rank = (0, 0, 0, 0, 0.0, 0, 0, 0, 0.0, "")
     """Sorts pods into the base order of updates; see `pods/ranks.py`."""
+
+    @property
+    def target_node(self) -> str:
+        """The node that it is on or, until then, the only one that it may go to; empty: any."""
+        return self.node_name or self.wanted_node
 
     @property
     def has_ready_condition(self) -> bool:
@@ -164,9 +171,34 @@ class _InitContainer(msgspec.Struct, gc=False, rename="camel"):
 
 class _Spec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str | None = None
+    affinity: msgspec.Raw = msgspec.Raw()
     containers: tuple[ContainerText, ...] | None = None
     init_containers: tuple[_InitContainer, ...] | None = None
     readiness_gates: tuple[_Gate, ...] | None = None
+
+
+class _Field(msgspec.Struct, gc=False):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class _NodeTerm(msgspec.Struct, gc=False, rename="camel"):
+    match_fields: tuple[_Field, ...] | None = None
+
+
+class _NodeTerms(msgspec.Struct, gc=False):
+    terms: tuple[_NodeTerm, ...] | None = msgspec.field(name="nodeSelectorTerms", default=None)
+
+
+class _NodeAffinity(msgspec.Struct, gc=False):
+    required: _NodeTerms | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class _Affinity(msgspec.Struct, gc=False, rename="camel"):
+    node_affinity: _NodeAffinity | None = None
 
 
 class _Condition(msgspec.Struct, gc=False, rename="camel"):
@@ -191,6 +223,7 @@ class _Pod(msgspec.Struct, gc=False, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(_Pod).decode
+_decode_affinity = msgspec.json.Decoder(_Affinity | None).decode
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
@@ -248,6 +281,7 @@ class PodProjector:
             created_at=created_at,
             is_deleting=is_deleting,
             node_name=share(node_name, node_name),
+            wanted_node="" if node_name else _wanted_node(spec.affinity),
             containers=containers,
             sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
@@ -416,6 +450,22 @@ def _may_be_updating(
         if condition.type == keys.IN_PLACE_READY:
             return condition.status != "True" or bool(condition.reason or condition.message)
     return True
+
+
+def _wanted_node(affinity: msgspec.Raw) -> str:
+    """Of `requiredDuringScheduling…` terms the first that names exactly one node. How DaemonSets place pods."""
+    if not bytes(affinity):
+        return ""
+    try:
+        found = _decode_affinity(affinity)
+    except msgspec.ValidationError:
+        return ""
+    required = found.node_affinity.required if found and found.node_affinity else None
+    for term in (required.terms if required else None) or ():
+        for field in term.match_fields or ():
+            if field.key == "metadata.name" and field.operator == "In" and field.values:
+                return field.values[0] if len(field.values) == 1 else ""
+    return ""
 
 
 def _is_in_grace(annotations: Mapping[str, str]) -> bool:

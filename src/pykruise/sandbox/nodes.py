@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_micro_time, format_time
 from pykruise.kube.documents import Document
+from pykruise.kube.node_rules import Taint
 from pykruise.sandbox.pod_view import amounts
 
 __all__ = [
@@ -30,16 +31,6 @@ __all__ = [
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_DURATION_S = 40
-
-
-class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    """A taint: pods that do not tolerate it keep away (`NoSchedule`, `PreferNoSchedule`, `NoExecute`)."""
-
-    key: str
-    effect: str
-    value: str = ""
-    time_added: str | None = None
-    """Since when a NoExecute taint has been there."""
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):

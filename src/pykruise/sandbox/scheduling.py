@@ -12,14 +12,15 @@ lists them in the order of the real scheduler. Preemption and volumes are not am
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.ids import Key
+from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, Taint, matches_term, tolerates
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.sandbox.nodes import NodeView, Taint
+from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import HostPort, PodView
 
 __all__ = [
@@ -287,7 +288,9 @@ def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Calla
 
     def wish(view: NodeView) -> float:
         liked = sum(
-            term.get("weight", 0) for term in preferred if _matches_term(term.get("preference") or {}, view)
+            term.get("weight", 0)
+            for term in preferred
+            if matches_term(term.get("preference") or {}, labels=view.labels, name=view.name)
         )
         avoided = sum(
             taint.effect == "PreferNoSchedule" and not tolerates(tolerations, taint) for taint in view.taints
@@ -301,7 +304,7 @@ def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Calla
 
 
 def _unschedulable(pod: PodView, ledger: Ledger) -> Check | None:
-    cordon = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+    cordon = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
     if tolerates(_tolerations(pod), cordon):
         return None
     return lambda load, view: ("node(s) were unschedulable",) if view.unschedulable else ()
@@ -314,7 +317,7 @@ def _taints(pod: PodView, ledger: Ledger) -> Check | None:
 
     def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
         for taint in view.taints:
-            if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(tolerations, taint):
+            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(tolerations, taint):
                 return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
         return ()
 
@@ -422,22 +425,6 @@ def _tolerations(pod: PodView) -> Sequence[Mapping[str, Any]]:
     return pod.tolerations
 
 
-def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
-    """Whether one of them puts up with the taint. Rule: Kubernetes' `Toleration.ToleratesTaint`."""
-    for toleration in tolerations:
-        if toleration.get("effect") and toleration["effect"] != taint.effect:
-            continue
-        key = toleration.get("key") or ""
-        if key and key != taint.key:
-            continue
-        operator = toleration.get("operator") or "Equal"
-        if operator == "Exists" or (
-            operator == "Equal" and key and (toleration.get("value") or "") == taint.value
-        ):
-            return True
-    return False
-
-
 def _host_ports(pod: PodView) -> tuple[HostPort, ...]:
     ports = pod.containers.host_ports
     sidecar_ports = pod.init_containers.host_ports
@@ -483,38 +470,7 @@ def _asks_for(view: NodeView, selector: Mapping[str, str], required: Mapping[str
     if any(view.labels.get(key) != value for key, value in selector.items()):
         return False
     terms = (required or {}).get("nodeSelectorTerms") or ()
-    return required is None or any(_matches_term(term, view) for term in terms)
-
-
-def _matches_term(term: Mapping[str, Any], view: NodeView) -> bool:
-    """Rule: Kubernetes' node selector terms; an empty term matches nothing."""
-    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    if not expressions and not fields:
-        return False
-    return all(_matches_requirement(one, view.labels.get(one.get("key", ""))) for one in expressions) and all(
-        one.get("key") == "metadata.name" and _matches_requirement(one, view.name) for one in fields
-    )
-
-
-def _matches_requirement(requirement: Mapping[str, Any], value: str | None) -> bool:
-    values: Sequence[str] = requirement.get("values") or ()
-    match requirement.get("operator"):
-        case "In":
-            return value is not None and value in values
-        case "NotIn":
-            return value is None or value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            try:
-                have, bound = int(value or ""), int(values[0])
-            except (ValueError, IndexError):
-                return False
-            return have > bound if operator == "Gt" else have < bound
-        case _:
-            return False
+    return required is None or any(matches_term(term, labels=view.labels, name=view.name) for term in terms)
 
 
 # ── terms over other pods ────────────────────────────────────────────────────

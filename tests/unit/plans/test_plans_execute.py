@@ -182,6 +182,38 @@ async def test_a_stage_starts_only_when_the_one_before_it_is_done(store: Store) 
     assert outcome.failure is None
 
 
+async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_failed(store: Store) -> None:
+    # given creations that are refused, deletions that do not build on them, and what builds on both
+    store.fault_for = lambda verb, _key: (
+        (ForbiddenError(Status(code=403, reason="Forbidden")), False) if verb == "create" else None
+    )
+    store.objects = {Key("ns", name): pod(name, uid="u-1") for name in ("b", "c")}
+    plan = plan_of(
+        Stage(name="create", chains=(creation("a"), creation("d")), ramp=True),
+        Stage(name="delete", chains=(deletion("b"), deletion("c")), regardless=True),
+        Stage(name="tidy up", chains=(deletion("e"),)),
+    )
+    # when
+    outcome = await executor(store).execute(plan)
+    # then
+    assert store.log == ["create a", "delete b", "delete c"]
+    assert outcome.written == 2
+    assert outcome.failure is not None
+    assert outcome.failure.stage == "create"
+
+
+async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: Store) -> None:
+    store.fault_for = lambda _verb, _key: (ForbiddenError(Status(code=403, reason="Forbidden")), False)
+    plan = plan_of(
+        Stage(name="create", chains=(creation("a"),)),
+        Stage(name="more", chains=(creation("b"), creation("c")), ramp=True, regardless=True),
+    )
+    outcome = await executor(store).execute(plan)
+    assert store.log == ["create a", "create b"]
+    assert outcome.failure is not None
+    assert outcome.failure.stage == "create"
+
+
 async def test_never_more_chains_are_under_way_than_allowed(store: Store) -> None:
     # given
     plan = plan_of(Stage(name="all", chains=tuple(creation(name) for name in names(50))))

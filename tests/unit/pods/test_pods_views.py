@@ -337,3 +337,38 @@ def test_something_that_is_no_pod_is_refused() -> None:
 def test_deletion_costs_are_numbers_as_replica_sets_read_them(text: str | None, cost: int) -> None:
     """cloneset case 30"""
     assert deletion_cost(text) == cost
+
+
+def bound_to(*terms: dict[str, Any]) -> dict[str, Any]:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (bound_to({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}), "n1"),
+        (
+            bound_to(
+                {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]},
+            ),
+            "n2",
+        ),
+        (bound_to({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]}), ""),
+        (bound_to({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}), ""),
+        (bound_to({"matchFields": [{"key": "metadata.uid", "operator": "In", "values": ["a"]}]}), ""),
+        (bound_to(), ""),
+        ({"affinity": {"nodeAffinity": None}}, ""),
+        ({"affinity": None}, ""),
+        ({"affinity": {"nodeAffinity": "x"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_pod_without_a_node_may_be_bound_to_one(spec: dict[str, Any], expected: str) -> None:
+    """daemonset section 6.4: how pods of a DaemonSet say where they are to go"""
+    view = project_pod(orjson.dumps({"metadata": {"name": "a"}, "spec": spec}))
+    assert (view.wanted_node, view.target_node) == (expected, expected)
+    # one that has its node is there, whatever it wanted
+    there = project_pod(orjson.dumps({"metadata": {"name": "a"}, "spec": {**spec, "nodeName": "n9"}}))
+    assert (there.wanted_node, there.target_node) == ("", "n9")

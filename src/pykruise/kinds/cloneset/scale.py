@@ -22,6 +22,7 @@ from pykruise.plans.actions import Create
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, state_step
 from pykruise.plans.plan import Chain, Note, Stage, Step
 from pykruise.pods import keys
+from pykruise.pods.in_place import with_ready_gate
 from pykruise.pods.lifecycle import LifecycleState, state_metadata
 from pykruise.pods.names import InstanceId, pod_name
 from pykruise.pods.ordering import deletion_order
@@ -140,7 +141,7 @@ def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[Instance
     }
     if metadata.get("finalizers"):
         shared["finalizers"] = metadata["finalizers"]
-    spec = _pod_spec(revision.template.get("spec") or {})
+    spec = with_ready_gate(revision.template.get("spec") or {})
     for instance_id in ids:
         yield {
             "apiVersion": PODS.api_version,
@@ -152,14 +153,6 @@ def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[Instance
             },
             "spec": with_claims(ws, spec, instance_id),
         }
-
-
-def _pod_spec(template_spec: Mapping[str, Any]) -> Document:
-    """With the readiness gate of updates in place, once."""
-    gates = list(template_spec.get("readinessGates") or ())
-    if all(gate.get("conditionType") != keys.IN_PLACE_READY for gate in gates):
-        gates.append({"conditionType": keys.IN_PLACE_READY})
-    return {**template_spec, "readinessGates": gates}
 
 
 # Deleting

@@ -17,6 +17,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.typed_documents import read
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import PullJobView
@@ -26,6 +27,10 @@ from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_r
 from pykruise.pods.views import PodView
 
 __all__ = ["CloneSetView", "Settings", "Snapshot", "build_snapshot", "project_cloneset", "read_spec"]
+
+
+_RAW = frozenset({"template", "volumeClaimTemplates"})
+"""Fields that stay documents."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +126,7 @@ def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
     meta = msgspec.convert(document.get("metadata"), _Meta)
     spec, problem = read_spec(document.get("spec") or {})
     stored_status = document.get("status") or {}
-    status, _ = _convert(_without_nulls(stored_status), CloneSetStatus, "status")
+    status, _ = read(stored_status, CloneSetStatus, path="status")
     return CloneSetView(
         namespace=meta.namespace,
         name=meta.name,
@@ -141,29 +146,7 @@ def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[CloneSetSpec | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    found, problem = _convert(_without_nulls(spec), CloneSetSpec, "spec")
-    return found, problem
-
-
-def _convert(value: Any, kind: type[Any], path: str) -> tuple[Any, str]:
-    try:
-        return msgspec.convert(value, kind), ""
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        return None, f"{path}{where.rstrip('`')}: {what}"
-
-
-def _without_nulls(value: Any) -> Any:
-    """A null field is an absent one, here as everywhere in Kubernetes. Templates are left as they are."""
-    if isinstance(value, dict):
-        return {
-            name: item if name in ("template", "volumeClaimTemplates") else _without_nulls(item)
-            for name, item in value.items()
-            if item is not None
-        }
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+    return read(spec, CloneSetSpec, path="spec", raw=_RAW)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

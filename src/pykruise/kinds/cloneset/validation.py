@@ -19,22 +19,20 @@ from pykruise.kinds.cloneset.types import (
     RollingUpdate,
     UpdateType,
 )
-from pykruise.kube.documents import labels_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
-    forbidden,
-    go_string_map,
     invalid,
-    invalid_shown,
-    not_supported,
     required,
 )
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
 from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
-from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
-from pykruise.pods.template_validation import labels_errors, template_errors
+from pykruise.pods.workload_validation import (
+    immutable_errors,
+    metadata_errors,
+    pod_errors,
+    selector_errors,
+)
 
 __all__ = ["errors_of", "warnings_of"]
 
@@ -51,6 +49,7 @@ MUTABLE = (
 )
 """Fields of the spec that an update may change."""
 
+KIND = "cloneset"
 STRATEGY = "spec.updateStrategy"
 BLOCK = f"{STRATEGY}.rollingUpdate"
 
@@ -63,15 +62,16 @@ def errors_of(
     A document whose spec has no selector or template comes with placeholders for them in `spec`.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = list(_metadata_errors(doc.get("metadata") or {}))
+    errors = list(metadata_errors(doc.get("metadata") or {}))
     if spec.replicas < 0:  # rule 2
         errors.append(invalid("spec.replicas", spec.replicas, "must be greater than or equal to 0"))
-    errors += _selector_errors(given)
-    errors += _template_errors(given, spec)
+    errors += selector_errors(given, kind=KIND)  # rules 3 to 5
+    claims = [(claim.get("metadata") or {}).get("name") or "" for claim in spec.volume_claim_templates or ()]
+    errors += pod_errors(given, kind=KIND, further_volumes=claims)  # rules 6 to 8
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
     if old is not None:
-        errors += _update_errors(given, old)
+        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE)  # section 5.2
     return errors
 
 
@@ -84,55 +84,6 @@ def warnings_of(spec: CloneSetSpec) -> list[str]:
         f"spec.progressDeadlineSeconds: {deadline_s} is not greater than minReadySeconds "
         f"({spec.min_ready_seconds}): every rollout will be reported as overdue"
     ]
-
-
-def _metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
-    """Rule 1. A name may still be missing when it is to be generated."""
-    name = metadata.get("name") or ""
-    if not name and not metadata.get("generateName"):
-        yield required("metadata.name", "name or generateName is required")
-    if name:
-        yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_subdomain(name))
-    yield from labels_errors(metadata.get("labels") or {}, "metadata.labels")
-    for key in metadata.get("annotations") or {}:
-        for problem in is_qualified_name(key.lower()):
-            yield invalid("metadata.annotations", key, problem)
-
-
-def _selector_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
-    """Rules 3 to 5."""
-    if given.get("selector") is None:
-        yield required("spec.selector")
-        return
-    try:
-        selector = selector_from(given["selector"])
-    except SelectorError as error:
-        yield invalid("spec.selector", given["selector"], str(error))
-        return
-    if selector.is_empty:
-        yield invalid("spec.selector", given["selector"], "empty selector is invalid for cloneset")
-        return
-    labels = labels_of(given.get("template") or {})
-    if given.get("template") and not selector.matches(labels):
-        field = "spec.template.metadata.labels"
-        yield invalid_shown(field, go_string_map(labels), "`selector` does not match template `labels`")
-
-
-def _template_errors(given: Mapping[str, Any], spec: CloneSetSpec) -> Iterator[Cause]:
-    """Rules 6 to 8."""
-    template = given.get("template")
-    if not template:
-        yield required("spec.template")
-        return
-    claims = [(claim.get("metadata") or {}).get("name") or "" for claim in spec.volume_claim_templates or ()]
-    yield from template_errors(template, "spec.template", further_volumes=claims)
-    pod: Mapping[str, Any] = template.get("spec") or {}
-    policy = pod.get("restartPolicy")
-    if policy and policy != "Always":
-        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
-    if pod.get("activeDeadlineSeconds") is not None:
-        field = "spec.template.spec.activeDeadlineSeconds"
-        yield forbidden(field, "activeDeadlineSeconds in cloneset is not supported")
 
 
 def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
@@ -253,31 +204,3 @@ def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
 def _is_whole_number(value: int | str) -> bool:
     text = str(value)
     return text.isascii() and text.isdecimal() and int(text) < 2**31
-
-
-def _update_errors(new: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[Cause]:
-    """Section 5.2: in practice, the selector stays. The one that pods are managed by may come back."""
-    old: Mapping[str, Any] = stored.get("spec") or {}
-    fields = {*new, *old} - {*MUTABLE}
-    managed = managed_by_condition((stored.get("status") or {}).get("conditions") or ())
-    if managed is not None and _is_selector(new.get("selector"), managed):
-        fields.discard("selector")
-    if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
-        allowed = ", ".join(f"'{field}'" for field in MUTABLE)
-        yield forbidden("spec", f"updates to cloneset spec for fields other than {allowed} are forbidden")
-
-
-def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:
-    return isinstance(selector, Mapping) and canonical_selector(selector) == canonical_selector(managed)
-
-
-def _means_the_same(field: str, new: Any, old: Any) -> bool:
-    if field == "selector":
-        new, old = _plain_selector(new), _plain_selector(old)
-    return same(new, old)
-
-
-def _plain_selector(selector: Any) -> Any:
-    if not isinstance(selector, Mapping):
-        return selector
-    return {name: value for name, value in selector.items() if value}

@@ -4,7 +4,7 @@ A kind passes its view of a pod as it is: anything with these attributes will do
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "annotation",
     "running_containers",
     "running_statuses",
+    "with_ready_gate",
 ]
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
@@ -108,3 +109,11 @@ def running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:
 def annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
     """The value under the first spelling that the pod carries; None when it carries none."""
     return next((pod.annotations[key] for key in spellings if key in pod.annotations), None)
+
+
+def with_ready_gate(pod_spec: Mapping[str, Any]) -> Document:
+    """The spec of a pod that is to be updatable in place: with the readiness gate for that, once."""
+    gates = list(pod_spec.get("readinessGates") or ())
+    if all(gate.get("conditionType") != keys.IN_PLACE_READY for gate in gates):
+        gates.append({"conditionType": keys.IN_PLACE_READY})
+    return {**pod_spec, "readinessGates": gates}

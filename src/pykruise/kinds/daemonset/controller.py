@@ -1,0 +1,247 @@
+"""DaemonSet's place in the manager: what it caches, what wakes it, and its four functions of a turn.
+
+pod, node, revision or DaemonSet changed ──▶ queue ──▶ Reconciler(DaemonSetPlanner) ──▶ writes
+
+A node's heartbeat wakes nobody. A node that changes wakes the DaemonSets for which it is something else now.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from pykruise.kinds.daemonset.backoff import Backoffs
+from pykruise.kinds.daemonset.manage import FINISHED
+from pykruise.kinds.daemonset.placement import Fits, Place
+from pykruise.kinds.daemonset.plan import plan_daemonset
+from pykruise.kinds.daemonset.snapshot import (
+    DaemonSetView,
+    Settings,
+    Snapshot,
+    build_snapshot,
+    project_daemonset,
+)
+from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import Controller
+from pykruise.kube.ids import Key
+from pykruise.kube.queue import WorkQueue
+from pykruise.plans.actions import Delete
+from pykruise.plans.execute import Failure
+from pykruise.plans.plan import Plan
+from pykruise.plans.reconcile import KindContext, Owner, Reconciler
+from pykruise.plans.sources import (
+    BY_CONTROLLER,
+    BY_NAME_PREFIX,
+    ORPHANS,
+    NodeView,
+    Sources,
+    owner_name,
+)
+from pykruise.pods.names import LONGEST_REVISION_OWNER
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import ControllerView, PodView
+
+NAME = "daemonset"
+COMPONENT = "daemonset-controller"
+
+BY_NAMESPACE = "namespace"
+"""Index of DaemonSets: a pod of nobody may be one of its namespace's."""
+
+
+def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
+    """The controller, its cache registered with the shared ones and its wake-ups subscribed."""
+    daemonsets = context.sources.add(
+        DAEMON_SETS, project_daemonset, indexes={BY_NAMESPACE: lambda one: (one.namespace,)}
+    )
+    planner = DaemonSetPlanner(
+        context.sources, daemonsets, settings=settings, clock=context.clock, rng=context.rng
+    )
+    queue = context.queue()
+    waker = Waker(context.sources, daemonsets, queue)
+    daemonsets.subscribe(lambda change: queue.add(change.key))
+    context.sources.pods.subscribe(waker.pod_changed)
+    context.sources.nodes.subscribe(waker.node_changed)
+    context.sources.revisions.subscribe(waker.revision_changed)
+    turn = Reconciler(planner, context.executor, record=context.recorder(COMPONENT))
+    return context.controller(NAME, turn, queue=queue)
+
+
+class DaemonSetPlanner:
+    """`plans.reconcile.Planner` of DaemonSet. Remembers fits and failed pods by uid, which a kill may lose."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        daemonsets: Cache[DaemonSetView],
+        *,
+        settings: Settings,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._sources = sources
+        self._daemonsets = daemonsets
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._fits: dict[Key, tuple[str, Fits]] = {}
+        self._backoffs: dict[Key, tuple[str, Backoffs]] = {}
+
+    def snapshot(self, key: Key) -> Snapshot | None:
+        """The DaemonSet with its pods, revisions and all nodes, as the caches have them now."""
+        daemonset = self._daemonsets.get(key)
+        if daemonset is None:
+            self._fits.pop(key, None)
+            self._backoffs.pop(key, None)
+            return None
+        nodes = sorted(self._sources.nodes.values(), key=_name)
+        now = self._clock()
+        return build_snapshot(
+            daemonset,
+            nodes=nodes,
+            fits=self._fits_of(daemonset).of(nodes),
+            pods=self._sources.pods.by_index(BY_CONTROLLER, daemonset.uid),
+            orphans=self._sources.pods.by_index(ORPHANS, daemonset.namespace),
+            revisions=self._revisions(daemonset),
+            failed_until=self._backoffs_of(daemonset).until(now=now),
+            now=now,
+            seed=self._rng.getrandbits(64),
+            settings=self._settings,
+        )
+
+    def owner(self, snapshot: Snapshot) -> Owner:
+        """The DaemonSet."""
+        daemonset = snapshot.daemonset
+        return Owner(
+            resource=DAEMON_SETS,
+            key=daemonset.key,
+            uid=daemonset.uid,
+            resource_version=str(daemonset.resource_version),
+            stored_status=daemonset.stored_status,
+        )
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """See plan.py. Nodes whose finished pod it replaces are remembered: the next one waits."""
+        plan = plan_daemonset(snapshot)
+        self._backoffs_of(snapshot.daemonset).note(_replaced_on(snapshot, plan), now=snapshot.now)
+        return plan
+
+    def status_after(self, snapshot: Snapshot, plan: Plan, failure: Failure) -> dict[str, Any] | None:
+        """The status has no place for a failed write; its event tells it."""
+        return None
+
+    def is_current(self, snapshot: Snapshot) -> bool:
+        """Whether the DaemonSet is still the same object with the same spec."""
+        planned, now = snapshot.daemonset, self._daemonsets.get(snapshot.daemonset.key)
+        return (
+            now is not None
+            and now.uid == planned.uid
+            and now.generation == planned.generation
+            and now.is_deleting == planned.is_deleting
+        )
+
+    def _fits_of(self, daemonset: DaemonSetView) -> Fits:
+        known = self._fits.get(daemonset.key)
+        if known is None or known[0] != daemonset.uid or known[1].placement != daemonset.placement:
+            known = self._fits[daemonset.key] = (daemonset.uid, Fits(daemonset.placement))
+        return known[1]
+
+    def _backoffs_of(self, daemonset: DaemonSetView) -> Backoffs:
+        known = self._backoffs.get(daemonset.key)
+        if known is None or known[0] != daemonset.uid or known[1].generation != daemonset.generation:
+            known = self._backoffs[daemonset.key] = (daemonset.uid, Backoffs(daemonset.generation))
+        return known[1]
+
+    def _revisions(self, daemonset: DaemonSetView) -> list[RevisionView]:
+        """Its own, those that could be its own (nobody's), and those that hold a name it may want."""
+        revisions = self._sources.revisions
+        prefix = (daemonset.namespace, daemonset.name[:LONGEST_REVISION_OWNER])
+        found = {
+            revision.name: revision
+            for group in (
+                revisions.by_index(BY_CONTROLLER, daemonset.uid),
+                revisions.by_index(ORPHANS, daemonset.namespace),
+                revisions.by_index(BY_NAME_PREFIX, prefix),
+            )
+            for revision in group
+        }
+        return list(found.values())
+
+
+def _name(node: NodeView) -> str:
+    return node.name
+
+
+def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    """Nodes on which the plan deletes a finished pod."""
+    finished = {pod.name: pod.target_node for pod in snapshot.pods if pod.phase in FINISHED}
+    if finished:
+        for step in plan.steps:
+            if isinstance(step.action, Delete) and (node := finished.get(step.action.key.name)):
+                yield node
+
+
+class Waker:
+    """Which DaemonSets an event is about."""
+
+    def __init__(self, sources: Sources, daemonsets: Cache[DaemonSetView], queue: WorkQueue[Key]) -> None:
+        self._sources = sources
+        self._daemonsets = daemonsets
+        self._queue = queue
+
+    def pod_changed(self, change: Change[PodView]) -> None:
+        """Its owner, before and after; of a pod of nobody those that may adopt it."""
+        old, new = change.old, change.new
+        for pod in (old, new):
+            if pod is not None and pod.controller is not None and _is_daemonset(pod.controller):
+                self._queue.add(Key(pod.namespace, pod.controller.name))
+        if new is None or new.controller is not None or new.is_deleting:
+            return
+        if old is not None and old.controller is None and old.labels == new.labels:
+            return
+        for daemonset in self._daemonsets.by_index(BY_NAMESPACE, new.namespace):
+            selector = daemonset.selector
+            if selector is not None and not selector.is_empty and selector.matches(new.labels):
+                self._queue.add(daemonset.key)
+
+    def node_changed(self, change: Change[NodeView]) -> None:
+        """Those for which the node is something else now."""
+        old, new = change.old, change.new
+        if old is not None and new is not None and old.is_placed_as(new):
+            return
+        for daemonset in self._daemonsets.values():
+            if self._concerns(daemonset, old, new):
+                self._queue.add(daemonset.key)
+
+    def _concerns(self, daemonset: DaemonSetView, old: NodeView | None, new: NodeView | None) -> bool:
+        fit = daemonset.placement.fit
+        before = fit(old).place if old is not None else None
+        after = fit(new).place if new is not None else None
+        if old is None or new is None:
+            node = old or new
+            assert node is not None
+            return Place.RUN in (before, after) or self._has_pod_on(daemonset, node.name)
+        return before != after or _is_selected(daemonset, old) != _is_selected(daemonset, new)
+
+    def _has_pod_on(self, daemonset: DaemonSetView, node: str) -> bool:
+        pods = self._sources.pods.by_index(BY_CONTROLLER, daemonset.uid)
+        return any(pod.target_node == node for pod in pods)
+
+    def revision_changed(self, change: Change[RevisionView]) -> None:
+        """The one that it is named after."""
+        revision = change.new or change.old
+        if revision is None:
+            return
+        key = Key(revision.namespace, owner_name(revision))
+        if self._daemonsets.get(key) is not None:
+            self._queue.add(key)
+
+
+def _is_selected(daemonset: DaemonSetView, node: NodeView) -> bool:
+    selector = daemonset.node_selector
+    return selector is not None and selector.matches(node.labels)
+
+
+def _is_daemonset(owner: ControllerView) -> bool:
+    """Any version of the group, so that pods made before an upgrade wake it too."""
+    return owner.kind == DAEMON_SETS.kind and owner.group == DAEMON_SETS.group

@@ -1,0 +1,68 @@
+"""DaemonSets between v1alpha1 and v1beta1.
+
+v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/conversion.py keeps what one side lacks
+
+What is called differently: that the partition limits creation is an annotation in v1alpha1, the type Surging
+is Standard with maxSurge in v1beta1, and the hash in the status has another name. The annotation stays on the
+v1beta1 object; in v1alpha1 it always says what the field says, so that a write through v1alpha1 does not
+switch on again what was switched off.
+"""
+
+from typing import Final
+
+from pykruise.kinds.daemonset.defaults import with_surging_replaced
+from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kube.conversion import Conversion, annotate, rename, section
+from pykruise.kube.documents import Document
+
+__all__ = ["CONVERSION", "PROGRESSIVE"]
+
+PROGRESSIVE: Final = "daemonset.kruise.io/progressive-create-pod"
+"""Annotation of a v1alpha1 DaemonSet: exactly "true" is `spec.scaleStrategy.partitionedScaling`."""
+
+
+def to_hub(doc: Document) -> Document:
+    """v1alpha1 as v1beta1."""
+    spec = section(doc, "spec")
+    if spec is not None and (section(doc, "metadata", "annotations") or {}).get(PROGRESSIVE) == "true":
+        scale = spec.get("scaleStrategy")
+        spec["scaleStrategy"] = {**(scale if isinstance(scale, dict) else {}), "partitionedScaling": True}
+    _replace_surging(doc)
+    rename(section(doc, "status"), "daemonSetHash", "updateRevision")
+    return doc
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    spec = section(doc, "spec")
+    if spec is not None:
+        scale = spec.pop("scaleStrategy", None)
+        is_on = isinstance(scale, dict) and scale.get("partitionedScaling") is True
+        annotate(doc, PROGRESSIVE, "true" if is_on else None)
+    rename(section(doc, "status"), "updateRevision", "daemonSetHash")
+    return doc
+
+
+def normalize(doc: Document) -> Document:
+    """Without what another field says after the conversion: the type Surging, and the annotation."""
+    annotate(doc, PROGRESSIVE, None)
+    return _replace_surging(doc)
+
+
+def _replace_surging(doc: Document) -> Document:
+    strategy = section(doc, "spec", "updateStrategy")
+    block = section(doc, "spec", "updateStrategy", "rollingUpdate")
+    if strategy is not None and block is not None:
+        strategy["rollingUpdate"] = with_surging_replaced(block)
+    return doc
+
+
+CONVERSION: Final = Conversion(
+    group=DAEMON_SETS.group,
+    kind=DAEMON_SETS.kind,
+    hub=DAEMON_SETS.version,
+    spoke="v1alpha1",
+    to_hub=to_hub,
+    to_spoke=to_spoke,
+    normalize=normalize,
+)

@@ -1,0 +1,56 @@
+"""What admission writes into a DaemonSet (either version) that leaves it out.
+
+document ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the document that comes in is not changed. Rule: the original's mutating webhook. The template is stored
+as it is given, unlike that of other workloads.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykruise.kinds.daemonset.types import DEFAULT_BURST, SURGING, RollingUpdateType, UpdateType
+from pykruise.kube.documents import Document
+
+__all__ = ["with_defaults", "with_surging_replaced"]
+
+
+def with_defaults(doc: Mapping[str, Any]) -> Document:
+    """The document with defaults."""
+    spec: Document = {
+        "burstReplicas": DEFAULT_BURST,
+        "revisionHistoryLimit": 10,
+        **_present(doc.get("spec")),
+    }
+    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    return {**doc, "spec": spec}
+
+
+def _present(value: Mapping[str, Any] | None) -> Document:
+    return {field: item for field, item in (value or {}).items() if item is not None}
+
+
+def _update_strategy(strategy: Document) -> Document:
+    """Nothing is defaulted under OnDelete."""
+    strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
+    if strategy["type"] != UpdateType.ROLLING_UPDATE:
+        return strategy
+    block = with_surging_replaced(_present(strategy.get("rollingUpdate")))
+    block["rollingUpdateType"] = block.get("rollingUpdateType") or str(RollingUpdateType.STANDARD)
+    if "maxUnavailable" not in block and "maxSurge" not in block:
+        block |= {"maxUnavailable": 1, "maxSurge": 0}
+    strategy["rollingUpdate"] = block
+    return strategy
+
+
+def with_surging_replaced(block: Document) -> Document:
+    """v1alpha1's type Surging in other words: Standard, one pod of surge and none unavailable unless given."""
+    if block.get("rollingUpdateType") != SURGING:
+        return block
+    given = {field: value for field, value in block.items() if value is not None}
+    return {
+        "maxSurge": 1,
+        "maxUnavailable": 0,
+        **given,
+        "rollingUpdateType": str(RollingUpdateType.STANDARD),
+    }

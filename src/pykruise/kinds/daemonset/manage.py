@@ -1,0 +1,184 @@
+"""Which nodes get a pod and which pods go, whatever is to be updated.
+
+WorkingSet ──▶ plan_manage() ──▶ Phase
+
+Pure. Node by node: one that runs a pod and has none gets one; of several pods one stays; a pod that failed is
+replaced, less and less often; a pod on a node that must not run it goes.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.daemonset.placement import Place
+from pykruise.kinds.daemonset.pods import Going, come_and_go
+from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet, is_leaving
+from pykruise.kube.clock import Instant
+from pykruise.plans.phases import Phase
+from pykruise.plans.plan import Note
+from pykruise.pods.views import PodView
+
+__all__ = ["FINISHED", "Managed", "plan_manage"]
+
+FINISHED = ("Failed", "Succeeded")
+"""Phases of a pod whose containers do not run any more and will not be started again."""
+
+
+class Managed:
+    """What the nodes need, gathered node by node."""
+
+    def __init__(self) -> None:
+        self.needing: list[str] = []
+        self.going: list[Going] = []
+        self.left: dict[str, str] = {}
+        self.left_nodes: dict[str, str] = {}
+        self.notes: list[Note] = []
+        self.times: list[Instant] = []
+
+
+def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, str]]:
+    """The phase, and the nodes that have no pod and get none, with the reason."""
+    found = Managed()
+    for node, pods in ws.by_node.items():
+        _look_at(ws, node, pods, found)
+    for pod in ws.strays:
+        if not pod.is_deleting:
+            found.going.append(Going(pod, f"its node {pod.wanted_node} is gone"))
+    nodes = _within_partition(ws, sorted(found.needing), found)
+    for node in nodes[ws.limits.burst :]:
+        found.left_nodes[node] = "gets its pod after the nodes that go first (burstReplicas)"
+    phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=found.going)
+    return Phase(
+        stages=phase.stages,
+        left={**found.left, **phase.left},
+        notes=tuple(found.notes),
+        look_at=min(found.times, default=None),
+        is_partial=phase.is_partial,
+    ), {**_not_running(ws), **found.left_nodes}
+
+
+def _not_running(ws: WorkingSet) -> dict[str, str]:
+    return {
+        name: fit.because
+        for name, fit in ws.snapshot.fits.items()
+        if fit.place is not Place.RUN and name not in ws.by_node
+    }
+
+
+def _look_at(ws: WorkingSet, node: str, pods: Sequence[PodView], found: Managed) -> None:
+    """One node. `pods` come in the order in which they count."""
+    place = ws.place(node)
+    if not pods:
+        found.needing.append(node)
+        return
+    if len(pods) == 1:  # the usual case, without building lists
+        pod = pods[0]
+        if (
+            not pod.is_deleting
+            and place is not Place.LEAVE
+            and pod.phase not in FINISHED
+            and not is_leaving(pod)
+        ):
+            return
+    if place is Place.LEAVE:
+        because = ws.snapshot.fits[node].because
+        found.going += [Going(pod, because) for pod in pods if not pod.is_deleting]
+        return
+    running, has_finished = _running(ws, node, pods, found)
+    if ws.limits.allows_surge:
+        _keep_old_and_new(ws, running, found)
+    else:
+        found.going += [Going(pod, f"node {node} has another pod") for pod in running[1:]]
+    if running or place is not Place.RUN:
+        return
+    # A finished pod keeps its place until it is gone: another would most likely end as it did.
+    if ws.limits.allows_surge and not has_finished:
+        found.needing.append(node)
+    else:
+        found.left_nodes[node] = "its last pod is not gone yet"
+
+
+def _running(
+    ws: WorkingSet, node: str, pods: Sequence[PodView], found: Managed
+) -> tuple[list[PodView], bool]:
+    """Pods that are to stay; the others go, or wait. And whether one that is finished has still to go."""
+    running: list[PodView] = []
+    has_finished = False
+    for pod in pods:
+        if pod.is_deleting:
+            continue
+        if is_leaving(pod):
+            found.going.append(Going(pod, "was waiting in PreparingDelete"))
+        elif pod.phase in FINISHED:
+            has_finished = True
+            _replace_finished(ws, node, pod, found)
+        else:
+            running.append(pod)
+    return running, has_finished
+
+
+def _replace_finished(ws: WorkingSet, node: str, pod: PodView, found: Managed) -> None:
+    """A finished pod goes so that another can come; when that happens again and again, after longer and longer
+    times. Otherwise a kubelet that refuses the pod would have the two of them run in a circle."""
+    until = ws.snapshot.failed_until.get(node)
+    if until is not None and until > ws.now:
+        found.times.append(until)
+        found.left[pod.name] = f"{pod.phase.lower()} again shortly after the last one; goes in a while"
+        return
+    has_failed = pod.phase == "Failed"
+    verb = "failed" if has_failed else "finished"
+    found.notes.append(
+        Note(
+            reason="FailedDaemonPod" if has_failed else "SucceededDaemonPod",
+            message=f"pod {pod.name} on node {node} has {verb}, it is deleted and replaced",
+            warning=has_failed,
+        )
+    )
+    found.going.append(Going(pod, f"it has {verb}"))
+
+
+def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], found: Managed) -> None:
+    """Under surge a node may have one pod of each sort; the old one goes once the new one serves."""
+    if len(running) < 2:
+        return
+    new = next((pod for pod in running if ws.is_updated(pod)), None)
+    old = next((pod for pod in running if not ws.is_updated(pod)), None)
+    found.going += [
+        Going(pod, "its node has another pod of the same sort")
+        for pod in running
+        if pod is not new and pod is not old
+    ]
+    if new is None or old is None:
+        return
+    if not old.is_ready:
+        found.going.append(Going(old, f"it does not serve, and {new.name} takes its place"))
+    elif ws.is_available(new):
+        found.going.append(Going(old, f"{new.name} has taken its place"))
+    else:
+        due = ws.available_at(new)
+        if due is not None:
+            found.times.append(due)
+        found.left[old.name] = f"stays until {new.name} is available"
+
+
+def _within_partition(ws: WorkingSet, needing: list[str], found: Managed) -> list[str]:
+    """With partitionedScaling, as many nodes keep waiting as the partition has places."""
+    if not ws.spec.scales_partitioned or not needing:
+        return needing
+    if ws.limits.problems:
+        found.left_nodes |= dict.fromkeys(needing, "; ".join(ws.limits.problems))
+        return []
+    if ws.limits.partition == 0:
+        return needing
+    desired = ws.limits.desired
+    room = max(desired - _updated(ws) - min(ws.limits.partition, desired), 0)
+    why = "the partition keeps this many nodes without a pod (partitionedScaling)"
+    found.left_nodes |= dict.fromkeys(needing[room:], why)
+    return needing[:room]
+
+
+def _updated(ws: WorkingSet) -> int:
+    """Nodes with exactly one live pod of the update revision."""
+
+    def clear() -> Iterator[OldAndNew]:
+        return (OldAndNew(ws, pods) for node, pods in ws.by_node.items() if ws.place(node) is Place.RUN)
+
+    return sum(1 for pods in clear() if pods.is_clear and pods.new is not None)

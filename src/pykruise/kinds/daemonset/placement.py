@@ -1,0 +1,159 @@
+"""Which nodes run a pod of a DaemonSet.
+
+template ──▶ placement_of() ──▶ Placement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and why
+nodes + the fits of last time ──▶ Fits.of() ──▶ fits, worked out again only for nodes that changed
+
+Pure, but for `Fits`, which remembers. Taints, the node selector and the required node affinity of the template
+decide. A node that is cordoned, not ready or full runs its pod all the same: the pod tolerates the taints by
+which those states are told, and the scheduler looks at resources.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
+from pykruise.plans.sources import NodeView
+
+__all__ = ["Fit", "Fits", "Place", "Placement", "daemon_tolerations", "placement_of"]
+
+
+class Place(StrEnum):
+    """What a node is to a DaemonSet."""
+
+    RUN = "run"
+    """It runs a pod."""
+    STAY = "stay"
+    """A pod that is there stays; none is created."""
+    LEAVE = "leave"
+    """A pod that is there goes."""
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """What one node is to one DaemonSet, and why, in words."""
+
+    place: Place
+    because: str = ""
+
+
+RUNS: Final = Fit(Place.RUN)
+
+_NODE: Final = "node.kubernetes.io"
+_DAEMON_TOLERATIONS: Final = (
+    (f"{_NODE}/not-ready", NO_EXECUTE),
+    (f"{_NODE}/unreachable", NO_EXECUTE),
+    (f"{_NODE}/disk-pressure", NO_SCHEDULE),
+    (f"{_NODE}/memory-pressure", NO_SCHEDULE),
+    (f"{_NODE}/pid-pressure", NO_SCHEDULE),
+    (f"{_NODE}/unschedulable", NO_SCHEDULE),
+)
+_HOST_NETWORK_TOLERATION: Final = (f"{_NODE}/network-unavailable", NO_SCHEDULE)
+
+
+def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tolerations of the template with those that every daemon pod has, once each.
+
+    Rule: Kubernetes' DaemonSet controller; what a node is told to be unfit for is not for daemons to mind.
+    """
+    found = list(pod_spec.get("tolerations") or ())
+    wanted = list(_DAEMON_TOLERATIONS)
+    if pod_spec.get("hostNetwork"):
+        wanted.append(_HOST_NETWORK_TOLERATION)
+    have = {
+        (one.get("key"), one.get("effect"))
+        for one in found
+        if one.get("operator") == "Exists" and not one.get("value")
+    }
+    return found + [
+        {"key": key, "operator": "Exists", "effect": effect}
+        for key, effect in wanted
+        if (key, effect) not in have
+    ]
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a template asks of nodes."""
+
+    node_name: str = ""
+    node_selector: Mapping[str, str] = {}
+    terms: Sequence[Mapping[str, Any]] | None = None
+    """Required node affinity: one of these must match; None: it asks for nothing."""
+    tolerations: Sequence[Mapping[str, Any]] = ()
+
+    def fit(self, node: NodeView) -> Fit:
+        """What the node is to pods of this template."""
+        if self.node_name and self.node_name != node.name:
+            return Fit(Place.LEAVE, f"the template names the node {self.node_name}")
+        labels = node.labels
+        for key, value in self.node_selector.items():
+            if labels.get(key) != value:
+                return Fit(Place.LEAVE, f"the node has not the label {key}={value}")
+        if self.terms is not None and not any(
+            matches_term(term, labels=labels, name=node.name) for term in self.terms
+        ):
+            return Fit(Place.LEAVE, "the node does not match the required node affinity")
+        return self._fit_by_taints(node) if node.taints else RUNS
+
+    def _fit_by_taints(self, node: NodeView) -> Fit:
+        untolerated = [
+            taint
+            for taint in node.taints
+            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(self.tolerations, taint)
+        ]
+        if not untolerated:
+            return RUNS
+        expels = [taint for taint in untolerated if taint.effect == NO_EXECUTE]
+        place = Place.LEAVE if expels else Place.STAY
+        return Fit(place, f"the node has the taint {(expels or untolerated)[0]}, which is not tolerated")
+
+
+def placement_of(template: Mapping[str, Any]) -> Placement:
+    """What a pod template asks of nodes. An affinity that has not the shape of one matches no node."""
+    spec: Mapping[str, Any] = template.get("spec") or {}
+    return Placement(
+        node_name=spec.get("nodeName") or "",
+        node_selector=spec.get("nodeSelector") or {},
+        terms=_required_terms(spec.get("affinity")),
+        tolerations=daemon_tolerations(spec),
+    )
+
+
+def _required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
+    try:
+        node_affinity = (affinity or {}).get("nodeAffinity") or {}
+        required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        if required is None:
+            return None
+        terms = required.get("nodeSelectorTerms") or ()
+        return [term for term in terms if isinstance(term, Mapping)]
+    except AttributeError:
+        return ()
+
+
+class Fits:
+    """The fits of one DaemonSet's nodes, kept from plan to plan: an event of one node costs that node's work."""
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+        self._known: dict[str, tuple[NodeView, Fit]] = {}
+
+    @property
+    def placement(self) -> Placement:
+        """What the fits are of."""
+        return self._placement
+
+    def of(self, nodes: Iterable[NodeView]) -> dict[str, Fit]:
+        """The fit of each of the nodes (all there are), by name."""
+        known, found = self._known, {}
+        for node in nodes:
+            name = node.name
+            before = known.get(name)
+            if before is None or (before[0] is not node and not before[0].is_placed_as(node)):
+                before = (node, self._placement.fit(node))
+                known[name] = before
+            found[name] = before[1]
+        if len(known) > len(found):
+            self._known = {name: known[name] for name in found}
+        return found

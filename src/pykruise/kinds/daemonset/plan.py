@@ -1,0 +1,166 @@
+"""What to do about one DaemonSet: the table of contents of its decisions.
+
+Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ plans/execute.py
+             the selector guard ▶ claim pods and revisions ▶ store the revision ▶ bring pods into service
+             ▶ pods to and from nodes, or else update ▶ tidy up; and the status
+
+Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.daemonset.claim import Claimed, claim
+from pykruise.kinds.daemonset.manage import plan_manage
+from pykruise.kinds.daemonset.refresh import plan_refresh
+from pykruise.kinds.daemonset.revisions import (
+    Revisions,
+    choose_revisions,
+    cleaned_up,
+    merged_pods,
+    stored,
+    unchanged_revisions,
+)
+from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.kinds.daemonset.status import counters, status_of, with_mismatch
+from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
+from pykruise.kinds.daemonset.update import plan_update
+from pykruise.kinds.daemonset.working_set import WorkingSet, working_set
+from pykruise.kube.documents import Document
+from pykruise.plans.phases import Phase
+from pykruise.plans.plan import Note, Plan, Stage
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.selector_guard import (
+    LOOK_AGAIN_S,
+    SELECTOR_MISMATCH,
+    Managed,
+    Mismatch,
+    check_selector,
+)
+
+__all__ = ["TIDY_UP", "plan_daemonset"]
+
+TIDY_UP: Final = "tidy up"
+
+
+def plan_daemonset(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this DaemonSet now, its status, and when to look again."""
+    daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
+    if daemonset.is_deleting:
+        return Plan()  # what it owns is collected, or orphaned, by others
+    if spec is None:
+        return _refused(snapshot, "InvalidSpec", daemonset.problem)
+    if daemonset.selector is None:
+        return _refused(snapshot, "InvalidSpec", "spec.selector: cannot be read")
+    if daemonset.selector.is_empty:
+        return _refused(
+            snapshot,
+            "SelectingAll",
+            "spec.selector: is empty and would match every pod. A non-empty selector is required",
+        )
+    guard = _guard(snapshot, spec)
+    if isinstance(guard, Mismatch):
+        return _guarded(snapshot, spec, guard)
+    if not daemonset.selector.matches(_template_labels(spec)):
+        return _refused(snapshot, "InvalidSpec", "spec.template.metadata.labels: do not match spec.selector")
+    revisions = choose_revisions(snapshot, spec)
+    claimed = claim(snapshot)
+    ws = working_set(snapshot, spec=spec, revisions=revisions, pods=claimed.pods)
+    return _joined(ws, claimed, unrecorded=guard.unrecorded)
+
+
+def _template_labels(spec: DaemonSetSpec) -> dict[str, str]:
+    labels: dict[str, str] = (spec.template.get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def _refused(snapshot: Snapshot, reason: str, problem: str) -> Plan:
+    """Nothing is touched, and an event says which field is in the way."""
+    note = Note(reason=reason, message=problem, warning=True, again_after_s=LOOK_AGAIN_S)
+    return Plan(notes=(note,), left={pod.name: problem for pod in snapshot.pods})
+
+
+# The selector that pods are managed by
+
+
+def _guard(snapshot: Snapshot, spec: DaemonSetSpec) -> Managed | Mismatch:
+    return check_selector(
+        msgspec.to_builtins(spec.selector),
+        owned=snapshot.revisions,
+        pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
+    )
+
+
+def _guarded(snapshot: Snapshot, spec: DaemonSetSpec, mismatch: Mismatch) -> Plan:
+    """Nothing is touched, neither pod nor revision. The counters go on, over what is owned; observedGeneration
+    stays, so that whoever waits for it sees that nothing was done."""
+    daemonset = snapshot.daemonset
+    ws = working_set(
+        snapshot,
+        spec=spec,
+        revisions=unchanged_revisions(snapshot),
+        pods=snapshot.pods,
+    )
+    message = mismatch.message(DAEMON_SETS.kind)
+    status = with_mismatch(daemonset.status, counters(ws), message=message, now=snapshot.now)
+    note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
+    return Plan(
+        status=_changed(snapshot, status),
+        after=LOOK_AGAIN_S,
+        notes=(note,),
+        left={pod.name: mismatch.why_left() for pod in snapshot.pods},
+    )
+
+
+# Joining the phases
+
+
+def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None) -> Plan:
+    snapshot, revisions = ws.snapshot, ws.revisions
+    before = [
+        *claimed.stages,
+        *stored(snapshot, revisions, unrecorded=unrecorded),
+        *merged_pods(revisions, ws.pods),
+    ]
+    manage, left_nodes = plan_manage(ws)
+    update = Phase() if manage.stages else plan_update(ws)
+    # Refreshing comes first of the three: a pod is finished before the next is begun.
+    refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
+    status = status_of(ws)
+    return Plan(
+        stages=(
+            *before,
+            *refresh.stages,
+            *manage.stages,
+            *update.stages,
+            *_tidy(ws, revisions),
+        ),
+        status=_changed(snapshot, status),
+        after=_after(ws, (manage, update, refresh)),
+        left={**refresh.left, **update.left, **manage.left},
+        left_nodes=left_nodes,
+        notes=(*manage.notes, *update.notes, *refresh.notes),
+    )
+
+
+def _tidy(ws: WorkingSet, revisions: Revisions) -> list[Stage]:
+    chains = tuple(cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods))
+    return [Stage(name=TIDY_UP, chains=chains)] if chains else []
+
+
+def _changed(snapshot: Snapshot, status: DaemonSetStatus) -> Document | None:
+    document = status.document()
+    return None if document == snapshot.daemonset.stored_status else document
+
+
+def _after(ws: WorkingSet, phases: Sequence[Phase]) -> float | None:
+    """Seconds until time alone changes something: a phase goes on, or a pod becomes available. None: never;
+    0: there is more to write than one plan takes."""
+    if any(phase.is_partial for phase in phases):
+        return 0.0
+    times = [phase.look_at for phase in phases if phase.look_at is not None]
+    if ws.spec.min_ready_seconds > 0:
+        times += [due for pod in ws.pods if (due := ws.available_at(pod)) is not None]
+    return max(min(times) - ws.now, 0.0) if times else None

@@ -1,0 +1,134 @@
+"""The pods that a DaemonSet creates, and the stages that bring pods to nodes and take them away.
+
+node names ──▶ creations() ──▶ chains;  pods that go ──▶ Departures ──▶ chains, or why they wait
+
+Pure. A pod is made for one node: its node affinity names that node, and the scheduler does the rest.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.daemonset.placement import daemon_tolerations
+from pykruise.kinds.daemonset.working_set import WorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create
+from pykruise.plans.phases import Phase, delete_steps, pod_chain
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods.in_place import with_ready_gate
+from pykruise.pods.views import PodView
+
+__all__ = ["CREATE_PODS", "DELETE_PODS", "Going", "come_and_go", "pod_documents"]
+
+CREATE_PODS: Final = "create pods"
+DELETE_PODS: Final = "delete pods"
+
+LONGEST_PREFIX: Final = 58
+"""Characters of a name that is generated, without its random end."""
+
+DAEMON_SCHEDULER: Final = "kubernetes.io/daemonset-controller"
+
+
+class Going(msgspec.Struct, frozen=True):
+    """A pod that is to go, and why."""
+
+    pod: PodView
+    because: str
+
+
+def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]) -> Phase:
+    """Pods for these nodes and the end of those, at most `burst` of each; the rest is for the next plan.
+
+    Neither waits for the other: a quota that is used up must not keep failed pods where they are, and a pod
+    that may not be deleted must not keep another node empty.
+    """
+    burst = ws.limits.burst
+    now = nodes[:burst]
+    chains: list[Chain] = []
+    left: dict[str, str] = {}
+    is_partial = len(nodes) > burst
+    for one in going:
+        if len(chains) == burst:
+            left[one.pod.name] = f"{one.because}, after those that go first"
+            is_partial = True
+            continue
+        steps, waits = delete_steps(one.pod, hook=ws.pre_delete, now=ws.now, because=one.because)
+        if steps:
+            chains.append(pod_chain(one.pod, *steps))
+        else:
+            left[one.pod.name] = waits
+    stages: list[Stage] = []
+    if now:
+        created = tuple(_creation(document, node, why) for document, node in pod_documents(ws, now))
+        stages.append(Stage(name=CREATE_PODS, chains=created, ramp=True))
+    if chains:
+        stages.append(Stage(name=DELETE_PODS, chains=tuple(chains), regardless=True))
+    return Phase(stages=tuple(stages), left=left, is_partial=is_partial and bool(stages))
+
+
+def _creation(document: Document, node: str, why: str) -> Chain:
+    metadata = document["metadata"]
+    name = metadata["name"]
+    step = Step(
+        action=Create(resource=PODS, key=Key(metadata["namespace"], name), body=document),
+        because=f"node {node} {why}",
+        done=Note(reason="SuccessfulCreate", message=f"created pod {name} for node {node}"),
+        failed=Note(reason="FailedCreate", message=f"failed to create a pod for node {node}", warning=True),
+    )
+    return Chain(subject=name, steps=(step,))
+
+
+def pod_documents(ws: WorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:
+    """A new pod of the update revision for each node. What all have in common is shared, not copied."""
+    daemonset = ws.snapshot.daemonset
+    template = ws.revisions.current.template
+    metadata: Mapping[str, Any] = template.get("metadata") or {}
+    prefix = f"{daemonset.name}-"[:LONGEST_PREFIX]
+    shared: Document = {
+        "generateName": prefix,
+        "namespace": daemonset.namespace,
+        "labels": {**(metadata.get("labels") or {}), **ws.pod_labels},
+        "ownerReferences": [daemonset.owner_reference],
+    }
+    shared |= {field: metadata[field] for field in ("annotations", "finalizers") if metadata.get(field)}
+    spec = _pod_spec(ws, template.get("spec") or {})
+    by_scheduler = ws.settings.assign_pods_by_scheduler
+    for node, name in zip(nodes, _names(ws, prefix, len(nodes)), strict=True):
+        yield (
+            {
+                "apiVersion": PODS.api_version,
+                "kind": PODS.kind,
+                "metadata": {"name": name, **shared},
+                "spec": _for_node(spec, node) if by_scheduler else _on_node(spec, node),
+            },
+            node,
+        )
+
+
+def _names(ws: WorkingSet, prefix: str, count: int) -> Iterable[str]:
+    """Chosen here and not by the API server, so that a creation whose answer was lost can be repeated."""
+    used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
+    return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.fresh_ids(count, used=used))
+
+
+def _pod_spec(ws: WorkingSet, template_spec: Mapping[str, Any]) -> Document:
+    spec = {**template_spec, "tolerations": daemon_tolerations(template_spec)}
+    return with_ready_gate(spec) if ws.spec.is_in_place else spec
+
+
+def _for_node(spec: Document, node: str) -> Document:
+    """Bound to its node by an affinity in the place of what the template requires (which the node meets)."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    affinity = spec.get("affinity") or {}
+    node_affinity = {
+        **(affinity.get("nodeAffinity") or {}),
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+    }
+    return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
+
+
+def _on_node(spec: Document, node: str) -> Document:
+    return {**spec, "nodeName": node, "schedulerName": DAEMON_SCHEDULER}

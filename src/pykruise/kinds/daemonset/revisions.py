@@ -1,0 +1,234 @@
+"""The revision that a DaemonSet's pods should be of, and what has to be written for it.
+
+Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones, and stages that store, merge and label
+WorkingSet ──▶ to_clean_up() ──▶ old ones that history does not keep
+
+Pure. Whose template means the same is the same revision, whoever wrote it down (pods/revisions.py): a set that
+another manager kept is taken over without a rollout.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.kinds.daemonset.types import DaemonSetSpec
+from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.names import RevisionHash, RevisionName, short_hash
+from pykruise.pods.revisions import RevisionView, choose_update, revision_body, sorted_revisions
+from pykruise.pods.selector_guard import record_of
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "Revisions",
+    "choose_revisions",
+    "cleaned_up",
+    "hash_of",
+    "merged_pods",
+    "stored",
+    "unchanged_revisions",
+]
+
+
+class Revisions(msgspec.Struct, frozen=True, kw_only=True):
+    """The revisions of a DaemonSet as one plan sees them."""
+
+    current: RevisionView
+    label: str
+    """The current one as pods carry it."""
+    hashes: frozenset[str]
+    """Hashes of pods that are of the current revision: its own, and those of duplicates."""
+    old: Sequence[RevisionView] = ()
+    """Its own that say something else, oldest first."""
+    duplicates: Sequence[RevisionView] = ()
+    """Its own that say the same as the current one."""
+    collision_count: int = 0
+    create: Document | None = None
+    patch: Document | None = None
+
+
+def label_of(revision: RevisionView) -> str:
+    """The revision as pods carry it. One without the label is named by its own name."""
+    return revision.labels.get(keys.REVISION_LABEL) or revision.name
+
+
+def hash_of(revision: RevisionView) -> RevisionHash:
+    """The part of `label_of` that tells revisions apart."""
+    return short_hash(label_of(revision))
+
+
+def choose_revisions(snapshot: Snapshot, spec: DaemonSetSpec) -> Revisions:
+    """Which revision the template stands for, and which there are besides."""
+    daemonset = snapshot.daemonset
+    assert daemonset.candidate is not None
+    own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
+    annotations = {**record_of(msgspec.to_builtins(spec.selector))}
+    choice = choose_update(
+        daemonset.candidate,
+        own,
+        owner=daemonset.name,
+        collision_count=daemonset.status.collision_count or 0,
+        others=snapshot.other_revisions,
+        body=partial(_body, snapshot=snapshot, spec=spec),
+        annotations=annotations,
+    )
+    current = choice.revision
+    same = [one for one in own if one.meaning == current.meaning and one.name != current.name]
+    return Revisions(
+        current=current,
+        label=label_of(current),
+        hashes=frozenset({hash_of(current), *map(hash_of, same)}),
+        old=[one for one in own if one.meaning != current.meaning],
+        duplicates=same,
+        collision_count=choice.collision_count,
+        create=choice.create,
+        patch=choice.patch,
+    )
+
+
+def _body(
+    name: RevisionName, name_hash: RevisionHash, number: int, *, snapshot: Snapshot, spec: DaemonSetSpec
+) -> Document:
+    """The ControllerRevision without its data. Its hash is in the label that pods carry, too."""
+    daemonset = snapshot.daemonset
+    body = revision_body(
+        name,
+        name_hash,
+        number,
+        namespace=daemonset.namespace,
+        labels={},
+        annotations={**daemonset.annotations, **record_of(msgspec.to_builtins(spec.selector))},
+        owner=daemonset.owner_reference,
+    )
+    body["metadata"]["labels"] = {**labels_of(spec.template), keys.REVISION_LABEL: name_hash}
+    return body
+
+
+# Writing
+
+
+def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView | None) -> list[Stage]:
+    """What has to be written before a pod can be of the current revision."""
+    chains = [
+        chain
+        for one in (*revisions.old, *revisions.duplicates, revisions.current)
+        if (chain := _patched(snapshot, revisions, one, is_unrecorded=one is unrecorded)) is not None
+    ]
+    if revisions.create is not None:
+        name = revisions.current.name
+        action = Create(
+            resource=CONTROLLER_REVISIONS,
+            key=Key(snapshot.daemonset.namespace, name),
+            body=revisions.create,
+        )
+        chains.append(Chain(subject=name, steps=(Step(action=action, because="the template is new"),)))
+    return [Stage(name="store revision", chains=tuple(chains))] if chains else []
+
+
+def _patched(
+    snapshot: Snapshot, revisions: Revisions, revision: RevisionView, *, is_unrecorded: bool
+) -> Chain | None:
+    """One patch with everything that a stored revision of its own lacks."""
+    if not revision.uid or revision.controller_uid not in ("", snapshot.daemonset.uid):
+        return None
+    reasons: list[str] = []
+    body: Document = {}
+    metadata: Document = {}
+    if revision is revisions.current and revisions.patch is not None:
+        body |= {field: value for field, value in revisions.patch.items() if field != "metadata"}
+        metadata |= revisions.patch.get("metadata") or {}
+        reasons.append("the template is that of an older revision again")
+    if not revision.labels.get(keys.REVISION_LABEL):
+        metadata["labels"] = {keys.REVISION_LABEL: revision.name}
+        reasons.append("it lacks the label with its hash")
+    if is_unrecorded and "annotations" not in metadata:
+        assert snapshot.daemonset.spec is not None
+        metadata["annotations"] = record_of(msgspec.to_builtins(snapshot.daemonset.spec.selector))
+        reasons.append("it says by which selector pods are managed")
+    if not reasons:
+        return None
+    if metadata:
+        body["metadata"] = metadata
+    action = Patch(
+        resource=CONTROLLER_REVISIONS,
+        key=Key(revision.namespace, revision.name),
+        patch_type=PatchType.MERGE,
+        body=body,
+        uid=revision.uid,
+    )
+    return Chain(subject=revision.name, steps=(Step(action=action, because=", and ".join(reasons)),))
+
+
+def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> list[Stage]:
+    """Pods of duplicates carry the hash of the revision that is kept; they are not restarted."""
+    hashes = set(map(hash_of, revisions.duplicates)) - {hash_of(revisions.current)}
+    if not hashes:
+        return []
+    chains = tuple(
+        pod_chain(
+            pod,
+            Step(
+                action=Patch(
+                    resource=PODS,
+                    key=pod_key(pod),
+                    patch_type=PatchType.STRATEGIC,
+                    body={"metadata": {"labels": {keys.REVISION_LABEL: revisions.label}}},
+                    uid=pod.uid,
+                ),
+                because=f"its revision says the same as {revisions.current.name}",
+            ),
+        )
+        for pod in pods
+        if pod.revision in hashes
+    )
+    return [Stage(name="merge revisions", chains=chains)] if chains else []
+
+
+def cleaned_up(
+    snapshot: Snapshot, spec: DaemonSetSpec, revisions: Revisions, pods: Sequence[PodView]
+) -> Iterator[Chain]:
+    """Duplicates that no pod is of any more, then what history does not keep, oldest first.
+
+    History keeps revisionHistoryLimit old ones; one that a pod is of is never deleted.
+    """
+    uid = snapshot.daemonset.uid
+    live = {pod.revision for pod in pods}
+    for one in revisions.duplicates:
+        if one.controller_uid == uid and hash_of(one) not in live and not one.is_deleting:
+            yield _deletion(one, f"it says the same as {revisions.current.name}")
+    limit = max(spec.revision_history_limit, 0)
+    too_many = len(revisions.old) - limit
+    idle = [one for one in revisions.old if hash_of(one) not in live and one.controller_uid == uid]
+    for one in idle[: max(too_many, 0)]:
+        if not one.is_deleting:
+            yield _deletion(one, f"no pod is of it, and revisionHistoryLimit is {limit}")
+
+
+def _deletion(revision: RevisionView, because: str) -> Chain:
+    action = Delete(
+        resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
+    )
+    return Chain(subject=revision.name, steps=(Step(action=action, because=because),))
+
+
+def unchanged_revisions(snapshot: Snapshot) -> Revisions:
+    """What the status says is the current revision, when nothing may be written: for counting only."""
+    label = snapshot.daemonset.status.update_revision
+    shown = RevisionView(
+        namespace=snapshot.daemonset.namespace,
+        name=label,
+        uid="",
+        resource_version=0,
+        number=0,
+        template={},
+        meaning=b"",
+    )
+    return Revisions(current=shown, label=label, hashes=frozenset({short_hash(label)}))

@@ -1,0 +1,251 @@
+"""Everything a decision about one DaemonSet needs, as one value.
+
+bytes of a DaemonSet ──▶ project_daemonset() ──▶ DaemonSetView (what a cache keeps)
+views from caches + now + seed ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
+
+Pure. The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.daemonset.placement import Fit, Placement, placement_of
+from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.typed_documents import read
+from pykruise.plans.sources import NodeView
+from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.names import IdSource
+from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
+from pykruise.pods.views import PodView
+
+__all__ = ["DaemonSetView", "Settings", "Snapshot", "build_snapshot", "project_daemonset", "read_spec"]
+
+TEMPLATE_GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
+
+
+_RAW = frozenset({"template"})
+"""Fields that stay documents."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
+
+    assign_pods_by_scheduler: bool = True
+    """Flag --assign-pods-by-scheduler; False: pods are created with their node's name."""
+    prune_ineligible_nodes: bool = False
+    """Gate DaemonSetPruneIneligibleNodes: nodes that must not run a pod are left out of the update's budget."""
+    in_place_env_from_metadata: bool = True
+    """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart."""
+    in_place_vertical_scaling: bool = False
+    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
+    uses_resize: bool = True
+    """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
+
+    @property
+    def in_place(self) -> InPlaceSettings:
+        """Those that the engine for updates in place wants to know."""
+        return InPlaceSettings(
+            env_from_metadata=self.in_place_env_from_metadata,
+            vertical_scaling=self.in_place_vertical_scaling,
+            uses_resize=self.uses_resize,
+        )
+
+
+class DaemonSetView(msgspec.Struct, frozen=True, kw_only=True):
+    """One DaemonSet as the cache keeps it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    is_deleting: bool = False
+    spec: DaemonSetSpec | None
+    """None: it cannot be read; `problem` says why."""
+    problem: str = ""
+    """`<path>: <what is wrong>` of a spec that does not fit the types (admission was bypassed)."""
+    status: DaemonSetStatus = DaemonSetStatus()
+    stored_status: Document = {}
+    """The status as it is stored, to compare with."""
+    candidate: Candidate | None = None
+    """The revision that its template would be stored as."""
+    selector: Selector | None = None
+    """None: it cannot be read, or there is none."""
+    node_selector: Selector | None = None
+    """Of the nodes whose pods are updated; None: all, or it cannot be read."""
+    placement: Placement = Placement()
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def owner_reference(self) -> Document:
+        """What its pods and revisions carry."""
+        return owner_reference(
+            api_version=DAEMON_SETS.api_version, kind=DAEMON_SETS.kind, name=self.name, uid=self.uid
+        )
+
+    @property
+    def template_generation(self) -> str:
+        """The number in an annotation of old, as pods carry it in a label; empty: none that can be read."""
+        text = self.annotations.get(TEMPLATE_GENERATION_ANNOTATION, "")
+        try:
+            number = int(text)
+        except ValueError:
+            return ""
+        return str(number) if -(2**63) <= number < 2**63 else ""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:
+    """The view of a DaemonSet's JSON text (v1beta1).
+
+    A spec that does not fit the types gives a view with `problem`, so that its owner is told and the watch
+    goes on. Raises ValueError only for something that is no Kubernetes object.
+    """
+    document = decode(raw)
+    meta = msgspec.convert(document.get("metadata"), _Meta)
+    given = document.get("spec") or {}
+    spec, problem = read_spec(given)
+    stored_status = document.get("status") or {}
+    status, _ = read(stored_status, DaemonSetStatus, path="status")
+    block = spec.rolling_update if spec else None
+    return DaemonSetView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version or 0),
+        generation=meta.generation,
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        is_deleting=meta.deletion_timestamp is not None,
+        spec=spec,
+        problem=problem,
+        status=status or DaemonSetStatus(),
+        stored_status=stored_status,
+        candidate=candidate(spec.template) if spec else None,
+        selector=_selector(spec.selector) if spec else None,
+        node_selector=_selector(block.selector) if block and block.selector else None,
+        placement=placement_of(spec.template) if spec else Placement(),
+    )
+
+
+def _selector(selector: Any) -> Selector | None:
+    try:
+        return selector_from(msgspec.to_builtins(selector))
+    except SelectorError:
+        return None
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[DaemonSetSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    return read(spec, DaemonSetSpec, path="spec", raw=_RAW)
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one DaemonSet at one instant."""
+
+    daemonset: DaemonSetView
+    nodes: Mapping[str, NodeView]
+    """All nodes of the cluster, by name, in the order of their names."""
+    fits: Mapping[str, Fit]
+    """What each node is to the DaemonSet."""
+    pods: Sequence[PodView]
+    """All pods controlled by it, finished and terminating ones too, in any order."""
+    orphans: Sequence[PodView] = ()
+    """Pods of its namespace that nobody controls."""
+    revisions: Sequence[RevisionView]
+    """Those controlled by it, oldest first."""
+    orphaned_revisions: Sequence[RevisionView] = ()
+    """Revisions that nobody controls and whose labels match, oldest first."""
+    other_revisions: Mapping[str, RevisionView] = {}
+    """Further revisions whose names could be in the way, by name."""
+    failed_until: Mapping[str, Instant] = {}
+    """Nodes on which a pod failed a short while ago: until when the next failed pod stays there."""
+    now: Instant
+    ids: IdSource
+    settings: Settings = Settings()
+
+
+def build_snapshot(
+    daemonset: DaemonSetView,
+    *,
+    nodes: Iterable[NodeView],
+    pods: Iterable[PodView],
+    revisions: Iterable[RevisionView],
+    now: Instant,
+    seed: int,
+    orphans: Iterable[PodView] = (),
+    fits: Mapping[str, Fit] | None = None,
+    failed_until: Mapping[str, Instant] | None = None,
+    settings: Settings | None = None,
+) -> Snapshot:
+    """`pods`: those whose controller is the DaemonSet (by uid). `orphans`, `revisions`: all of its namespace.
+
+    `fits`: what each node is to it, when that is known already. `seed` must be another one for every snapshot;
+    names of new pods come from it.
+    """
+    by_name = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
+    own, orphaned, others = _split(daemonset, revisions)
+    if fits is None:
+        fits = {name: daemonset.placement.fit(node) for name, node in by_name.items()}
+    return Snapshot(
+        daemonset=daemonset,
+        nodes=by_name,
+        fits=fits,
+        pods=tuple(pods),
+        orphans=tuple(orphans),
+        revisions=own,
+        orphaned_revisions=orphaned,
+        other_revisions=others,
+        failed_until=failed_until or {},
+        now=now,
+        ids=IdSource(seed),
+        settings=settings or Settings(),
+    )
+
+
+def _split(
+    daemonset: DaemonSetView, revisions: Iterable[RevisionView]
+) -> tuple[list[RevisionView], list[RevisionView], dict[str, RevisionView]]:
+    """Revisions that are the DaemonSet's, those it may adopt, and those that only hold a name it may want."""
+    selector = daemonset.selector
+    own: list[RevisionView] = []
+    orphaned: list[RevisionView] = []
+    others: dict[str, RevisionView] = {}
+    for revision in revisions:
+        if revision.controller_uid == daemonset.uid:
+            own.append(revision)
+        elif (
+            not revision.controller_uid
+            and not revision.is_deleting
+            and selector is not None
+            and not selector.is_empty
+            and selector.matches(revision.labels)
+            and revision.template
+        ):
+            orphaned.append(revision)
+        elif revision.name.startswith(f"{daemonset.name[:223]}-"):
+            others[revision.name] = revision
+    return sorted_revisions(own), sorted_revisions(orphaned), others

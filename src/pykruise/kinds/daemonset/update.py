@@ -1,0 +1,238 @@
+"""Which nodes go to the update revision now, and how.
+
+WorkingSet ──▶ plan_update() ──▶ Phase
+
+Pure. The partition and the node selector say which nodes take part; maxUnavailable or maxSurge how many at
+once. A node whose pod does not serve costs no budget: an update can only help it. In place where that can be;
+else the old pod goes, and the next plan creates the new one, or with surge the new one comes first.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.daemonset.placement import Place
+from pykruise.kinds.daemonset.pods import Going, come_and_go
+from pykruise.kinds.daemonset.revisions import hash_of
+from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet, is_leaving
+from pykruise.plans.in_place import BEGUN_AT_ONCE, begin_steps
+from pykruise.plans.phases import Phase, leave, pod_chain
+from pykruise.plans.plan import Chain, Note, Stage
+from pykruise.pods import keys
+from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
+from pykruise.pods.selector_guard import LOOK_AGAIN_S
+from pykruise.pods.views import PodView
+
+__all__ = ["UPDATE_PODS", "plan_update"]
+
+UPDATE_PODS: Final = "update pods"
+
+INVALID_SPEC: Final = "InvalidSpec"
+
+
+def plan_update(ws: WorkingSet) -> Phase:
+    """The update phase; only asked when nodes need nothing else."""
+    if ws.spec.is_on_delete:
+        return Phase(left=leave(_old(ws), "OnDelete: it is updated when somebody deletes it"))
+    if ws.limits.problems:
+        return _refused(ws)
+    if ws.spec.is_paused:
+        return Phase(left=leave(_old(ws), "updates are paused"))
+    nodes = {
+        name: OldAndNew(ws, pods)
+        for name, pods in ws.by_node.items()
+        if not ws.settings.prune_ineligible_nodes or ws.place(name) is Place.RUN
+    }
+    chosen, left = _taking_part(ws, nodes)
+    phase = _surge(ws, nodes, chosen) if ws.limits.max_surge > 0 else _replace(ws, nodes, chosen)
+    return msgspec.structs.replace(phase, left={**left, **phase.left})
+
+
+def _old(ws: WorkingSet) -> list[PodView]:
+    return [pod for pod in ws.pods if not pod.is_deleting and not ws.is_updated(pod)]
+
+
+def _refused(ws: WorkingSet) -> Phase:
+    """A limit that cannot be read limits everything."""
+    problem = "; ".join(ws.limits.problems)
+    note = Note(
+        reason=INVALID_SPEC,
+        message=f"no pod is updated: {problem}",
+        warning=True,
+        again_after_s=LOOK_AGAIN_S,
+    )
+    return Phase(left=leave(_old(ws), problem), notes=(note,))
+
+
+# Which nodes
+
+
+def _taking_part(ws: WorkingSet, nodes: Mapping[str, OldAndNew]) -> tuple[list[str], dict[str, str]]:
+    """Nodes that go to the update revision, the first first, and why pods of the others do not.
+
+    Nodes that are there already, or on their way, come before those that have still to go: they use up the
+    places that the partition leaves. So raising the partition takes nothing back.
+    """
+    updated: list[str] = []
+    updating: list[str] = []
+    rest: list[str] = []
+    left: dict[str, str] = {}
+    selector = ws.snapshot.daemonset.node_selector
+    for name in sorted(nodes, reverse=True):
+        here = nodes[name]
+        if not here.is_clear or here.new is not None:
+            updated.append(name)
+        elif here.old is None or is_leaving(here.old):
+            updating.append(name)
+        elif selector is None or selector.matches(ws.snapshot.nodes[name].labels):
+            rest.append(name)
+        else:
+            left[here.old.name] = "its node is not one that rollingUpdate.selector selects"
+    places = max(len(nodes) - ws.limits.partition, 0)
+    order = [*updated, *updating, *rest]
+    why = "the partition keeps this many nodes on older revisions"
+    left |= {old.name: why for name in order[places:] if (old := nodes[name].old) is not None}
+    return order[:places], left
+
+
+# Old pods first
+
+
+def _replace(ws: WorkingSet, nodes: Mapping[str, OldAndNew], chosen: Sequence[str]) -> Phase:
+    """Without surge: pods that do not serve at once, others as far as maxUnavailable lets them.
+
+    A pod that failed by itself takes nobody's place; one that an earlier update has taken out does.
+    """
+    down = 0
+    at_once: list[PodView] = []
+    candidates: list[PodView] = []
+    for name in chosen:
+        here = nodes[name]
+        new, old = here.new, here.old
+        if not here.is_clear or _is_between(new, old):
+            down += 1
+        elif new is not None:
+            down += is_leaving(new) or not ws.is_available(new)
+        elif old is not None and not ws.is_available(old):
+            at_once.append(old)
+            down += ws.is_coming(old)  # out of service by an update of before: that one counts
+        elif old is not None:
+            candidates.append(old)
+    room = max(ws.limits.max_unavailable - down, 0)
+    left = leave(candidates[room:], "waits for its turn: maxUnavailable is used up")
+    phase = _change(ws, [*at_once, *candidates[:room]])
+    return msgspec.structs.replace(phase, left={**left, **phase.left})
+
+
+def _is_between(new: PodView | None, old: PodView | None) -> bool:
+    """Whether a node has no pod that stays, or one of each sort: on its way from one to the other."""
+    new_stays = new is not None and not is_leaving(new)
+    old_stays = old is not None and not is_leaving(old)
+    return new_stays == old_stays
+
+
+def _change(ws: WorkingSet, pods: Sequence[PodView]) -> Phase:
+    """In place where that is asked for and can be, else by deleting the old pod."""
+    if not ws.spec.is_in_place:
+        return _recreate(ws, pods, {})
+    differences = _Differences(ws)
+    reasons = {pod.name: found.reason for pod in pods if isinstance(found := differences.of(pod), NotInPlace)}
+    able = [pod for pod in pods if pod.name not in reasons]
+    in_place = _begin(ws, able, differences)
+    recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], reasons)
+    return Phase(
+        stages=(*in_place.stages, *recreated.stages),
+        left={**in_place.left, **recreated.left},
+        is_partial=in_place.is_partial or recreated.is_partial,
+    )
+
+
+def _recreate(ws: WorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str]) -> Phase:
+    target = ws.revisions.current.name
+    going = [
+        Going(
+            pod,
+            f"recreated for revision {target}"
+            + (f" ({reason})" if (reason := reasons.get(pod.name)) else "")
+            + ("" if ws.is_available(pod) else "; it does not serve"),
+        )
+        for pod in pods
+    ]
+    return come_and_go(ws, nodes=(), why="", going=going)
+
+
+# In place
+
+
+class _Differences:
+    """What separates pods from the update revision, by the revision each is of; worked out once per revision."""
+
+    def __init__(self, ws: WorkingSet) -> None:
+        self._ws = ws
+        self._revisions = {hash_of(one): one for one in ws.revisions.old}
+        self._found: dict[str, UpdateSpec | NotInPlace] = {}
+
+    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
+        """What changes on the pod, or why it has to be recreated."""
+        if keys.IN_PLACE_READY not in pod.readiness_gates:
+            return NotInPlace("it has not the readiness gate of updates in place")
+        found = self._found.get(pod.revision)
+        if found is None:
+            found = self._found[pod.revision] = difference(
+                self._revisions.get(pod.revision),
+                self._ws.revisions.current,
+                revision=self._ws.revisions.label,
+                settings=self._ws.settings.in_place,
+            )
+        return found
+
+
+def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -> Phase:
+    most = min(ws.limits.burst, BEGUN_AT_ONCE)
+    chains: list[Chain] = []
+    for pod in pods[:most]:
+        found = differences.of(pod)
+        assert isinstance(found, UpdateSpec)
+        writes = start(pod, found, labels=ws.pod_labels, now=ws.now, settings=ws.settings.in_place)
+        chains.append(pod_chain(pod, *begin_steps(pod, writes, revision=ws.revisions.current.name)))
+    stages = (Stage(name=UPDATE_PODS, chains=tuple(chains)),) if chains else ()
+    left = leave(pods[most:], "waits for its turn: others are being updated")
+    return Phase(stages=stages, left=left, is_partial=len(pods) > most)
+
+
+# New pods first
+
+
+def _surge(ws: WorkingSet, nodes: Mapping[str, OldAndNew], chosen: Sequence[str]) -> Phase:
+    """With surge: a node gets its new pod beside the old one, which goes once the new one is available."""
+    surging = 0
+    at_once: list[str] = []
+    candidates: list[str] = []
+    going: list[Going] = []
+    left: dict[str, str] = {}
+    for name in chosen:
+        here = nodes[name]
+        new, old = here.new, here.old
+        if not here.is_clear:
+            surging += 1
+        elif old is None or is_leaving(old):
+            continue
+        elif new is None:
+            if ws.place(name) is not Place.RUN:
+                left[old.name] = "its node must not get another pod: " + ws.snapshot.fits[name].because
+            else:
+                (candidates if ws.is_available(old) else at_once).append(name)
+        elif not ws.is_available(new) or is_leaving(new):
+            surging += 1
+            left[old.name] = f"stays until {new.name} is available"
+        else:
+            going.append(Going(old, f"{new.name} has taken its place"))
+    room = max(ws.limits.max_surge - surging, 0)
+    for name in candidates[room:]:
+        waiting = nodes[name].old
+        if waiting is not None:
+            left[waiting.name] = "waits for its turn: maxSurge is used up"
+    why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
+    phase = come_and_go(ws, nodes=[*at_once, *candidates[:room]], why=why, going=going)
+    return msgspec.structs.replace(phase, left={**left, **phase.left})

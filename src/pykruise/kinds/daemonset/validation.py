@@ -1,0 +1,168 @@
+"""What is wrong with a DaemonSet (either version), every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors
+
+Pure. Rule numbers are those of the specification's table. What the original accepts is refused only when it
+could never work; a bad value that is stored already does not stand in the way of other changes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.daemonset.types import (
+    SURGING,
+    DaemonSetSpec,
+    RollingUpdate,
+    RollingUpdateType,
+    UpdateType,
+)
+from pykruise.kube.documents import same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.int_or_percent import IntOrPercent
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.workload_validation import (
+    immutable_errors,
+    is_on_its_way_out,
+    metadata_errors,
+    pod_errors,
+    selector_errors,
+)
+
+__all__ = ["errors_of"]
+
+MUTABLE: Final = (
+    "template",
+    "updateStrategy",
+    "lifecycle",
+    "burstReplicas",
+    "minReadySeconds",
+    "revisionHistoryLimit",
+    "scaleStrategy",
+)
+"""Fields of the spec that an update may change."""
+
+KIND: Final = "daemonset"
+STRATEGY: Final = "spec.updateStrategy"
+BLOCK: Final = f"{STRATEGY}.rollingUpdate"
+
+_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
+_NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: DaemonSetSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update.
+
+    A document whose spec has no selector or template comes with placeholders for them in `spec`. A spec that
+    did not change is not looked at again: were one refused that is stored, nobody could take the finalizers
+    off that its deletion waits for.
+    """
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
+    errors = list(metadata_errors(doc.get("metadata") or {}))
+    if old is not None and (same(given, stored) or is_on_its_way_out(doc)):
+        return errors
+    errors += selector_errors(given, kind=KIND)
+    errors += pod_errors(given, kind=KIND)
+    if spec.min_ready_seconds < 0:  # rule 7
+        errors.append(invalid("spec.minReadySeconds", spec.min_ready_seconds, _NOT_NEGATIVE))
+    if spec.revision_history_limit < 0:  # rule 8
+        errors.append(invalid("spec.revisionHistoryLimit", spec.revision_history_limit, _NOT_NEGATIVE))
+    errors += _strategy_errors(spec, stored)
+    if spec.lifecycle is not None and spec.lifecycle.in_place_update is not None:  # rule 20
+        errors.append(
+            forbidden("spec.lifecycle.inPlaceUpdate", "inPlaceUpdate hook is not supported in daemonset")
+        )
+    if not same(given.get("burstReplicas"), stored.get("burstReplicas")):  # rule 21
+        errors += _amount_errors(spec.burst_replicas, "spec.burstReplicas")
+    if old is not None:
+        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE)
+    return errors
+
+
+def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rules 9 to 19 and 22. Under OnDelete the block is not looked at."""
+    strategy = spec.update_strategy
+    kind = strategy.type if strategy else ""
+    if kind not in (*UpdateType,):
+        yield not_supported(STRATEGY, kind, [*UpdateType])
+        return
+    if kind == UpdateType.ON_DELETE:
+        return
+    block = strategy.rolling_update if strategy else None
+    if block is None:
+        yield required(BLOCK)
+        return
+    old: Mapping[str, Any] = (stored.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    yield from _budget_errors(block, old)
+    yield from _type_errors(block)
+    if block.partition is not None:  # rule 19
+        yield from _amount_errors(block.partition, f"{BLOCK}.partition")
+    if block.selector is not None:  # rule 22
+        selector = msgspec.to_builtins(block.selector)
+        if not same(selector, old.get("selector")):
+            yield from _node_selector_errors(selector)
+
+
+def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rules 11 to 15."""
+    down, surge = _number(block.max_unavailable), _number(block.max_surge)
+    for name, value, number in (
+        ("maxUnavailable", block.max_unavailable, down),
+        ("maxSurge", block.max_surge, surge),
+    ):
+        field = f"{BLOCK}.{name}"
+        is_new_text = isinstance(value, str) and not _PERCENT.fullmatch(value) and value != old.get(name)
+        if number != 0 or is_new_text:
+            yield from _amount_errors(value, field)
+    if down != 0 and surge != 0:
+        yield invalid(f"{BLOCK}.maxSurge", block.max_surge, "may not be set when maxUnavailable is non-zero")
+    if down == 0 and surge == 0:
+        yield required(f"{BLOCK}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+
+
+def _type_errors(block: RollingUpdate) -> Iterator[Cause]:
+    """Rules 16 to 18."""
+    kind = block.rolling_update_type
+    if kind not in ("", SURGING, *RollingUpdateType):
+        yield not_supported(f"{BLOCK}.rollingUpdateType", kind, [*RollingUpdateType])
+    if kind == RollingUpdateType.IN_PLACE_IF_POSSIBLE and _number(block.max_surge) != 0:
+        yield required(f"{BLOCK}.maxSurge", "must be 0 for InPlaceIfPossible")
+    if kind == SURGING and _number(block.max_unavailable) != 0:
+        yield required(f"{BLOCK}.maxUnavailable", "must be 0 for Surging")
+
+
+def _number(value: IntOrPercent | None) -> int:
+    """The number of a percentage, or the number itself; a text that is neither counts as 0."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    if _PERCENT.fullmatch(value):
+        return int(value[:-1])
+    return int(value) if value.isascii() and value.isdecimal() else 0
+
+
+def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
+    """A whole number of at least 0, or a whole percentage up to 100%."""
+    if value is None:
+        return
+    if isinstance(value, int):
+        if value < 0:
+            yield invalid(field, value, _NOT_NEGATIVE)
+    elif not _PERCENT.fullmatch(value):
+        yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
+    elif int(value[:-1]) > 100:
+        yield invalid(field, value, "must not be greater than 100%")
+
+
+def _node_selector_errors(selector: Mapping[str, Any]) -> Iterator[Cause]:
+    try:
+        selector_from(selector)
+    except SelectorError as error:
+        yield invalid(f"{BLOCK}.selector", selector, str(error))

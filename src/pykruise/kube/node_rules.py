@@ -1,0 +1,80 @@
+"""Which nodes a pod may be on: taints and tolerations, node selectors and required node affinity.
+
+node's taints + tolerations     ──▶ tolerates()
+node's labels and name + terms  ──▶ matches_term()
+
+Pure; the rules are those of Kubernetes' scheduler and its DaemonSet controller. Tolerations and terms stay
+documents, as they stand in a pod's spec. What cannot be read matches nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["NO_EXECUTE", "NO_SCHEDULE", "Taint", "matches_requirement", "matches_term", "tolerates"]
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    """A taint: pods that do not tolerate it keep away (`NoSchedule`, `PreferNoSchedule`, `NoExecute`)."""
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str | None = None
+    """Since when a NoExecute taint has been there."""
+
+    def __str__(self) -> str:
+        value = f"={self.value}" if self.value else ""
+        return f"{self.key}{value}:{self.effect}"
+
+
+def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
+    """Whether one of the tolerations covers the taint. Rule: Kubernetes' `Toleration.ToleratesTaint`."""
+    for toleration in tolerations:
+        if toleration.get("effect") and toleration["effect"] != taint.effect:
+            continue
+        key = toleration.get("key") or ""
+        if key and key != taint.key:
+            continue
+        operator = toleration.get("operator") or "Equal"
+        if operator == "Exists" or (
+            operator == "Equal" and key and (toleration.get("value") or "") == taint.value
+        ):
+            return True
+    return False
+
+
+def matches_term(term: Mapping[str, Any], *, labels: Mapping[str, str], name: str) -> bool:
+    """Whether a node meets all of one node selector term; an empty term matches nothing."""
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    return all(matches_requirement(one, labels.get(one.get("key", ""))) for one in expressions) and all(
+        one.get("key") == "metadata.name" and matches_requirement(one, name) for one in fields
+    )
+
+
+def matches_requirement(requirement: Mapping[str, Any], value: str | None) -> bool:
+    """Whether a label's value (None: the node has not the label) meets `{operator, values}`."""
+    values: Sequence[str] = requirement.get("values") or ()
+    match requirement.get("operator"):
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator:
+            try:
+                have, bound = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            return have > bound if operator == "Gt" else have < bound
+        case _:
+            return False

@@ -1,0 +1,116 @@
+"""What is wrong with the parts that all workloads with pods have: metadata, selector, template.
+
+document ──▶ metadata_errors(), selector_errors(), pod_errors() ──▶ field errors
+new + stored document ──▶ immutable_errors()
+
+Pure; serves every kind. A kind adds the errors of its own fields.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pykruise.kube.documents import labels_of, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    forbidden,
+    go_string_map,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
+from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
+from pykruise.pods.template_validation import labels_errors, template_errors
+
+__all__ = ["immutable_errors", "is_on_its_way_out", "metadata_errors", "pod_errors", "selector_errors"]
+
+
+def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+    """Name, labels and annotations. A name may still be missing when it is to be generated."""
+    name = metadata.get("name") or ""
+    if not name and not metadata.get("generateName"):
+        yield required("metadata.name", "name or generateName is required")
+    if name:
+        yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_subdomain(name))
+    yield from labels_errors(metadata.get("labels") or {}, "metadata.labels")
+    for key in metadata.get("annotations") or {}:
+        for problem in is_qualified_name(key.lower()):
+            yield invalid("metadata.annotations", key, problem)
+
+
+def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
+    """`spec.selector` must be readable, select something, and match the template. `kind`: in small letters."""
+    if spec.get("selector") is None:
+        yield required("spec.selector")
+        return
+    try:
+        selector = selector_from(spec["selector"])
+    except SelectorError as error:
+        yield invalid("spec.selector", spec["selector"], str(error))
+        return
+    if selector.is_empty:
+        yield invalid("spec.selector", spec["selector"], f"empty selector is invalid for {kind}")
+        return
+    labels = labels_of(spec.get("template") or {})
+    if spec.get("template") and not selector.matches(labels):
+        field = "spec.template.metadata.labels"
+        yield invalid_shown(field, go_string_map(labels), "`selector` does not match template `labels`")
+
+
+def pod_errors(
+    spec: Mapping[str, Any], *, kind: str, further_volumes: Collection[str] = ()
+) -> Iterator[Cause]:
+    """`spec.template` as a pod that is always to run."""
+    template = spec.get("template")
+    if not template:
+        yield required("spec.template")
+        return
+    yield from template_errors(template, "spec.template", further_volumes=list(further_volumes))
+    pod: Mapping[str, Any] = template.get("spec") or {}
+    policy = pod.get("restartPolicy")
+    if policy and policy != "Always":
+        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
+    if pod.get("activeDeadlineSeconds") is not None:
+        field = "spec.template.spec.activeDeadlineSeconds"
+        yield forbidden(field, f"activeDeadlineSeconds in {kind} is not supported")
+
+
+def immutable_errors(
+    new: Mapping[str, Any], stored: Mapping[str, Any], *, kind: str, mutable: Collection[str]
+) -> Iterator[Cause]:
+    """Only `mutable` fields of the spec may change; in practice, the selector stays.
+
+    `new` is the spec, `stored` the whole object. A selector that was changed behind admission's back may be
+    put back to the one that pods are managed by.
+    """
+    old: Mapping[str, Any] = stored.get("spec") or {}
+    fields = {*new, *old} - {*mutable}
+    managed = managed_by_condition((stored.get("status") or {}).get("conditions") or ())
+    if managed is not None and _is_selector(new.get("selector"), managed):
+        fields.discard("selector")
+    if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
+        allowed = ", ".join(f"'{field}'" for field in mutable)
+        yield forbidden("spec", f"updates to {kind} spec for fields other than {allowed} are forbidden")
+
+
+def is_on_its_way_out(doc: Mapping[str, Any]) -> bool:
+    """Whether the object is being deleted: what still changes then are finalizers, and nothing may hold it."""
+    return (doc.get("metadata") or {}).get("deletionTimestamp") is not None
+
+
+def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:
+    return isinstance(selector, Mapping) and canonical_selector(selector) == canonical_selector(managed)
+
+
+def _means_the_same(field: str, new: Any, old: Any) -> bool:
+    if field == "selector":
+        new, old = _plain_selector(new), _plain_selector(old)
+    return same(new, old)
+
+
+def _plain_selector(selector: Any) -> Any:
+    if not isinstance(selector, Mapping):
+        return selector
+    return {name: value for name, value in selector.items() if value}

@@ -1,0 +1,254 @@
+"""What a DaemonSet costs by its nodes: a plan, a node's event, and the writes per pod. Prints; asserts nothing.
+
+PYTHONPATH=tests python -m bench.bench_daemonset [--nodes 1000] [--sets 10] [--only-plans]
+"""
+
+import argparse
+import asyncio
+import gc
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import uvloop
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from pykruise.admission.reviewers import reviewers  # noqa: E402
+from pykruise.kinds import crds  # noqa: E402
+from pykruise.kinds.daemonset.controller import Waker  # noqa: E402
+from pykruise.kinds.daemonset.placement import Fits  # noqa: E402
+from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
+from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot  # noqa: E402
+from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
+from pykruise.kube.cache import Change  # noqa: E402
+from pykruise.kube.client import Client  # noqa: E402
+from pykruise.kube.clock import system_clock  # noqa: E402
+from pykruise.kube.documents import decode  # noqa: E402
+from pykruise.kube.ids import Key  # noqa: E402
+from pykruise.kube.metered import MeteredTransport  # noqa: E402
+from pykruise.kube.patches.types import PatchType  # noqa: E402
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: E402
+from pykruise.manager.manager import Manager  # noqa: E402
+from pykruise.plans.sources import NodeView, project_node  # noqa: E402
+from pykruise.pods.views import PodView  # noqa: E402
+from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
+from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, updatable  # noqa: E402
+
+
+def timed(action: Callable[[], object], *, repeats: int) -> float:
+    """Seconds of CPU time of the middle run: what others on the machine do meanwhile does not count."""
+    times = []
+    for _ in range(repeats):
+        start = time.thread_time()
+        action()
+        times.append(time.thread_time() - start)
+    return statistics.median(times)
+
+
+def node(number: int, version: int = 1, **labels: str) -> NodeView:
+    metadata = {
+        "name": f"n{number}",
+        "uid": f"uid-{number}",
+        "resourceVersion": str(version),
+        "labels": {"kubernetes.io/hostname": f"n{number}", "zone": f"z{number % 3}", **labels},
+    }
+    return project_node(orjson.dumps({"metadata": metadata, "spec": {}}))
+
+
+# ── plans ────────────────────────────────────────────────────────────────────
+
+
+def builders(count: int) -> Iterator[tuple[str, DaemonSetBuilder]]:
+    """The same nodes under different wishes."""
+    yield "nothing to do", daemonset(count)
+    yield "nothing to do, minReadySeconds", daemonset(count).with_spec(minReadySeconds=30)
+    yield "a pod for every node", daemonset(count, pods=False).with_spec(burstReplicas="100%")
+    yield "update, one at a time", daemonset(count).all_old()
+    yield (
+        "update, all at once",
+        daemonset(count, maxUnavailable="100%").all_old().with_spec(burstReplicas="100%"),
+    )
+    yield "update in place, all at once", updatable(count, maxUnavailable="100%").all_old()
+    yield "surge, all at once", daemonset(count).surging("100%").all_old().with_spec(burstReplicas="100%")
+    selector = {"matchLabels": {"kubernetes.io/hostname": "n1"}}
+    yield "update of selected nodes", daemonset(count, selector=selector).all_old()
+
+
+def measure_plans(count: int) -> None:
+    """Snapshot and plan together: all that a turn of the loop computes before it writes."""
+    print(f"── plans, {count} nodes")
+    for name, builder in builders(count):
+        builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+        view, nodes, pods = builder.view(), builder.node_views(), builder.pod_views()
+        revisions = builder.revision_views()
+        fits = Fits(view.placement)
+
+        def snapshot(
+            view: Any = view,
+            nodes: list[NodeView] = nodes,
+            pods: list[PodView] = pods,
+            revisions: Any = revisions,
+            fits: Fits = fits,
+        ) -> Snapshot:
+            return build_snapshot(
+                view, nodes=nodes, fits=fits.of(nodes), pods=pods, revisions=revisions, now=NOW, seed=1
+            )
+
+        plan = plan_daemonset(snapshot())
+        gc.collect()
+        made = timed(snapshot, repeats=9)
+        whole = timed(lambda made=snapshot: plan_daemonset(made()), repeats=9)  # type: ignore[misc]
+        writes = sum(1 for _ in plan.steps)
+        print(f"{name:<34}{whole * 1000:>7.1f} ms (snapshot {made * 1000:.1f}), {writes} writes")
+
+
+def measure_fits(count: int) -> None:
+    """Which nodes fit: for all, and again after one of them changed."""
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1", "z2"]}]}
+                ]
+            }
+        }
+    }
+    placement = daemonset(0).with_template(affinity=affinity).view().placement
+    nodes = [node(number) for number in range(count)]
+    first = timed(lambda: Fits(placement).of(nodes), repeats=9)
+    fits = Fits(placement)
+    fits.of(nodes)
+    changed = [*nodes[1:], node(0, version=2, disk="ssd")]
+
+    def again() -> None:
+        fits.of(changed)
+        fits.of(nodes)
+
+    second = timed(again, repeats=9) / 2
+    print(f"── fits of {count} nodes: {first * 1e6:.0f} µs at first, {second * 1e6:.0f} µs when one changed")
+
+
+def measure_events(count: int, sets: int) -> None:
+    """What a node's event costs before anybody is woken."""
+
+    class Held:
+        def __init__(self, objects: list[Any]) -> None:
+            self.objects = objects
+
+        def values(self) -> list[Any]:
+            return self.objects
+
+        def by_index(self, _index: str, _value: str) -> list[Any]:
+            return []
+
+    class Heard:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def add(self, _key: Key) -> None:
+            self.count += 1
+
+    heard: Any = Heard()
+    sources: Any = type("S", (), {"pods": Held([])})()
+    held: Any = Held([daemonset(0).view() for _ in range(sets)])
+    waker = Waker(sources, held, heard)
+    beats = [Change(Key("", f"n{n}"), node(n), node(n, version=2)) for n in range(count)]
+    labels = [Change(Key("", f"n{n}"), node(n), node(n, version=2, disk="ssd")) for n in range(count)]
+    for name, changes in (("heartbeat", beats), ("label that no set asks for", labels)):
+        seconds = timed(lambda changes=changes: [waker.node_changed(one) for one in changes], repeats=5)  # type: ignore[misc]
+        print(f"── a node's {name}, {sets} DaemonSets: {seconds / count * 1e6:.1f} µs, {heard.count} woken")
+
+
+# ── a life in the sandbox ────────────────────────────────────────────────────
+
+
+async def measure_life(nodes: int) -> None:
+    """Writes per pod in a sandbox: created, recreated, updated in place."""
+    rng = random.Random(1)
+    settings = ClusterSettings(nodes=nodes, pods_per_node=10, start_s=0.0, ready_s=0.0, stop_s=0.0)
+    async with Cluster(settings, clock=system_clock, rng=rng, reviewers=reviewers()) as cluster:
+        for crd in crds():
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        counting = MeteredTransport(cluster.transport_for("manager"))
+        manager = Manager(Client(counting, rng=rng), rng=rng)
+        running = asyncio.create_task(manager.run())
+        await manager.wait_synced()
+        doc = {
+            "apiVersion": DAEMON_SETS.api_version,
+            "kind": DAEMON_SETS.kind,
+            "metadata": {"name": "web"},
+            "spec": {
+                "burstReplicas": "100%",
+                "selector": {"matchLabels": {"app": "web"}},
+                "updateStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"},
+                },
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+                },
+            },
+        }
+
+        async def image(name: str, **container: Any) -> None:
+            containers = [{"name": "main", "image": name, **container}]
+            patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+            await cluster.client.patch(DAEMON_SETS, "default", "web", patch, patch_type=PatchType.MERGE)
+
+        async def phase(name: str, act: Any) -> None:
+            counting.requests.clear()
+            began, cpu = time.perf_counter(), time.process_time()
+            await act
+            while not _is_done(decode(await cluster.client.get(DAEMON_SETS, "default", "web")), nodes):
+                await asyncio.sleep(0.02)
+            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+            writes = sum(
+                count for what, count in counting.requests.items() if not what.startswith(("GET", "WATCH"))
+            )
+            print(
+                f"{name:<34}{seconds:>7.1f} s, {nodes / seconds:>5.0f} pods/s, "
+                f"{cpu * 1000 / nodes:.2f} ms CPU and {writes / nodes:.2f} writes a pod"
+            )
+
+        print(f"── a DaemonSet on {nodes} nodes, all in this process")
+        try:
+            await phase("create", cluster.client.create(DAEMON_SETS, "default", doc))
+            await phase("update in place", image("nginx:2"))
+            await phase("update by recreation", image("nginx:2", env=[{"name": "A", "value": "1"}]))
+        finally:
+            manager.stop()
+            await running
+
+
+def _is_done(doc: dict[str, Any], nodes: int) -> bool:
+    status = doc.get("status") or {}
+    return status.get("observedGeneration") == doc["metadata"]["generation"] and all(
+        status.get(field) == nodes
+        for field in ("desiredNumberScheduled", "numberAvailable", "updatedNumberScheduled")
+    )
+
+
+def main() -> None:
+    """Plans, events, and a life."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--sets", type=int, default=10)
+    parser.add_argument("--only-plans", action="store_true")
+    args = parser.parse_args()
+    measure_plans(args.nodes)
+    measure_fits(args.nodes)
+    measure_events(args.nodes, args.sets)
+    if not args.only_plans:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(measure_life(args.nodes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,438 @@
+"""Builders for snapshots of DaemonSets: say what matters, get the rest.
+
+daemonset(5, maxUnavailable=1).old("n1", "n2").not_ready("n1").plan()
+
+A DaemonSet starts with nodes n1, n2, … and a pod on each, called after its node, of the update revision, running,
+ready for an hour and available. Everything goes through the real projections, as JSON.
+"""
+
+import copy
+from typing import Any, Self
+
+import orjson
+
+from pykruise.kinds.daemonset.plan import plan_daemonset
+from pykruise.kinds.daemonset.snapshot import (
+    DaemonSetView,
+    Settings,
+    Snapshot,
+    build_snapshot,
+    project_daemonset,
+)
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create
+from pykruise.plans.plan import Plan
+from pykruise.plans.sources import NodeView, project_node
+from pykruise.pods import keys
+from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.selector_guard import record_of
+from pykruise.pods.views import PodProjector, PodView
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+NAME, NAMESPACE, UID = "web", "shop", "owner-uid"
+SELECTOR = {"matchLabels": {"app": NAME}}
+
+
+def template(image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"app": NAME}},
+        "spec": {"containers": [{"name": "main", "image": image}], **spec},
+    }
+
+
+def hash_of(pod_template: dict[str, Any]) -> str:
+    return revision_hash(revision_data(pod_template), 0)
+
+
+def owner(uid: str = UID) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "DaemonSet",
+        "name": NAME,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def revision(
+    pod_template: dict[str, Any],
+    number: int,
+    *,
+    name: str = "",
+    controller: str = UID,
+    record: dict[str, Any] | None = SELECTOR,
+    labels: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """A stored ControllerRevision document; `record=None`: another manager stored it."""
+    found = name or f"{NAME}-{hash_of(pod_template)}"
+    own = {**pod_template["metadata"]["labels"], keys.REVISION_LABEL: found.rpartition("-")[2]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": found,
+            "namespace": NAMESPACE,
+            "uid": f"uid-{found}",
+            "resourceVersion": "7",
+            "labels": own if labels is None else labels,
+            "annotations": record_of(record) if record is not None else {},
+            "creationTimestamp": format_time(NOW - 86400 + number),
+            **({"ownerReferences": [owner(controller)]} if controller else {}),
+        },
+        "data": orjson.loads(revision_data(pod_template)),
+        "revision": number,
+    }
+
+
+class DaemonSetBuilder:
+    """A DaemonSet with nodes and pods; every method changes it and returns it."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.document: dict[str, Any] = {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "DaemonSet",
+            "metadata": {
+                "name": NAME,
+                "namespace": NAMESPACE,
+                "uid": UID,
+                "resourceVersion": "100",
+                "generation": 3,
+            },
+            "spec": spec,
+            "status": {},
+        }
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.revisions: list[dict[str, Any]] | None = None
+        self.failed_until: dict[str, float] = {}
+        self.settings = Settings()
+        self.now = NOW
+        self.seed = 1
+        self.old_template = template("nginx:0")
+
+    # the DaemonSet itself
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.document["spec"]
+        return found
+
+    @property
+    def update_hash(self) -> str:
+        return hash_of(self.spec["template"])
+
+    @property
+    def old_hash(self) -> str:
+        return hash_of(self.old_template)
+
+    def with_spec(self, **fields: Any) -> Self:
+        self.spec.update(fields)
+        return self
+
+    def with_rolling(self, **fields: Any) -> Self:
+        strategy = self.spec.setdefault("updateStrategy", {"type": "RollingUpdate"})
+        strategy.setdefault("rollingUpdate", {}).update(fields)
+        return self
+
+    def in_place(self) -> Self:
+        return self.with_rolling(rollingUpdateType="InPlaceIfPossible")
+
+    def surging(self, amount: int | str = 1) -> Self:
+        return self.with_rolling(maxSurge=amount, maxUnavailable=0)
+
+    def on_delete(self) -> Self:
+        self.spec["updateStrategy"] = {"type": "OnDelete"}
+        return self
+
+    def with_hook(self, *, finalizer: str = "example.com/hook", **fields: Any) -> Self:
+        self.spec["lifecycle"] = {"preDelete": {"finalizersHandler": [finalizer], **fields}}
+        return self
+
+    def with_template(self, **spec: Any) -> Self:
+        """More of the template's spec, in both revisions."""
+        self.spec["template"]["spec"].update(spec)
+        self.old_template["spec"].update(spec)
+        return self
+
+    def with_status(self, **fields: Any) -> Self:
+        self.document["status"].update(fields)
+        return self
+
+    def annotated(self, **annotations: str) -> Self:
+        self.document["metadata"]["annotations"] = {
+            key.replace("__", "."): value for key, value in annotations.items()
+        }
+        return self
+
+    def terminating(self) -> Self:
+        self.document["metadata"]["deletionTimestamp"] = format_time(NOW)
+        return self
+
+    def with_settings(self, **fields: bool) -> Self:
+        self.settings = Settings(**fields)
+        return self
+
+    def at(self, seconds_later: float) -> Self:
+        self.now = NOW + seconds_later
+        return self
+
+    # nodes
+
+    def node(self, *names: str, **labels: str) -> Self:
+        """Nodes without a pod (of ours), new or with more labels."""
+        for name in names:
+            found = self.nodes.setdefault(
+                name,
+                {
+                    "metadata": {
+                        "name": name,
+                        "uid": f"uid-{name}",
+                        "resourceVersion": "9",
+                        "labels": {"kubernetes.io/hostname": name},
+                    },
+                    "spec": {},
+                },
+            )
+            found["metadata"]["labels"].update(labels)
+        return self
+
+    def taint(self, name: str, *taints: str) -> Self:
+        """`key:effect` or `key=value:effect`."""
+        found = []
+        for text in taints:
+            key, _, effect = text.partition(":")
+            key, _, value = key.partition("=")
+            found.append({"key": key, "effect": effect, **({"value": value} if value else {})})
+        self.nodes[name]["spec"]["taints"] = found
+        return self
+
+    def without_node(self, *names: str) -> Self:
+        for name in names:
+            del self.nodes[name]
+        return self
+
+    # pods
+
+    def on(self, *names: str, old: bool = False, called: str = "") -> Self:
+        """A pod on each of these nodes, called after it or `called`."""
+        for name in names:
+            self.pods[called or name] = self._pod(called or name, name, old=old)
+        return self
+
+    def without_pod(self, *names: str) -> Self:
+        for name in names:
+            del self.pods[name]
+        return self
+
+    def _pod(self, short: str, node: str, *, old: bool) -> dict[str, Any]:
+        pod_template = self.old_template if old else self.spec["template"]
+        born = format_time(NOW - 7200)
+        block = (self.spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+        gates = (
+            [{"conditionType": keys.IN_PLACE_READY}]
+            if block.get("rollingUpdateType") == "InPlaceIfPossible"
+            else []
+        )
+        gate = [{"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": born}] if gates else []
+        image = pod_template["spec"]["containers"][0]["image"]
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{NAME}-{short}",
+                "namespace": NAMESPACE,
+                "uid": f"uid-{short}",
+                "resourceVersion": "50",
+                "creationTimestamp": born,
+                "labels": {"app": NAME, keys.REVISION_LABEL: hash_of(pod_template)},
+                "annotations": {},
+                "finalizers": [],
+                "ownerReferences": [owner()],
+            },
+            "spec": {
+                "nodeName": node,
+                "affinity": _bound_to(node),
+                "containers": copy.deepcopy(pod_template["spec"]["containers"]),
+                "readinessGates": gates,
+            },
+            "status": {
+                "phase": "Running",
+                "conditions": [
+                    *gate,
+                    {"type": "ContainersReady", "status": "True", "lastTransitionTime": born},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": format_time(NOW - 3600)},
+                ],
+                "containerStatuses": [
+                    {
+                        "name": "main",
+                        "image": image,
+                        "imageID": f"sha256:{image}",
+                        "containerID": f"containerd://{short}-1",
+                        "restartCount": 0,
+                        "ready": True,
+                    }
+                ],
+            },
+        }
+
+    def old(self, *short_names: str) -> Self:
+        """Of the older revision."""
+        for short in short_names:
+            pod = self.pods[short]
+            pod["metadata"]["labels"][keys.REVISION_LABEL] = self.old_hash
+            image = self.old_template["spec"]["containers"][0]["image"]
+            pod["spec"]["containers"][0]["image"] = image
+            pod["status"]["containerStatuses"][0] |= {"image": image, "imageID": f"sha256:{image}"}
+        return self
+
+    def all_old(self) -> Self:
+        return self.old(*self.pods)
+
+    def labelled(self, labels: dict[str, str], *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["metadata"]["labels"].update(labels)
+        return self
+
+    def orphaned(self, *short_names: str) -> Self:
+        for short in short_names:
+            del self.pods[short]["metadata"]["ownerReferences"]
+        return self
+
+    def leaving(self, *short_names: str) -> Self:
+        """In PreparingDelete."""
+        return self.labelled({keys.STATE_LABEL: "PreparingDelete"}, *short_names)
+
+    def hooked(self, *short_names: str, finalizer: str = "example.com/hook") -> Self:
+        for short in short_names:
+            self.pods[short]["metadata"]["finalizers"].append(finalizer)
+        return self
+
+    def with_gate(self, short: str, kind: str) -> Self:
+        self.pods[short]["spec"]["readinessGates"].append({"conditionType": kind})
+        return self
+
+    def set_condition(self, short: str, kind: str, status: str, **fields: Any) -> Self:
+        conditions = self.pods[short]["status"]["conditions"]
+        conditions[:] = [one for one in conditions if one["type"] != kind]
+        time = format_time(NOW - 3600)
+        conditions.append({"type": kind, "status": status, "lastTransitionTime": time, **fields})
+        return self
+
+    def not_ready(self, *short_names: str) -> Self:
+        for short in short_names:
+            self.set_condition(short, "Ready", "False")
+        return self
+
+    def ready_for(self, seconds: float, *short_names: str) -> Self:
+        for short in short_names:
+            self.set_condition(short, "Ready", "True", lastTransitionTime=format_time(NOW - seconds))
+        return self
+
+    def phase(self, phase: str, *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["status"]["phase"] = phase
+            self.not_ready(short)
+        return self
+
+    def deleted(self, *short_names: str) -> Self:
+        """Terminating."""
+        for short in short_names:
+            self.pods[short]["metadata"]["deletionTimestamp"] = format_time(NOW)
+        return self
+
+    def unscheduled(self, *short_names: str) -> Self:
+        for short in short_names:
+            del self.pods[short]["spec"]["nodeName"]
+            self.pods[short]["status"] = {"phase": "Pending", "conditions": []}
+        return self
+
+    def born(self, seconds_ago: float, *short_names: str) -> Self:
+        for short in short_names:
+            self.pods[short]["metadata"]["creationTimestamp"] = format_time(NOW - seconds_ago)
+        return self
+
+    # results
+
+    def with_revisions(self, *documents: dict[str, Any]) -> Self:
+        self.revisions = list(documents)
+        return self
+
+    def stored_revisions(self) -> list[dict[str, Any]]:
+        """Given ones; else the update revision, and the old one before it when a pod is of it."""
+        if self.revisions is not None:
+            return self.revisions
+        update = revision(self.spec["template"], 2)
+        used = {pod["metadata"]["labels"].get(keys.REVISION_LABEL) for pod in self.pods.values()}
+        return [revision(self.old_template, 1), update] if self.old_hash in used else [update]
+
+    def view(self) -> DaemonSetView:
+        return project_daemonset(orjson.dumps(self.document))
+
+    def node_views(self) -> list[NodeView]:
+        return [project_node(orjson.dumps(node)) for node in self.nodes.values()]
+
+    def pod_views(self) -> list[PodView]:
+        project = PodProjector()
+        return [project(orjson.dumps(pod)) for pod in self.pods.values()]
+
+    def revision_views(self) -> list[RevisionView]:
+        return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
+
+    def snapshot(self) -> Snapshot:
+        pods = self.pod_views()
+        return build_snapshot(
+            self.view(),
+            nodes=self.node_views(),
+            pods=[pod for pod in pods if pod.controller is not None and pod.controller.uid == UID],
+            orphans=[pod for pod in pods if pod.controller is None],
+            revisions=self.revision_views(),
+            failed_until=self.failed_until,
+            now=self.now,
+            seed=self.seed,
+            settings=self.settings,
+        )
+
+    def plan(self) -> Plan:
+        return plan_daemonset(self.snapshot())
+
+
+def _bound_to(node: str) -> dict[str, Any]:
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def daemonset(
+    nodes: int = 5, *, pods: bool = True, image: str = "nginx:1", **rolling: Any
+) -> DaemonSetBuilder:
+    """On nodes n1, n2, …, with a pod each unless `pods=False`; fields of rollingUpdate as keywords."""
+    builder = DaemonSetBuilder({"selector": copy.deepcopy(SELECTOR), "template": template(image)})
+    builder.with_rolling(**rolling)
+    names = [f"n{number}" for number in range(1, nodes + 1)]
+    builder.node(*names)
+    return builder.on(*names) if pods else builder
+
+
+def created_on(plan: Plan) -> list[str]:
+    """Nodes that get a pod, in order."""
+    return [node_of(step.action.body) for step in plan.steps if _creates_pod(step.action)]
+
+
+def _creates_pod(action: Any) -> bool:
+    return isinstance(action, Create) and action.resource == PODS
+
+
+def node_of(pod: dict[str, Any]) -> str:
+    """The node that a pod's document is bound to."""
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = affinity["nodeSelectorTerms"]
+    (field,) = term["matchFields"]
+    (node,) = field["values"]
+    return str(node)
+
+
+def updatable(nodes: int = 5, **rolling: Any) -> DaemonSetBuilder:
+    """As `daemonset`, of type InPlaceIfPossible and with pods that have the gate for that."""
+    return daemonset(nodes, rollingUpdateType="InPlaceIfPossible", **rolling)

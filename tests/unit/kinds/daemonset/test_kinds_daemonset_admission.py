@@ -1,0 +1,332 @@
+"""DaemonSet's defaults and validation. Rule numbers are those of the specification's table."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.errors import Cause
+from pykruise.kube.resources import Resource
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH, Mismatch
+from support.daemonset_builder import daemonset, template
+
+V1ALPHA1 = Resource("apps.kruise.io", "v1alpha1", "daemonsets", "DaemonSet")
+BLOCK = "spec.updateStrategy.rollingUpdate"
+
+
+def rolling(**fields: Any) -> dict[str, Any]:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
+
+
+def document(**spec: Any) -> dict[str, Any]:
+    """A valid one, with these fields of the spec."""
+    found = copy.deepcopy(daemonset(1).document)
+    found["spec"] |= {**rolling(maxUnavailable=1), **spec}
+    return found
+
+
+def review(
+    reviewer: Reviewer,
+    doc: dict[str, Any] | None,
+    *,
+    old: dict[str, Any] | None = None,
+    resource: Resource = DAEMON_SETS,
+    operation: str = "",
+    subresource: str = "",
+) -> AdmissionAnswer:
+    """The answer of a review, which never waits for anything."""
+    asked = reviewer(
+        AdmissionRequest(
+            uid="r",
+            operation=operation or ("UPDATE" if old else "CREATE"),
+            resource=resource,
+            subresource=subresource,
+            namespace="shop",
+            name="web",
+            object=doc,
+            old_object=old,
+        )
+    )
+    try:
+        asked.__await__().send(None)  # type: ignore[attr-defined]
+    except StopIteration as done:
+        answer: AdmissionAnswer = done.value
+        return answer
+    raise AssertionError("the review waits")
+
+
+def causes(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> tuple[Cause, ...]:
+    answer = review(validate_daemonset, doc, old=old)
+    if answer.refusal is None:
+        return ()
+    assert (answer.refusal.code, answer.refusal.reason) == (422, "Invalid")
+    assert answer.refusal.details is not None
+    return answer.refusal.details.causes
+
+
+def fields(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    """Field and reason of every error."""
+    return [(cause.field, cause.reason.removeprefix("FieldValue")) for cause in causes(doc, old=old)]
+
+
+def defaulted(doc: dict[str, Any], **how: Any) -> dict[str, Any]:
+    answer = review(mutate_daemonset, doc, **how)
+    assert answer.refusal is None
+    return doc if answer.object is None else answer.object
+
+
+# Defaults
+
+
+def test_what_is_left_out_is_written_and_the_template_is_not_touched() -> None:
+    """daemonset case 1"""
+    doc = document()
+    del doc["spec"]["updateStrategy"]
+    before = copy.deepcopy(doc)
+    spec = defaulted(doc)["spec"]
+    assert spec["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"rollingUpdateType": "Standard", "maxUnavailable": 1, "maxSurge": 0},
+    }
+    assert (spec["burstReplicas"], spec["revisionHistoryLimit"]) == (250, 10)
+    assert spec["template"] == before["spec"]["template"]
+    assert doc == before
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"rollingUpdateType": "Surging"}, {"maxSurge": 1, "maxUnavailable": 0}),
+        ({"rollingUpdateType": "Surging", "maxSurge": 3}, {"maxSurge": 3, "maxUnavailable": 0}),
+        ({"rollingUpdateType": ""}, {"maxSurge": 0, "maxUnavailable": 1}),
+    ],
+)
+def test_surging_becomes_standard(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    """daemonset case 2"""
+    found = defaulted(document(**rolling(**given)), resource=V1ALPHA1)
+    assert found["spec"]["updateStrategy"]["rollingUpdate"] == {"rollingUpdateType": "Standard", **expected}
+
+
+def test_one_limit_that_is_given_leaves_the_other_absent() -> None:
+    block = defaulted(document(**rolling(maxSurge=0)))["spec"]["updateStrategy"]["rollingUpdate"]
+    assert block == {"rollingUpdateType": "Standard", "maxSurge": 0}
+
+
+def test_on_delete_gets_no_block() -> None:
+    found = defaulted(document(updateStrategy={"type": "OnDelete"}))
+    assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_what_needs_no_default_is_allowed_as_it_is() -> None:
+    assert review(mutate_daemonset, defaulted(document())) == ALLOWED
+
+
+def test_what_is_on_its_way_out_is_left_as_it_is() -> None:
+    doc = document()
+    doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert review(mutate_daemonset, doc, old=document()) == ALLOWED
+
+
+# Validation
+
+
+def test_a_plain_one_is_allowed() -> None:
+    """daemonset case 9: also without a restartPolicy"""
+    assert fields(document()) == []
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({"maxSurge": 0}, [("maxUnavailable", "Required")]),  # case 3
+        ({"maxSurge": 1, "maxUnavailable": 1}, [("maxSurge", "Invalid")]),  # case 4
+        (
+            {"rollingUpdateType": "InPlaceIfPossible", "maxSurge": "20%"},
+            [("maxSurge", "Required")],
+        ),  # case 5
+        ({"maxUnavailable": "101%"}, [("maxUnavailable", "Invalid")]),  # case 7
+        ({"maxUnavailable": "100%"}, []),  # case 7
+        ({"maxUnavailable": -1}, [("maxUnavailable", "Invalid")]),
+        ({"maxUnavailable": "5"}, [("maxUnavailable", "Invalid")]),
+        ({"maxSurge": "101%"}, [("maxSurge", "Invalid")]),
+        ({"maxSurge": 1, "maxUnavailable": "-5%"}, [("maxUnavailable", "Invalid")]),
+        ({"maxSurge": "abc", "maxUnavailable": 1}, [("maxSurge", "Invalid")]),
+        ({"maxUnavailable": 1, "rollingUpdateType": "Fast"}, [("rollingUpdateType", "NotSupported")]),
+        (
+            {"maxUnavailable": 1, "maxSurge": 0, "rollingUpdateType": "Surging"},
+            [("maxUnavailable", "Required")],
+        ),
+        ({"maxUnavailable": 1, "partition": -1}, [("partition", "Invalid")]),  # case 8
+        ({"maxUnavailable": 1, "partition": "abc"}, [("partition", "Invalid")]),  # case 8
+        ({"maxUnavailable": 1, "partition": "120%"}, [("partition", "Invalid")]),
+        ({"maxUnavailable": 1, "partition": 1000}, []),  # case 8
+        (
+            {"maxUnavailable": 1, "selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}},
+            [("selector", "Invalid")],
+        ),
+    ],
+)
+def test_a_rolling_update_must_be_possible(block: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    """daemonset cases 3 to 5, 7, 8; rules 11 to 19 and 22"""
+    found = fields(document(**rolling(**block)))
+    assert found == [(f"{BLOCK}.{field}", reason) for field, reason in expected]
+
+
+def test_under_on_delete_the_block_is_not_looked_at() -> None:
+    """daemonset case 6"""
+    block = {"maxUnavailable": 0, "maxSurge": 0, "partition": "abc"}
+    assert fields(document(updateStrategy={"type": "OnDelete", "rollingUpdate": block})) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "reason"),
+    [
+        ({"selector": {}}, "spec.selector", "Invalid"),  # case 10
+        ({"selector": None}, "spec.selector", "Required"),
+        ({"selector": {"matchLabels": {"app": "x"}}}, "spec.template.metadata.labels", "Invalid"),
+        ({"template": None}, "spec.template", "Required"),
+        (
+            {"template": template(restartPolicy="OnFailure")},  # case 9
+            "spec.template.spec.restartPolicy",
+            "NotSupported",
+        ),
+        (
+            {"template": template(activeDeadlineSeconds=5)},
+            "spec.template.spec.activeDeadlineSeconds",
+            "Forbidden",
+        ),
+        ({"minReadySeconds": -1}, "spec.minReadySeconds", "Invalid"),
+        ({"revisionHistoryLimit": -1}, "spec.revisionHistoryLimit", "Invalid"),
+        ({"updateStrategy": {"type": "Sometimes"}}, "spec.updateStrategy", "NotSupported"),
+        ({"updateStrategy": {"type": "RollingUpdate"}}, BLOCK, "Required"),
+        ({"lifecycle": {"inPlaceUpdate": {}}}, "spec.lifecycle.inPlaceUpdate", "Forbidden"),  # case 11
+        ({"burstReplicas": -1}, "spec.burstReplicas", "Invalid"),
+        ({"burstReplicas": "many"}, "spec.burstReplicas", "Invalid"),
+        ({"burstReplicas": "101%"}, "spec.burstReplicas", "Invalid"),
+    ],
+)
+def test_every_other_rule_names_its_field(spec: dict[str, Any], field: str, reason: str) -> None:
+    """daemonset cases 9 to 11; rules 1 to 10, 20, 21; lifecycle case 49"""
+    assert (field, reason) in fields(document(**spec))
+
+
+def test_all_errors_come_at_once() -> None:
+    doc = document(minReadySeconds=-1, burstReplicas="x", **rolling(maxUnavailable="x", partition="x"))
+    doc["metadata"]["name"] = "Web"
+    assert [field for field, _ in fields(doc)] == [
+        "metadata.name",
+        "spec.minReadySeconds",
+        f"{BLOCK}.maxUnavailable",
+        f"{BLOCK}.maxUnavailable",
+        f"{BLOCK}.partition",
+        "spec.burstReplicas",
+    ]
+
+
+@pytest.mark.parametrize("tolerated", [{"lifecycle": {"preNormal": {}}}, {"revisionHistoryLimit": 0}])
+def test_what_has_no_effect_does_no_harm(tolerated: dict[str, Any]) -> None:
+    assert fields(document(**tolerated)) == []
+
+
+# Changes
+
+
+def test_the_selector_cannot_be_changed() -> None:
+    """daemonset case 12"""
+    new = document(selector={"matchLabels": {"app": "web", "tier": "x"}})
+    new["spec"]["template"]["metadata"]["labels"] = {"app": "web", "tier": "x"}
+    assert fields(new, old=document()) == [("spec", "Forbidden")]
+
+
+def test_annotations_can() -> None:
+    """daemonset case 13"""
+    new = document()
+    new["metadata"]["annotations"] = {"note": "x"}
+    assert fields(new, old=document()) == []
+
+
+def test_the_templates_labels_must_go_on_matching() -> None:
+    """daemonset case 14"""
+    new = document(template={**template(), "metadata": {"labels": {"app": "x"}}})
+    assert fields(new, old=document()) == [("spec.template.metadata.labels", "Invalid")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"template": template("nginx:2")},
+        rolling(maxSurge="30%"),
+        {"lifecycle": {"preDelete": {"finalizersHandler": ["x/y"]}}},
+        {"burstReplicas": "20%"},
+        {"minReadySeconds": 9},
+        {"revisionHistoryLimit": 3},
+        {"scaleStrategy": {"partitionedScaling": True}},
+    ],
+)
+def test_everything_else_can_be_changed(change: dict[str, Any]) -> None:
+    assert fields(document(**change), old=document()) == []
+
+
+def test_a_bad_value_that_is_stored_does_not_stand_in_the_way_of_another_change() -> None:
+    """rules 11, 21 and 22 look at what is new"""
+    bad_selector = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
+    bad = {"burstReplicas": -1, **rolling(maxUnavailable="x", maxSurge=1, selector=bad_selector)}
+    assert fields(document(minReadySeconds=3, **bad), old=document(**bad)) == []
+
+
+def test_a_spec_that_did_not_change_is_not_looked_at() -> None:
+    """daemonset case 68: finalizers come off a set whose selector was changed past admission"""
+    stored = document(selector={"matchLabels": {"app": "other"}})
+    stored["metadata"]["finalizers"] = ["foregroundDeletion"]
+    new = copy.deepcopy(stored)
+    new["metadata"]["finalizers"] = []
+    assert fields(new, old=stored) == []
+
+
+def mismatched() -> dict[str, Any]:
+    """A stored object whose selector was changed past admission, with the controller's condition."""
+    stored = document(selector={"matchLabels": {"app": "web", "tier": "x"}})
+    message = Mismatch(managed='{"matchLabels":{"app":"web"}}', found="{}").message("DaemonSet")
+    stored["status"] = {"conditions": [{"type": SELECTOR_MISMATCH, "status": "True", "message": message}]}
+    return stored
+
+
+def test_the_managed_selector_may_come_back() -> None:
+    """daemonset case 66"""
+    assert fields(document(), old=mismatched()) == []
+
+
+def test_a_third_selector_may_not() -> None:
+    """daemonset case 67"""
+    third = document(selector={"matchLabels": {"app": "third"}})
+    third["spec"]["template"]["metadata"]["labels"] = {"app": "third"}
+    assert fields(third, old=mismatched()) == [("spec", "Forbidden")]
+
+
+# What is asked at all
+
+
+@pytest.mark.parametrize("reviewer", [mutate_daemonset, validate_daemonset])
+def test_what_cannot_be_read_is_a_bad_request(reviewer: Reviewer) -> None:
+    for doc in (document(minReadySeconds="ten"), {"metadata": {}, "spec": "x"}, None):
+        answer = review(reviewer, doc)
+        assert answer.refusal is not None
+        assert (answer.refusal.code, answer.refusal.reason) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize("reviewer", [mutate_daemonset, validate_daemonset])
+def test_another_version_is_a_bad_request(reviewer: Reviewer) -> None:
+    other = Resource("apps.kruise.io", "v9", "daemonsets", "DaemonSet")
+    answer = review(reviewer, document(), resource=other)
+    assert answer.refusal is not None
+    assert answer.refusal.code == 400
+
+
+@pytest.mark.parametrize("reviewer", [mutate_daemonset, validate_daemonset])
+def test_deletions_and_subresources_pass(reviewer: Reviewer) -> None:
+    assert review(reviewer, None, old=document(), operation="DELETE") == ALLOWED
+    bad = document(minReadySeconds=-1)
+    assert review(reviewer, bad, old=document(), subresource="status") == ALLOWED

@@ -1,0 +1,185 @@
+"""A stored selector that is not the one pods are managed by: nothing is touched, and it says so."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
+from support.daemonset_builder import (
+    SELECTOR,
+    DaemonSetBuilder,
+    created_on,
+    daemonset,
+    revision,
+    template,
+)
+from support.plan_views import condition, deleted, left, reasons
+
+OTHER = {"matchLabels": {"app": "other"}}
+A, B = template("nginx:1"), template("nginx:2")
+
+
+def changed(builder: DaemonSetBuilder, selector: dict[str, Any] | None = None) -> DaemonSetBuilder:
+    """The selector is another one, the record is the one of before, and the status is what it was."""
+    status = builder.plan().status or {}
+    revisions = builder.stored_revisions()
+    builder.with_status(**{**status, "observedGeneration": 2}).with_revisions(*revisions)
+    return builder.with_spec(selector=selector or OTHER)
+
+
+def touches_nothing(plan: Plan) -> bool:
+    return not plan.stages
+
+
+def test_a_changed_selector_touches_nothing_and_says_what_happened() -> None:
+    """daemonset case 63"""
+    # given pods that are old, not ready, failed, missing, and one to be adopted
+    builder = daemonset(6).old("n1").not_ready("n2").phase("Failed", "n3").without_pod("n4").orphaned("n5")
+    plan = changed(builder).plan()
+    # then
+    assert touches_nothing(plan)
+    found = condition(plan, SELECTOR_MISMATCH)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("True", "SelectorChanged")
+    assert '{"matchLabels":{"app":"web"}}' in found["message"]
+    assert '{"matchLabels":{"app":"other"}}' in found["message"]
+    (note,) = plan.notes
+    assert (note.reason, note.warning, note.again_after_s) == (SELECTOR_MISMATCH, True, LOOK_AGAIN_S)
+    assert note.message.startswith("spec.selector is immutable: managed")
+    # and the counters go on, but the generation is not the one of now
+    assert plan.status is not None
+    assert plan.status["observedGeneration"] == 2
+    assert plan.status["updateRevision"] == builder.update_hash
+    assert plan.status["desiredNumberScheduled"] == 6
+    assert plan.status["currentNumberScheduled"] == 4  # owned ones, whatever the selector says
+    assert plan.status["updatedNumberScheduled"] == 3
+    # and one look in ten minutes is all there is to come
+    assert plan.after == LOOK_AGAIN_S
+    assert set(left(plan)) == {"n1", "n2", "n3", "n6"}
+
+
+def test_nothing_is_created_while_it_lasts() -> None:
+    """daemonset case 64"""
+    builder = changed(daemonset(3)).without_pod("n1").node("n9")
+    assert touches_nothing(builder.plan())
+
+
+@pytest.mark.parametrize("labels", [{"app": "other"}, {"app": "web"}])
+def test_another_template_makes_no_revision(labels: dict[str, str]) -> None:
+    """daemonset case 65"""
+    builder = changed(daemonset(3))
+    builder.with_spec(template={**B, "metadata": {"labels": labels}})
+    assert touches_nothing(builder.plan())
+
+
+def test_the_old_selector_back_ends_it_without_a_restart_and_makes_good_what_was_missed() -> None:
+    """daemonset case 66"""
+    builder = changed(daemonset(3))
+    builder.with_status(**(builder.plan().status or {}))
+    # when
+    builder.without_pod("n1").with_spec(selector=SELECTOR)
+    plan = builder.plan()
+    # then
+    assert condition(plan, SELECTOR_MISMATCH) is None
+    assert (created_on(plan), deleted(plan)) == (["n1"], set())
+    assert plan.status is not None
+    assert plan.status["observedGeneration"] == 3
+
+
+def test_a_mismatch_that_lasts_is_not_written_again() -> None:
+    builder = changed(daemonset(3))
+    builder.with_status(**(builder.plan().status or {}))
+    assert builder.at(700).plan().status is None
+
+
+def test_the_same_selector_in_another_order_is_no_other() -> None:
+    """daemonset case 70"""
+    one = {"key": "app", "operator": "In", "values": ["web", "site"]}
+    two = {"key": "tier", "operator": "DoesNotExist"}
+    stored = revision(A, 2, record={"matchExpressions": [one, two]})
+    builder = daemonset(3).with_revisions(stored)
+    builder.with_spec(selector={"matchExpressions": [two, {**one, "values": ["site", "web"]}]})
+    plan = builder.plan()
+    assert not plan.stages
+    assert not plan.notes
+
+
+def test_a_set_taken_over_after_its_selector_was_changed_is_not_touched() -> None:
+    """daemonset case 71"""
+    builder = (
+        daemonset(3)
+        .with_revisions(revision(A, 2, record=None))
+        .with_spec(selector=OTHER, template={**A, "metadata": {"labels": {"app": "other"}}})
+    )
+    plan = builder.plan()
+    assert touches_nothing(plan)
+    assert reasons(plan) == {SELECTOR_MISMATCH}
+
+
+def test_a_set_without_revisions_goes_by_its_pods() -> None:
+    builder = daemonset(3).with_revisions()
+    assert created_on(builder.plan()) == []
+    assert not reasons(builder.plan())
+    builder.with_spec(selector=OTHER, template={**A, "metadata": {"labels": {"app": "other"}}})
+    assert reasons(builder.plan()) == {SELECTOR_MISMATCH}
+
+
+def test_a_restart_comes_to_the_same_decision() -> None:
+    """daemonset case 73: all that decides is in the cluster"""
+    builder = changed(daemonset(3))
+    first, second = builder.plan(), builder.plan()
+    assert first == second
+    assert touches_nothing(first)
+
+
+def test_after_an_orphaning_deletion_relabelled_pods_are_adopted_and_updated_within_the_budget() -> None:
+    """daemonset case 69"""
+    # given a new set with another selector, and pods of the old one with its labels
+    builder = daemonset(3, maxUnavailable=1).with_spec(
+        selector=OTHER, template={**B, "metadata": {"labels": {"app": "other"}}}
+    )
+    builder.with_revisions().orphaned("n1", "n2", "n3").labelled({"app": "other"}, "n1", "n2", "n3")
+    # when
+    plan = builder.plan()
+    # then every pod is adopted and none is made
+    assert {chain.subject for stage in plan.stages if stage.name == "adopt" for chain in stage.chains} == {
+        "web-n1",
+        "web-n2",
+        "web-n3",
+    }
+    assert created_on(plan) == []
+    # and one at a time is replaced, as its hash is another
+    assert deleted(plan) == {"n3"}
+
+
+def test_an_empty_selector_selects_nobody() -> None:
+    builder = daemonset(3).without_pod("n1").with_spec(selector={})
+    plan = builder.plan()
+    assert touches_nothing(plan)
+    assert [(note.reason, note.warning) for note in plan.notes] == [("SelectingAll", True)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.selector"),
+        ({"template": {**A, "metadata": {"labels": {"app": "x"}}}}, "spec.template.metadata.labels"),
+        ({"selector": None}, "spec"),
+        ({"minReadySeconds": "ten"}, "spec.minReadySeconds"),
+    ],
+)
+def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], field: str) -> None:
+    plan = daemonset(3).without_pod("n1").with_spec(**spec).plan()
+    assert touches_nothing(plan)
+    (note,) = plan.notes
+    assert (note.reason, note.warning) == ("InvalidSpec", True)
+    assert note.message.startswith(field)
+    assert len(left(plan)) == 2
+
+
+def test_every_new_revision_is_born_with_the_record() -> None:
+    plan = daemonset(1, pods=False).with_revisions().plan()
+    body = next(iter(plan.steps)).action.body  # type: ignore[union-attr]  # it is a creation
+    assert keys.MANAGED_SELECTOR_ANNOTATION in body["metadata"]["annotations"]

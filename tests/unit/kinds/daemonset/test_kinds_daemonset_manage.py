@@ -1,0 +1,422 @@
+"""Pods come to nodes and go, whatever is to be updated."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.daemonset.backoff import FORGOTTEN_AFTER_S, LONGEST_S, Backoffs
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.daemonset_builder import NOW, UID, created_on, daemonset, owner
+from support.plan_views import created, deleted, left, pod_patches, reasons, states, steps_named
+
+
+def stages(plan: Plan) -> list[str]:
+    return [stage.name for stage in plan.stages]
+
+
+# New pods
+
+
+def test_a_pod_is_made_for_each_node_and_bound_to_it_by_affinity() -> None:
+    # given a template with an affinity of its own
+    builder = daemonset(2, pods=False)
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]}]}
+    builder.with_template(
+        affinity={
+            "podAntiAffinity": {"x": 1},
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+                "requiredDuringSchedulingIgnoredDuringExecution": required,
+            },
+        }
+    )
+    builder.spec["template"]["metadata"] |= {
+        "annotations": {"note": "mine"},
+        "finalizers": ["example.com/mine"],
+    }
+    # when
+    plan = builder.plan()
+    # then
+    assert created_on(plan) == ["n1", "n2"]
+    pod = created(plan)[0]
+    metadata, spec = pod["metadata"], pod["spec"]
+    assert metadata["name"].startswith("web-")
+    assert metadata["generateName"] == "web-"
+    assert metadata["labels"] == {"app": "web", keys.REVISION_LABEL: builder.update_hash}
+    assert (metadata["annotations"], metadata["finalizers"]) == ({"note": "mine"}, ["example.com/mine"])
+    assert metadata["ownerReferences"] == [owner()]
+    assert spec["affinity"]["podAntiAffinity"] == {"x": 1}
+    kept = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert kept == preferred
+    assert len(spec["tolerations"]) == 6
+    assert "readinessGates" not in spec
+    assert "nodeName" not in spec
+
+
+def test_without_the_scheduler_a_pod_is_created_on_its_node() -> None:
+    plan = daemonset(1, pods=False).with_settings(assign_pods_by_scheduler=False).plan()
+    (pod,) = created(plan)
+    assert pod["spec"]["nodeName"] == "n1"
+    assert pod["spec"]["schedulerName"] == "kubernetes.io/daemonset-controller"
+    assert "affinity" not in pod["spec"]
+
+
+def test_pods_that_are_to_be_updated_in_place_get_the_gate_for_it_once() -> None:
+    builder = daemonset(1, pods=False).in_place()
+    gate = {"conditionType": keys.IN_PLACE_READY}
+    assert created(builder.plan())[0]["spec"]["readinessGates"] == [gate]
+    builder.with_template(readinessGates=[gate])
+    assert created(builder.plan())[0]["spec"]["readinessGates"] == [gate]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("7", "7"), ("x", None), ("", None)])
+def test_the_template_generation_of_old_is_a_label_when_it_is_a_number(
+    text: str, expected: str | None
+) -> None:
+    builder = daemonset(1, pods=False)
+    builder.document["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": text}
+    assert created(builder.plan())[0]["metadata"]["labels"].get("pod-template-generation") == expected
+
+
+def test_the_names_of_new_pods_are_free_and_never_too_long() -> None:
+    builder = daemonset(50, pods=False)
+    builder.document["metadata"]["name"] = "a" * 200
+    plan = builder.plan()
+    names = [pod["metadata"]["name"] for pod in created(plan)]
+    assert len(set(names)) == 50
+    assert {len(name) for name in names} == {63}
+
+
+def test_the_revision_is_stored_before_the_first_pod() -> None:
+    builder = daemonset(1, pods=False).with_revisions()
+    assert stages(builder.plan()) == ["store revision", "create pods"]
+
+
+def test_a_template_that_is_refused_costs_one_request() -> None:
+    """daemonset case 29: creations begin with one and double while all succeed"""
+    plan = daemonset(100, pods=False).plan()
+    (stage,) = plan.stages
+    assert stage.ramp
+    assert len(stage.chains) == 100
+
+
+def test_burst_replicas_bounds_what_one_plan_creates() -> None:
+    """daemonset case 30"""
+    # given ten empty nodes
+    builder = daemonset(10, pods=False).with_spec(burstReplicas=3)
+    counts = []
+    # when each plan is carried out before the next is made
+    for _ in range(5):
+        plan = builder.plan()
+        nodes = created_on(plan)
+        counts.append(len(nodes))
+        assert plan.after == (0.0 if len(builder.pods) + len(nodes) < 10 else None)
+        builder.on(*nodes)
+    # then
+    assert counts == [3, 3, 3, 1, 0]
+
+
+@pytest.mark.parametrize(("burst", "expected"), [("10%", 1), ("50%", 2), ("0%", 1), ("abc", 1), (-4, 1)])
+def test_a_burst_is_never_less_than_one(burst: int | str, expected: int) -> None:
+    """daemonset case 31"""
+    plan = daemonset(5, pods=False).with_spec(burstReplicas=burst).plan()
+    assert len(created_on(plan)) == expected
+
+
+def test_burst_replicas_bounds_deletions_too() -> None:
+    builder = daemonset(5).with_spec(burstReplicas=2)
+    for name in builder.nodes:
+        builder.taint(name, "x:NoExecute")
+    plan = builder.plan()
+    assert deleted(plan) == {"n1", "n2"}
+    assert plan.after == 0.0
+    assert set(left(plan)) == {"n3", "n4", "n5"}
+
+
+# Nodes that change
+
+
+def test_a_pod_stays_on_a_node_that_gets_a_taint_and_does_not_come_back() -> None:
+    """daemonset case 18"""
+    builder = daemonset(5).taint("n3", "x:NoSchedule")
+    plan = builder.plan()
+    assert not plan.stages
+    assert plan.status is not None
+    assert (plan.status["desiredNumberScheduled"], plan.status["numberMisscheduled"]) == (4, 1)
+    # when somebody deletes it
+    builder.without_pod("n3")
+    assert created_on(builder.plan()) == []
+
+
+def test_a_taint_that_expels_has_the_pod_deleted() -> None:
+    """daemonset case 19"""
+    plan = daemonset(5).taint("n3", "x:NoExecute").plan()
+    assert deleted(plan) == {"n3"}
+    assert "x:NoExecute" in next(iter(plan.steps)).because
+
+
+def test_a_label_brings_a_pod_and_its_end_takes_it_away() -> None:
+    """daemonset case 22; that the node's event wakes it is in the controller's tests"""
+    builder = daemonset(3, pods=False).with_template(nodeSelector={"disk": "ssd"})
+    assert created_on(builder.plan()) == []
+    builder.node("n2", disk="ssd")
+    assert created_on(builder.plan()) == ["n2"]
+    builder.on("n2").nodes["n2"]["metadata"]["labels"].pop("disk")
+    assert deleted(builder.plan()) == {"n2"}
+
+
+def test_an_unscheduled_pod_whose_node_is_gone_is_deleted() -> None:
+    """daemonset case 24"""
+    builder = daemonset(5).unscheduled("n4").without_node("n4")
+    assert deleted(builder.plan()) == {"n4"}
+    # and once is enough
+    assert not builder.deleted("n4").plan().stages
+
+
+def test_a_pod_that_is_bound_to_a_node_that_is_gone_is_left_to_the_garbage_collector() -> None:
+    plan = daemonset(5).without_node("n4").plan()
+    assert not plan.stages
+    assert plan.status is not None
+    assert plan.status["desiredNumberScheduled"] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "stays"),
+    [
+        (lambda one: one.unscheduled("n1"), "b"),
+        (lambda one: one.born(90, "n1").born(91, "b"), "b"),
+        (lambda one: one, "b"),
+        (lambda one: one.born(90, "b"), "n1"),
+    ],
+    ids=["scheduled first", "older first", "then by name", "older before name"],
+)
+def test_of_several_pods_on_a_node_one_stays(change: Any, stays: str) -> None:
+    """daemonset case 25"""
+    builder = change(daemonset(1).on("n1", called="b").on("n1", called="c").unscheduled("c"))
+    assert deleted(builder.plan()) == {"n1", "b", "c"} - {stays}
+
+
+def test_a_node_whose_pod_terminates_waits_for_its_end() -> None:
+    plan = daemonset(1).deleted("n1").plan()
+    assert created_on(plan) == []
+    assert plan.left_nodes == {"n1": "its last pod is not gone yet"}
+
+
+# Failed pods
+
+
+def test_a_failed_pod_is_deleted_and_told_of() -> None:
+    """daemonset case 26"""
+    plan = daemonset(3).phase("Failed", "n2").plan()
+    assert deleted(plan) == {"n2"}
+    (note,) = plan.notes
+    assert (note.reason, note.warning) == ("FailedDaemonPod", True)
+    assert "web-n2" in note.message
+    assert "n2" in note.message
+
+
+def test_a_finished_pod_is_replaced_as_well() -> None:
+    plan = daemonset(3).phase("Succeeded", "n2").plan()
+    assert deleted(plan) == {"n2"}
+    assert [(note.reason, note.warning) for note in plan.notes] == [("SucceededDaemonPod", False)]
+
+
+@pytest.mark.parametrize("surge", [False, True])
+def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
+    """daemonset case 26; also under surge no second pod comes, to fail as well"""
+    builder = daemonset(3).phase("Failed", "n2")
+    if surge:
+        builder.surging()
+    builder.failed_until = {"n2": NOW + 4}
+    plan = builder.plan()
+    assert not plan.stages
+    assert not plan.notes
+    assert plan.after == 4
+    assert "n2" in left(plan)
+
+
+def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
+    """daemonset case 26"""
+    # given a node whose pods fail at once
+    backoffs = Backoffs(1)
+    now, gaps = NOW, []
+    for _ in range(13):
+        assert backoffs.until(now=now) == {}
+        backoffs.note(["n1"], now=now)
+        (until,) = backoffs.until(now=now).values()
+        gaps.append(until - now)
+        now = until
+    # then
+    assert gaps[:5] == [1, 2, 4, 8, 16]
+    assert gaps[-1] == LONGEST_S
+    # and after a long quiet time it begins anew
+    now += FORGOTTEN_AFTER_S + 1
+    assert backoffs.until(now=now) == {}
+    backoffs.note(["n1"], now=now)
+    assert backoffs.until(now=now) == {"n1": now + 1}
+
+
+def test_a_failed_pod_that_a_hook_holds_is_told_of_once() -> None:
+    builder = daemonset(3).with_hook().hooked("n2").phase("Failed", "n2")
+    plan = builder.plan()
+    assert states(plan) == {"n2": "PreparingDelete"}
+    assert reasons(plan) == {"FailedDaemonPod"}
+    # when it waits in PreparingDelete
+    plan = builder.leaving("n2").plan()
+    assert not plan.stages
+    assert not plan.notes
+
+
+# Orphans, and pods that are put aside
+
+
+def test_an_orphan_on_a_node_is_adopted_and_not_doubled() -> None:
+    """daemonset case 27"""
+    plan = daemonset(3).orphaned("n1").plan()
+    assert created_on(plan) == []
+    assert stages(plan) == ["check before adoption", "adopt"]
+    patch = pod_patches(plan)["n1"]
+    assert patch.body["metadata"]["ownerReferences"] == [owner()]
+    assert (patch.uid, patch.resource_version) == ("uid-n1", "50")
+
+
+def test_before_an_adoption_the_api_server_is_asked_whether_the_set_still_is() -> None:
+    plan = daemonset(3).orphaned("n1").plan()
+    (step,) = steps_named(plan, "check before adoption")
+    assert isinstance(step.action, Patch)
+    assert (step.action.body, step.action.subresource) == ({}, "status")
+    assert (step.action.uid, step.action.resource_version) == (UID, "100")
+
+
+def test_a_terminating_orphan_and_a_stranger_are_not_adopted() -> None:
+    builder = daemonset(3).orphaned("n1", "n2").deleted("n1").labelled({"app": "other"}, "n2")
+    assert created_on(builder.plan()) == ["n1", "n2"]
+
+
+def test_a_set_on_its_way_out_writes_nothing() -> None:
+    """daemonset case 28"""
+    builder = daemonset(3).orphaned("n1").without_pod("n2").labelled({"app": "other"}, "n3").terminating()
+    plan = builder.plan()
+    assert plan.is_settled
+    assert not plan.notes
+
+
+def test_a_pod_whose_labels_were_changed_is_released_and_replaced() -> None:
+    """daemonset case 72"""
+    plan = daemonset(3).labelled({"app": "aside"}, "n2").plan()
+    assert stages(plan) == ["release pods", "create pods"]
+    patch = pod_patches(plan)["n2"]
+    assert patch.body["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": UID}]
+    assert created_on(plan) == ["n2"]
+    (step,) = steps_named(plan, "release pods")
+    assert step.done is not None
+    assert (step.done.reason, step.done.warning) == ("PodReleased", False)
+    assert "web-n2" in step.done.message
+
+
+# Hooks
+
+
+def test_a_hooked_pod_on_a_wrong_node_prepares_first() -> None:
+    builder = daemonset(3).with_hook().hooked("n2").taint("n2", "x:NoExecute")
+    plan = builder.plan()
+    assert (deleted(plan), states(plan)) == (set(), {"n2": "PreparingDelete"})
+    # when the hook lets go
+    builder.leaving("n2").pods["n2"]["metadata"]["finalizers"].clear()
+    assert deleted(builder.plan()) == {"n2"}
+
+
+def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_nobody_wants_that_any_more() -> None:
+    """lifecycle case 48"""
+    builder = daemonset(3).with_hook().leaving("n2").hooked("n2")
+    plan = builder.plan()
+    assert not plan.stages
+    assert left(plan)["n2"] == "waits until the preDelete hook is taken off the pod"
+    builder.pods["n2"]["metadata"]["finalizers"].clear()
+    assert deleted(builder.plan()) == {"n2"}
+
+
+def test_a_hook_that_marks_not_ready_takes_the_pod_out_of_service() -> None:
+    """daemonset case 52"""
+    builder = daemonset(3).with_hook(markPodNotReady=True).hooked("n2").taint("n2", "x:NoExecute")
+    builder.with_gate("n2", keys.KRUISE_POD_READY).set_condition("n2", keys.KRUISE_POD_READY, "True")
+    patch = pod_patches(builder.plan())["n2"]
+    assert patch.subresource == "status"
+    conditions = {one["type"]: one for one in patch.body["status"]["conditions"]}
+    assert conditions[keys.KRUISE_POD_READY]["status"] == "False"
+    assert "preDeleteHook" in conditions[keys.KRUISE_POD_READY]["message"]
+
+
+# Partitioned creation
+
+
+def test_with_partitioned_scaling_the_partition_limits_creation() -> None:
+    """daemonset case 54"""
+    builder = daemonset(10, pods=False, partition=9).with_spec(scaleStrategy={"partitionedScaling": True})
+
+    def grown() -> list[str]:
+        nodes = created_on(builder.plan())
+        builder.on(*nodes)
+        return nodes
+
+    assert grown() == ["n1"]
+    builder.with_rolling(partition=5)
+    assert grown() == ["n10", "n2", "n3", "n4"]
+    assert grown() == []
+    builder.node("x1", "x2")
+    assert len(grown()) == 2
+    assert len(builder.plan().left_nodes) == 5
+    builder.with_rolling(partition=0)
+    assert len(grown()) == 5
+
+
+def test_a_percentage_counts_on_a_brand_new_set_already() -> None:
+    """daemonset case 55"""
+    builder = daemonset(10, pods=False, partition="50%").with_spec(scaleStrategy={"partitionedScaling": True})
+    assert len(created_on(builder.plan())) == 5
+
+
+def test_without_partitioned_scaling_the_partition_is_for_updates_only() -> None:
+    assert len(created_on(daemonset(10, pods=False, partition=9).plan())) == 10
+
+
+def test_a_partition_that_cannot_be_read_creates_nothing_under_partitioned_scaling() -> None:
+    builder = daemonset(3, pods=False, partition="many").with_spec(scaleStrategy={"partitionedScaling": True})
+    plan = builder.plan()
+    assert created_on(plan) == []
+    assert all("partition" in why for why in plan.left_nodes.values())
+
+
+# Both at once
+
+
+def test_creations_and_deletions_do_not_wait_for_each_other() -> None:
+    plan = daemonset(3).without_pod("n1").taint("n2", "x:NoExecute").plan()
+    create, delete = plan.stages
+    assert (create.name, delete.name) == ("create pods", "delete pods")
+    assert delete.regardless
+
+
+def test_deletions_name_the_pod_by_its_uid() -> None:
+    plan = daemonset(3).taint("n2", "x:NoExecute").plan()
+    (step,) = plan.steps
+    assert isinstance(step.action, Delete)
+    assert (step.action.resource, step.action.uid) == (PODS, "uid-n2")
+    assert step.done is not None
+    assert step.failed is not None
+    assert (step.done.reason, step.failed.reason) == ("SuccessfulDelete", "FailedDelete")
+
+
+def test_a_plan_that_has_just_created_pods_does_not_repeat_itself() -> None:
+    """daemonset case 56: what was written is in the next snapshot"""
+    builder = daemonset(5, pods=False)
+    nodes = created_on(builder.plan())
+    builder.on(*nodes).unscheduled(*nodes)
+    plan = builder.plan()
+    assert not plan.stages
+    assert plan.status is not None
+    assert (plan.status["currentNumberScheduled"], plan.status["numberReady"]) == (5, 0)

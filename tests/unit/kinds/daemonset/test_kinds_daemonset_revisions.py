@@ -1,0 +1,156 @@
+"""Revisions of a DaemonSet: found again, merged, taken over, cleaned up."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.daemonset_builder import daemonset, hash_of, owner, revision, template
+from support.plan_views import deleted, pod_patches, steps_named
+
+A, B, C = template("nginx:1"), template("nginx:2"), template("nginx:3")
+
+
+def revisions_deleted(plan: Plan) -> list[str]:
+    return [
+        step.action.key.name
+        for step in plan.steps
+        if isinstance(step.action, Delete) and step.action.resource == CONTROLLER_REVISIONS
+    ]
+
+
+def test_a_new_template_is_stored_with_its_hash_and_the_selector_that_manages() -> None:
+    builder = daemonset(1, image="nginx:2").with_revisions(revision(A, 1))
+    builder.document["metadata"]["annotations"] = {"note": "x"}
+    (step,) = steps_named(builder.plan(), "store revision")
+    assert isinstance(step.action, Create)
+    metadata = step.action.body["metadata"]
+    assert metadata["name"] == f"web-{hash_of(B)}"
+    assert metadata["labels"] == {"app": "web", keys.REVISION_LABEL: hash_of(B)}
+    assert metadata["annotations"] == {
+        "note": "x",
+        keys.MANAGED_SELECTOR_ANNOTATION: '{"matchLabels":{"app":"web"}}',
+    }
+    assert metadata["ownerReferences"] == [owner()]
+    assert step.action.body["revision"] == 2
+
+
+def test_going_back_raises_the_number_and_leaves_pods_of_it_alone() -> None:
+    """daemonset case 43"""
+    # given a rollout from A to B that has come half way, and A again
+    builder = daemonset(4, image="nginx:1", maxUnavailable="100%").with_revisions(
+        revision(A, 1), revision(B, 2)
+    )
+    builder.old_template = B
+    builder.old("n3", "n4")
+    plan = builder.plan()
+    (step,) = steps_named(plan, "store revision")
+    assert isinstance(step.action, Patch)
+    assert (step.action.key.name, step.action.body) == (f"web-{hash_of(A)}", {"revision": 3})
+    assert deleted(plan) == {"n3", "n4"}
+
+
+def test_of_revisions_that_say_the_same_one_stays_and_no_pod_is_restarted() -> None:
+    """daemonset case 60"""
+    builder = daemonset(2).with_revisions(revision(A, 1, name="web-dup"), revision(A, 2))
+    builder.labelled({keys.REVISION_LABEL: "dup"}, "n1").labelled({keys.REVISION_LABEL: "other"}, "n2")
+    builder.on_delete()
+    plan = builder.plan()
+    # pods of the duplicate get the hash of the one that stays, others do not
+    assert {name: patch.body for name, patch in pod_patches(plan).items()} == {
+        "n1": {"metadata": {"labels": {keys.REVISION_LABEL: hash_of(A)}}}
+    }
+    assert plan.status is not None
+    assert plan.status["updatedNumberScheduled"] == 1
+    assert revisions_deleted(plan) == []
+    # and then it goes
+    builder.labelled({keys.REVISION_LABEL: hash_of(A)}, "n1")
+    assert revisions_deleted(builder.plan()) == ["web-dup"]
+
+
+def test_a_set_of_another_manager_is_taken_over_without_a_new_revision_or_restart() -> None:
+    """daemonset case 61"""
+    # given data in another form, a hash of another kind, and no record of the selector
+    stored = revision(A, 1, name="web-5f6c9d7b4", record=None)
+    written: dict[str, Any] = stored["data"]["spec"]["template"]
+    written["metadata"] = {"labels": {"app": "web"}, "creationTimestamp": None}
+    written["spec"]["containers"][0] |= {"resources": {}, "env": None}
+    builder = daemonset(3).with_revisions(stored)
+    builder.labelled({keys.REVISION_LABEL: "5f6c9d7b4"}, "n1", "n2", "n3")
+    # when
+    plan = builder.plan()
+    # then all that is written is the record
+    (step,) = plan.steps
+    assert isinstance(step.action, Patch)
+    assert step.action.resource == CONTROLLER_REVISIONS
+    assert step.action.body["metadata"] == {
+        "annotations": {keys.MANAGED_SELECTOR_ANNOTATION: '{"matchLabels":{"app":"web"}}'}
+    }
+    assert plan.status is not None
+    assert (plan.status["updateRevision"], plan.status["updatedNumberScheduled"]) == ("5f6c9d7b4", 3)
+
+
+def test_a_revision_without_its_label_is_named_by_its_name() -> None:
+    stored = revision(A, 1, labels={"app": "web"})
+    builder = daemonset(1).with_revisions(stored)
+    builder.labelled({keys.REVISION_LABEL: f"web-{hash_of(A)}"}, "n1")
+    plan = builder.plan()
+    (step,) = plan.steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body["metadata"]["labels"] == {keys.REVISION_LABEL: f"web-{hash_of(A)}"}
+    assert plan.status is not None
+    assert plan.status["updatedNumberScheduled"] == 1
+
+
+def test_a_name_that_something_else_has_is_left_and_the_collision_is_counted() -> None:
+    builder = daemonset(1, pods=False)
+    builder.with_revisions(revision(C, 1, name=f"web-{hash_of(A)}", controller="another"))
+    plan = builder.plan()
+    assert plan.status is not None
+    assert plan.status["collisionCount"] == 1
+    (step,) = steps_named(plan, "store revision")
+    assert step.action.key.name != f"web-{hash_of(A)}"
+
+
+def test_a_matching_revision_of_nobody_is_adopted_with_the_selector_of_now() -> None:
+    # given what an orphaning deletion left, recorded under another selector
+    builder = daemonset(1).with_revisions(
+        revision(A, 4, controller="", record={"matchLabels": {"app": "once"}})
+    )
+    plan = builder.plan()
+    (step,) = steps_named(plan, "adopt")
+    assert isinstance(step.action, Patch)
+    metadata = step.action.body["metadata"]
+    assert metadata["ownerReferences"] == [owner()]
+    assert metadata["annotations"] == {keys.MANAGED_SELECTOR_ANNOTATION: '{"matchLabels":{"app":"web"}}'}
+    assert not steps_named(plan, "store revision")
+
+
+def test_history_keeps_what_pods_are_of_and_lets_go_of_it_afterwards() -> None:
+    """daemonset case 62"""
+    # given no history, pods of A and B
+    builder = daemonset(2, image="nginx:2", paused=True).with_spec(revisionHistoryLimit=0)
+    builder.with_revisions(revision(C, 1), revision(A, 2), revision(B, 3))
+    builder.old_template = A
+    builder.old("n1")
+    assert revisions_deleted(builder.plan()) == [f"web-{hash_of(C)}"]
+    # when the last pod of A is gone
+    builder.without_pod("n1").on("n1")
+    assert revisions_deleted(builder.plan()) == [f"web-{hash_of(C)}", f"web-{hash_of(A)}"]
+
+
+@pytest.mark.parametrize(("limit", "gone"), [(0, 4), (1, 3), (3, 1), (4, 0), (10, 0), (-1, 4)])
+def test_as_many_old_revisions_are_kept_as_the_limit_says_and_the_oldest_go(limit: int, gone: int) -> None:
+    old = [template(f"nginx:{number}") for number in range(10, 14)]
+    builder = daemonset(1).with_spec(revisionHistoryLimit=limit)
+    builder.with_revisions(*(revision(one, n + 1) for n, one in enumerate(old)), revision(A, 9))
+    assert revisions_deleted(builder.plan()) == [f"web-{hash_of(one)}" for one in old[:gone]]
+
+
+def test_revisions_of_others_are_not_cleaned_up() -> None:
+    builder = daemonset(1).with_spec(revisionHistoryLimit=0)
+    builder.with_revisions(revision(C, 1, controller="another"), revision(A, 9))
+    assert revisions_deleted(builder.plan()) == []

@@ -1,0 +1,97 @@
+"""What a DaemonSet reports of itself."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods import keys
+from support.daemonset_builder import DaemonSetBuilder, daemonset, updatable
+
+
+def status(builder: DaemonSetBuilder) -> dict[str, Any]:
+    found = builder.plan().status
+    assert found is not None
+    return found
+
+
+def test_a_settled_set() -> None:
+    builder = daemonset(3)
+    assert status(builder) == {
+        "desiredNumberScheduled": 3,
+        "currentNumberScheduled": 3,
+        "numberMisscheduled": 0,
+        "numberReady": 3,
+        "numberAvailable": 3,
+        "updatedNumberScheduled": 3,
+        "updateRevision": builder.update_hash,
+        "observedGeneration": 3,
+    }
+
+
+def test_what_is_stored_already_is_not_written_again() -> None:
+    builder = daemonset(3)
+    builder.with_status(**status(builder))
+    assert builder.plan().is_settled
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda one: one.without_pod("n1"), {"currentNumberScheduled": 2, "numberUnavailable": 1}),
+        (lambda one: one.not_ready("n1"), {"numberReady": 2, "numberAvailable": 2}),
+        (lambda one: one.old("n1"), {"updatedNumberScheduled": 2}),
+        (lambda one: one.with_spec(minReadySeconds=10).ready_for(5, "n1"), {"numberAvailable": 2}),
+        (lambda one: one.taint("n1", "x:NoSchedule"), {"numberMisscheduled": 1, "numberReady": 2}),
+        (lambda one: one.deleted("n1"), {"currentNumberScheduled": 3, "numberReady": 3}),
+        (lambda one: one.leaving("n1"), {"numberAvailable": 3}),
+        (lambda one: one.without_node("n1"), {"desiredNumberScheduled": 2}),
+    ],
+    ids=[
+        "missing",
+        "not ready",
+        "old",
+        "not ready long",
+        "misscheduled",
+        "terminating",
+        "leaving",
+        "no node",
+    ],
+)
+def test_each_counter_counts_nodes(change: Any, expected: dict[str, int]) -> None:
+    found = status(change(daemonset(3)))
+    assert {field: found.get(field, 0) for field in expected} == expected
+
+
+def test_during_surge_the_older_pod_is_the_one_that_counts() -> None:
+    builder = daemonset(1).surging().all_old().on("n1", called="new").born(5, "new")
+    assert status(builder)["updatedNumberScheduled"] == 0
+    builder.without_pod("n1")
+    assert status(builder)["updatedNumberScheduled"] == 1
+
+
+def test_a_pod_in_the_middle_of_an_update_in_place_is_not_available() -> None:
+    builder = updatable(2).set_condition("n1", keys.IN_PLACE_READY, "False")
+    found = status(builder)
+    assert (found["numberReady"], found["numberAvailable"]) == (2, 1)
+
+
+def test_the_generation_of_old_makes_a_pod_updated() -> None:
+    builder = daemonset(2).all_old()
+    builder.document["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "7"}
+    builder.labelled({"pod-template-generation": "7"}, "n1")
+    assert status(builder)["updatedNumberScheduled"] == 1
+
+
+def test_observed_generation_never_goes_back() -> None:
+    """daemonset case 59: it is the one that was planned for, and of a stale view no less than is stored"""
+    assert status(daemonset(1).with_status(observedGeneration=9))["observedGeneration"] == 9
+
+
+def test_a_pod_that_will_be_available_by_time_alone_is_looked_at_then() -> None:
+    plan = daemonset(2).with_spec(minReadySeconds=10).ready_for(4, "n1").plan()
+    assert plan.after == 6
+
+
+def test_conditions_of_others_stay() -> None:
+    mine = {"type": "Mine", "status": "True"}
+    assert status(daemonset(1).with_status(conditions=[mine]))["conditions"] == [mine]

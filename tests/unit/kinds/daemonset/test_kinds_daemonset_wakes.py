@@ -1,0 +1,201 @@
+"""Which events wake which DaemonSets."""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.kinds.daemonset.controller import Waker
+from pykruise.kinds.daemonset.snapshot import DaemonSetView, project_daemonset
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
+from pykruise.plans.sources import NodeView, project_node
+from pykruise.pods.revisions import project_revision
+from pykruise.pods.views import PodView
+from support.daemonset_builder import NAMESPACE, daemonset, revision, template
+
+
+class Held:
+    """Objects behind the interface of a cache."""
+
+    def __init__(self, objects: Iterable[Any]) -> None:
+        self._objects = {Key(one.namespace, one.name): one for one in objects}
+
+    def get(self, key: Key) -> Any:
+        return self._objects.get(key)
+
+    def values(self) -> list[Any]:
+        return list(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> list[Any]:
+        if index == "namespace":
+            return [one for one in self.values() if one.namespace == value]
+        return [one for one in self.values() if one.controller is not None and one.controller.uid == value]
+
+
+class Heard:
+    """A queue that remembers."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def add(self, key: Key) -> None:
+        self.names.append(key.name)
+
+
+class Listening:
+    """A waker over these DaemonSets and pods, and whom it has woken."""
+
+    def __init__(self, *daemonsets: DaemonSetView, pods: Iterable[PodView] = ()) -> None:
+        self.heard = Heard()
+        sources: Any = type("S", (), {"pods": Held(pods)})()
+        held: Any = Held(daemonsets)
+        queue: Any = self.heard
+        self.waker = Waker(sources, held, queue)
+
+    def node(self, old: NodeView | None, new: NodeView | None) -> list[str]:
+        node = new or old
+        assert node is not None
+        self.waker.node_changed(Change(Key("", node.name), old, new))
+        return self.told()
+
+    def pod(self, old: PodView | None, new: PodView | None) -> list[str]:
+        pod = new or old
+        assert pod is not None
+        self.waker.pod_changed(Change(Key(pod.namespace, pod.name), old, new))
+        return self.told()
+
+    def told(self) -> list[str]:
+        found, self.heard.names = self.heard.names, []
+        return sorted(set(found))
+
+
+def view(name: str, **spec: Any) -> DaemonSetView:
+    builder = daemonset(0)
+    builder.document["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+    builder.spec.update(spec)
+    return project_daemonset(orjson.dumps(builder.document))
+
+
+def node(*taints: str, version: int = 1, conditions: Any = None, **labels: str) -> NodeView:
+    found = [{"key": key, "effect": effect} for key, _, effect in (one.partition(":") for one in taints)]
+    metadata = {"name": "n1", "uid": "u", "resourceVersion": str(version), "labels": labels}
+    status = {"conditions": conditions or []}
+    return project_node(orjson.dumps({"metadata": metadata, "spec": {"taints": found}, "status": status}))
+
+
+EVERYWHERE = view("everywhere")
+ON_SSD = view("on-ssd", template=template(nodeSelector={"disk": "ssd"}))
+CANARY = view(
+    "canary",
+    updateStrategy={
+        "type": "RollingUpdate",
+        "rollingUpdate": {"selector": {"matchLabels": {"canary": "1"}}},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, node(), ["canary", "everywhere"]),
+        (None, node(disk="ssd"), ["canary", "everywhere", "on-ssd"]),
+        (node(), node(disk="ssd"), ["on-ssd"]),  # case 22
+        (node(disk="ssd"), node(), ["on-ssd"]),  # case 22
+        (node(), node("x:NoSchedule"), ["canary", "everywhere"]),
+        (node("x:NoSchedule"), node("x:NoExecute"), ["canary", "everywhere"]),
+        (node(), node(canary="1"), ["canary"]),  # case 38
+        (node(), node(other="1"), []),
+        (node(), node("x:PreferNoSchedule"), []),
+        (node(), None, ["canary", "everywhere"]),
+        (node("x:NoExecute"), None, []),
+    ],
+)
+def test_a_node_wakes_those_for_which_it_is_something_else(
+    old: NodeView | None, new: NodeView | None, expected: list[str]
+) -> None:
+    """daemonset cases 22 and 38"""
+    assert Listening(EVERYWHERE, ON_SSD, CANARY).node(old, new) == expected
+
+
+def test_a_heartbeat_wakes_nobody() -> None:
+    """daemonset case 23"""
+    beat = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-31T12:00:10Z"}]
+    assert Listening(EVERYWHERE).node(node(version=1), node(version=2, conditions=beat)) == []
+
+
+def test_a_node_that_goes_wakes_whoever_had_a_pod_there() -> None:
+    builder = daemonset(1)
+    pod = builder.pod_views()[0]
+    own = view("own", template=template(nodeSelector={"disk": "ssd"}))
+    here = owned_by(pod, uid="uid-own")
+    assert Listening(own, pods=[here]).node(node("x:NoExecute"), None) == ["own"]
+
+
+def owned_by(pod: PodView, *, uid: str) -> PodView:
+    """The pod under another owner."""
+    assert pod.controller is not None
+    return msgspec.structs.replace(pod, controller=msgspec.structs.replace(pod.controller, uid=uid))
+
+
+def pod(*, owned: bool = True, version: str = "apps.kruise.io/v1beta1", **labels: str) -> PodView:
+    builder = daemonset(1).labelled(labels, "n1")
+    if owned:
+        builder.pods["n1"]["metadata"]["ownerReferences"][0]["apiVersion"] = version
+    else:
+        builder.orphaned("n1")
+    return builder.pod_views()[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, pod(), ["web"]),
+        (pod(), None, ["web"]),
+        (None, pod(version="apps.kruise.io/v1alpha1"), ["web"]),  # made before an upgrade
+        (None, pod(version="apps/v1"), []),  # of Kubernetes' own DaemonSet
+        (pod(), pod(owned=False, app="x"), ["web"]),  # let go
+        (None, pod(owned=False), ["everywhere"]),  # may be adopted
+        (pod(owned=False, app="x"), pod(owned=False), ["everywhere"]),
+        (pod(owned=False), pod(owned=False), []),
+        (None, pod(owned=False, app="x"), []),
+        (pod(owned=False), None, []),
+    ],
+)
+def test_a_pod_wakes_its_owner_and_one_of_nobody_those_that_may_adopt_it(
+    old: PodView | None, new: PodView | None, expected: list[str]
+) -> None:
+    assert Listening(EVERYWHERE).pod(old, new) == expected
+
+
+def test_a_revision_wakes_the_set_it_is_named_after() -> None:
+    listening = Listening(view("web"))
+    for name in ("web-abc", "other-abc"):
+        found = project_revision(orjson.dumps(revision(template(), 1, name=name)))
+        listening.waker.revision_changed(Change(Key(NAMESPACE, name), None, found))
+    assert listening.told() == ["web"]
+
+
+def test_a_thousand_heartbeats_cost_no_look_at_any_set() -> None:
+    """Work for a node's event is done for that node only, and for a heartbeat none"""
+    asked = 0
+
+    class Counting(Held):
+        def values(self) -> list[Any]:
+            nonlocal asked
+            asked += 1
+            return super().values()
+
+    sources: Any = type("S", (), {"pods": Held([])})()
+    held: Any = Counting([EVERYWHERE])
+    queue: Any = Heard()
+    waker = Waker(sources, held, queue)
+    rng = random.Random(1)
+    for number in range(1000):
+        labels = {"rack": str(rng.randrange(3))}
+        change = Change(Key("", "n1"), node(version=number, **labels), node(version=number + 1, **labels))
+        waker.node_changed(change)
+    assert asked == 0

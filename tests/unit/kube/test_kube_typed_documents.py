@@ -1,0 +1,36 @@
+"""Documents read into types."""
+
+import msgspec
+
+from pykruise.kube.typed_documents import read, without_nulls
+
+
+class Inner(msgspec.Struct, frozen=True):
+    number: int = 7
+
+
+class Outer(msgspec.Struct):
+    inner: Inner = Inner()
+    template: dict[str, object | None] = {}
+
+
+def test_a_null_counts_as_absent() -> None:
+    found, problem = read({"inner": {"number": None}, "template": None}, Outer, path="spec")
+    assert found == Outer()
+    assert problem == ""
+
+
+def test_what_is_raw_keeps_its_nulls() -> None:
+    found, _ = read({"template": {"a": None}}, Outer, path="spec", raw={"template"})
+    assert found is not None
+    assert found.template == {"a": None}
+
+
+def test_the_field_that_cannot_be_read_is_named() -> None:
+    found, problem = read({"inner": {"number": "x"}}, Outer, path="spec")
+    assert found is None
+    assert problem.startswith("spec.inner.number: ")
+
+
+def test_nulls_go_at_every_depth() -> None:
+    assert without_nulls({"a": [{"b": None, "c": 1}], "d": None}) == {"a": [{"c": 1}]}
