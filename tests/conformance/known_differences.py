@@ -67,7 +67,6 @@ _BOOKMARK: Final = (
     "A watch that asks for bookmarks gets one at its end however short it was; Kubernetes sends it "
     "two seconds before the end."
 )
-_LOG: Final = "Pods have no log yet."
 _JOB: Final = (
     "A Job that brings a selector of its own without manualSelector is refused with one cause instead of two."
 )
@@ -211,9 +210,6 @@ DIFFERENCES: Final = (
     Difference("a JSON patch that fails changes nothing", 8, _POINTER),
     Difference("a streamed list ends with a bookmark", 3, _BOOKMARK),
     Difference("a streamed list ends with a bookmark", 7, _BOOKMARK),
-    Difference("the log of a pod that runs nowhere is a bad request", 2, _LOG),
-    Difference("the log of a pod that runs nowhere is a bad request", 3, _LOG),
-    Difference("the log of a pod that runs nowhere is a bad request", 4, _LOG),
     Difference(
         "a job gets its defaults, selector and labels and must be valid",
         8,

@@ -57,6 +57,8 @@ class Answer(msgspec.Struct, frozen=True):
     """Whether the body is an object of the resource (which a form applies to) rather than a Status or a
     list.
     """
+    content_type: str = ""
+    """Of a body that is no JSON."""
 
 
 def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> None:

@@ -20,7 +20,7 @@ from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import applying, builtin, deletion, reads, scale, subresources, writes
+from pykruise.sandbox.apiserver import applying, builtin, deletion, logs, reads, scale, subresources, writes
 from pykruise.sandbox.apiserver.admission import Admission, AdmissionChain, ReviewRule
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, builtin_entries
@@ -78,6 +78,7 @@ _SPECIAL: Final[Mapping[str, Mapping[str, Action]]] = {
     "binding": {"POST": subresources.bind},
     "eviction": {"POST": subresources.evict},
     "finalize": {"PUT": subresources.finalize},
+    "log": {"GET": logs.read_log},
 }
 _LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
 
@@ -280,6 +281,8 @@ class ApiServer:
 
     def _response(self, call: Call, answer: Answer) -> Response:
         body = answer.body
+        if answer.content_type or answer.status == 204:
+            return Response(answer.status, {"content-type": answer.content_type}, body)
         if answer.is_object and not call.form.is_plain and answer.status < 300:
             body = object_in_form(call.entry, body, form=call.form, now=self._core.clock())
         headers: Mapping[str, str] = _HEADERS
