@@ -216,8 +216,8 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
 HARMLESS: dict[str, tuple[Change, ...]] = {
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
 }
-"""Mutations that no rule can notice. A pod whose deletion is forgotten is chosen again, being the first in an order
-that has not changed; the DELETE carries its uid, so it is the same deletion once more. All it costs is time."""
+"""Mutations that no seed has been seen to notice. A pod whose deletion is forgotten is chosen again, being the
+first in an order that has not changed; the DELETE carries its uid, so it is the same deletion once more."""
 
 
 @contextmanager
