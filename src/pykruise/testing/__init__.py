@@ -5,7 +5,7 @@
 
     @pytest.mark.sandbox(nodes=5, manifests=["crd.yaml"])    what the cluster is made of
 
-Loaded by pytest through the entry point `pykruise` (`pip install pykruise[testing]`), or with
+Loaded by pytest through its entry point (`pip install pykruise[testing]`), or with
 `-p pykruise.testing`. Nothing but pytest is imported until a test asks for a cluster. See docs/testing.md.
 """
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,20 @@ PAGE = ROOT / "docs" / "testing.md"
 MANIFEST = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
+PLUGIN = ("-p", "pykruise.testing")
+
 pytestmark = pytest.mark.looptime(False)
 
 
-def run_pytest(folder: Path, text: str, *options: str) -> "subprocess.CompletedProcess[str]":
+def run_pytest(
+    folder: Path, text: str, *options: str, path: str = str(ROOT / "src")
+) -> "subprocess.CompletedProcess[str]":
     """Run a test file as a stranger would, in a process and a project of its own."""
     (folder / "test_mine.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "pykruise.testing", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -46,7 +51,7 @@ def test_the_examples_of_the_page_are_tests_that_pass(tmp_path: Path, number: in
         pytest.skip("kubectl is not installed")
     (tmp_path / "web.yaml").write_text(MANIFEST)
     # when
-    done = run_pytest(tmp_path, EXAMPLES[number], "-W", "error", "--strict-markers")
+    done = run_pytest(tmp_path, EXAMPLES[number], *PLUGIN, "-W", "error", "--strict-markers")
     # then
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
@@ -62,7 +67,7 @@ def test_the_example_without_pytest_runs() -> None:
 
 def test_an_unknown_option_of_the_marker_is_told(tmp_path: Path) -> None:
     text = "import pytest\n@pytest.mark.sandbox(colour='red')\ndef test_it(sandbox): pass\n"
-    assert "unexpected keyword argument 'colour'" in run_pytest(tmp_path, text).stdout
+    assert "unexpected keyword argument 'colour'" in run_pytest(tmp_path, text, *PLUGIN).stdout
 
 
 def test_crds_of_the_test_are_there_from_the_beginning(tmp_path: Path) -> None:
@@ -82,6 +87,8 @@ spec:
     text = """
 import pytest
 
+PLUGIN = ("-p", "pykruise.testing")
+
 pytestmark = pytest.mark.sandbox(manifests="crd.yaml", nodes=0)
 
 def test_it(sandbox):
@@ -91,7 +98,24 @@ def test_it(sandbox):
     assert sandbox.list("things") == []
 """
     # then
-    assert "1 passed" in run_pytest(tmp_path, text).stdout
+    assert "1 passed" in run_pytest(tmp_path, text, *PLUGIN).stdout
+
+
+@pytest.mark.parametrize("options", [(), PLUGIN])
+def test_installed_it_is_there_without_being_asked_for(tmp_path: Path, options: tuple[str, ...]) -> None:
+    # given what an installation leaves beside the package
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    entries = project["entry-points"]["pytest11"]
+    installed = tmp_path / "site" / "pykruise-0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pykruise\nVersion: 0\n")
+    lines = [f"{name} = {module}" for name, module in entries.items()]
+    (installed / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines]))
+    text = "def test_it(sandbox): assert sandbox.list('nodes')\n"
+    # then
+    path = os.pathsep.join((str(ROOT / "src"), str(installed.parent)))
+    done = run_pytest(tmp_path, text, *options, path=path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_operator_that_dies_fails_the_test() -> None:
