@@ -9,6 +9,7 @@ On the real one time is real, so a scenario says what of it is worth that time:
 """
 
 import asyncio
+import functools
 import random
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,7 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.gates import Gates
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
@@ -30,6 +32,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from pykruise.manager.roles import roles
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import admission_settings, endpoint_of
 from pykruise.sandbox.apiserver import ConversionFunctions
@@ -38,6 +41,7 @@ from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
 from support.control_plane import running_plane
 from support.daemonsets import Pool, node_pool
+from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Audience, Stage, audience
 from support.volumes import Volumes
@@ -138,6 +142,12 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 # ── the sandbox ──────────────────────────────────────────────────────────────
 
 
+@functools.cache
+def manager_rights() -> Authorizer:
+    """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
+    return Authorizer(roles(Gates.of(InPlaceWorkloadVerticalScaling=True), namespace="scenario"))
+
+
 @asynccontextmanager
 async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> AsyncIterator[Stage]:
     """A cluster of the test's own, with the CRDs and admission in it."""
@@ -154,7 +164,9 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         stage = Stage(
             client=cluster.client,
-            manager_transport=lambda: cluster.transport_for(MANAGER_USER),
+            manager_transport=lambda: AuthorizingTransport(
+                cluster.transport_for(MANAGER_USER), manager_rights()
+            ),
             namespace="scenario",
             clock=clock,
             rng=rng,

@@ -73,7 +73,7 @@ def greet(plane: ControlPlane, nodes: int) -> None:
         f"Kubernetes {plane.kubernetes} with {nodes} simulated nodes and pykruise's CRDs; Ctrl-C ends it. Next:"
     )
     say(f"  export KUBECONFIG={plane.kubeconfig}")
-    say("  .venv/bin/pykruise manager --enable-leader-election=false &")
+    say("  .venv/bin/pykruise manager --enable-leader-election=false --enable-webhooks=false &")
     say("  kubectl apply -f examples/cloneset.yaml")
     print(plane.kubeconfig, flush=True)
 

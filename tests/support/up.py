@@ -17,8 +17,14 @@ from pathlib import Path
 
 from testbed.control_plane import ControlPlane
 
-ALONE = ("--enable-leader-election=false", "--metrics-addr=0", "--health-probe-addr=0", "--pprof-addr=0")
-"""Flags of a manager that is not one of several, and that nobody asks for its health."""
+ALONE = (
+    "--enable-leader-election=false",
+    "--enable-webhooks=false",
+    "--metrics-addr=0",
+    "--health-probe-addr=0",
+    "--pprof-addr=0",
+)
+"""Flags of a manager that is not one of several, that nobody asks for its health, and no API server for reviews."""
 
 PYKRUISE = (sys.executable, "-c", "from pykruise.cli.main import main; main()")
 

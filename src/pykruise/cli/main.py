@@ -134,6 +134,65 @@ def kubelets(
 
 
 @app.command()
+def install(
+    namespace: Annotated[str, typer.Option(help="Where the manager runs.")] = "kruise-system",
+    replicas: Annotated[int, typer.Option(min=1, help="Managers; one works, all answer webhooks.")] = 2,
+    image: Annotated[str, typer.Option(help="The manager's image (default: of this version).")] = "",
+    feature_gates: Annotated[str, typer.Option(help="A=true,B=false")] = "",
+    v: Annotated[int, typer.Option("--v", min=0, help="Verbosity of the manager's log.")] = 4,
+) -> None:
+    """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
+    from pykruise.cli.install import install_text
+
+    try:
+        text = install_text(
+            namespace=namespace, replicas=replicas, image=image, feature_gates=feature_gates, v=v
+        )
+    except CommandError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(text, nl=False)
+
+
+@app.command()
+def doctor(
+    namespace: Annotated[str, typer.Option(help="Where the manager runs.")] = "kruise-system",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is fine.")] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+) -> None:
+    """Say what is wrong with an installation, one line each with what to do. Changes nothing; 1: faults."""
+    from pykruise.cli.doctor import run_doctor
+
+    _log(False)
+    _run(run_doctor(kubeconfig=kubeconfig, context=context, namespace=namespace, quiet=quiet))
+
+
+@app.command()
+def uninstall(
+    check: Annotated[bool, typer.Option("--check", help="Say what would be lost; removes nothing.")] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+) -> None:
+    """Say what a cluster would lose with OpenKruise's kinds. Exit code 1 when that is anything."""
+    from pykruise.cli.install import check_uninstall
+
+    if not check:
+        typer.echo(
+            "error: this command removes nothing; look first: pykruise uninstall --check,"
+            " then: pykruise install | kubectl delete -f -",
+            err=True,
+        )
+        raise typer.Exit(2)
+    _log(False)
+    _run(check_uninstall(kubeconfig=kubeconfig, context=context))
+
+
+@app.command()
 def crds() -> None:
     """Print the custom resource definitions, ready for `kubectl apply -f -`."""
     from pykruise.cli.manager import crd_manifests

@@ -202,6 +202,12 @@ FLAGS: Sequence[Flag] = (
     ),
     _text("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=_duration),
     _text("shutdown-delay", "3s", "How long webhooks go on at the end, at least.", read=_duration),
+    _switch(
+        "enable-webhooks", "true", "Serve webhooks; without, defaults and checks are the schemas' alone."
+    ),
+    _text(
+        "webhook-addr", "", "Where webhooks are served (empty: everywhere, at WEBHOOK_PORT).", read=_address
+    ),
     # Taken for the sake of manifests that pass them.
     _text("rest-config-qps", "30", "No effect.", unused="requests adapt to what the API server answers"),
     _text("rest-config-burst", "50", "No effect.", unused="requests adapt to what the API server answers"),
@@ -380,6 +386,8 @@ def _webhook(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSe
     if writer not in ("", "secret", "fs"):
         raise FlagError(f"WEBHOOK_CERT_WRITER in the environment: {writer!r} is not secret or fs")
     return WebhookSettings(
+        enabled=values["enable-webhooks"],
+        bind=values["webhook-addr"],
         host=environ.get("WEBHOOK_HOST", ""),
         port=int(port),
         certificate_folder=environ.get("WEBHOOK_CERT_DIR") or defaults.certificate_folder,

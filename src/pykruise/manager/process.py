@@ -19,11 +19,12 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
 import orjson
+from prometheus_client.registry import CollectorRegistry
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
@@ -31,13 +32,13 @@ from pykruise.kube.connection import Connection
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.metered import MeteredTransport
-from pykruise.manager.components import Component
 from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import metrics_responder, registry
 from pykruise.manager.serving import Answer, PlainServer, Query
-from pykruise.manager.settings import Settings, cloneset_settings
+from pykruise.manager.settings import ServingSettings, Settings, cloneset_settings
 from pykruise.manager.watchdog import Watchdog
+from pykruise.manager.webhooks import Webhooks
 from pykruise.pods.in_place import has_resize
 
 __all__ = ["USER_AGENT", "identity", "run_process"]
@@ -46,13 +47,8 @@ _log = logging.getLogger(__name__)
 
 USER_AGENT = "kruise-manager"
 
-ComponentFactory = Callable[[Client, Settings], Component]
-"""Makes a component of a client of its own and the settings."""
 
-
-async def run_process(
-    connection: Connection, settings: Settings, *, components: Sequence[ComponentFactory] = ()
-) -> None:
+async def run_process(connection: Connection, settings: Settings) -> None:
     """Run a manager until SIGTERM or SIGINT. Raises LeaseLostError, OSError for an address in use, ApiError when
     the cluster refuses the credentials.
     """
@@ -72,16 +68,22 @@ async def run_process(
                 connection, pool=2, timeout_s=settings.election.renew_s, user_agent=USER_AGENT
             )
             stack.push_async_callback(apart.close)
-            elector = _elector(Client(apart, user_agent=USER_AGENT, rng=rng), settings, rng)
+            name = identity()
+            _log.info("this manager is %s", name)
+            elector = _elector(name, Client(apart, user_agent=USER_AGENT, rng=rng), settings, rng)
+        webhooks = _webhooks(client, settings, rng) if settings.webhook.enabled else None
         manager = Manager(
             client,
             settings=settings,
-            components=[make(client, settings) for make in components],
+            components=[webhooks] if webhooks is not None else [],
             elector=elector,
             rng=rng,
             freeze_heap=True,
         )
-        servers = _servers(manager, metered, connection, settings)
+        metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)
+        if webhooks is not None:
+            webhooks.register(metrics)
+        servers = _servers(manager, metrics, settings.serving)
         _stop_on_signals(manager)
         if settings.watchdog_s > 0:
             watchdog = Watchdog(timeout_s=settings.watchdog_s)
@@ -125,13 +127,13 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def _elector(client: Client, settings: Settings, rng: random.Random) -> LeaderElector:
+def _elector(name: str, client: Client, settings: Settings, rng: random.Random) -> LeaderElector:
     election = settings.election
     return LeaderElector(
         client,
         namespace=election.namespace,
         name=election.name,
-        identity=identity(),
+        identity=name,
         lease_s=election.lease_s,
         renew_s=election.renew_s,
         retry_s=election.retry_s,
@@ -164,16 +166,20 @@ def _stop_on_signals(manager: Manager) -> None:
         loop.add_signal_handler(number, on_signal, number)
 
 
-def _servers(
-    manager: Manager, metered: MeteredTransport, connection: Connection, settings: Settings
-) -> list[PlainServer]:
-    serving = settings.serving
+def _webhooks(client: Client, settings: Settings, rng: random.Random) -> Webhooks:
+    """Over a client that writes whoever leads: every replica keeps certificates and configurations up."""
+    bind = settings.webhook.bind
+    if bind is None:
+        return Webhooks(client, settings=settings, rng=rng)
+    return Webhooks(client, settings=settings, bind=bind.host or "0.0.0.0", port=bind.port, rng=rng)
+
+
+def _servers(manager: Manager, metrics: CollectorRegistry, serving: ServingSettings) -> list[PlainServer]:
     made: list[PlainServer] = []
     if serving.health is not None:
         made.append(PlainServer("probes", serving.health, health_paths(manager)))
     if serving.metrics is not None:
-        found = registry(manager, metered, host=urlsplit(connection.server).netloc)
-        made.append(PlainServer("metrics", serving.metrics, {"/metrics": metrics_responder(found)}))
+        made.append(PlainServer("metrics", serving.metrics, {"/metrics": metrics_responder(metrics)}))
     if serving.diagnosis is not None:
         paths = {"/debug/pprof/threads": _threads, "/debug/pprof/memory": _memory}
         made.append(PlainServer("thread dumps", serving.diagnosis, paths))

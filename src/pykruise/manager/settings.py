@@ -58,6 +58,10 @@ class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What admission needs to know of the environment and the command line."""
 
+    enabled: bool = True
+    """pykruise's own: without webhooks nothing is defaulted or checked beyond what the schemas say."""
+    bind: Address | None = None
+    """pykruise's own: where they are served; None: at all interfaces and `port`."""
     host: str = ""
     """WEBHOOK_HOST: webhooks are registered by URL with this host, not through the Service."""
     port: int = 9876

@@ -2,14 +2,10 @@
 
 import asyncio
 import json
-import os
-import re
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from pykruise.kinds import crds
@@ -21,62 +17,14 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
+from support.processes import manager_process
 from support.scenario import cloneset
-from support.up import PYKRUISE
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = [pytest.mark.looptime(False), pytest.mark.sandbox_only]
+
+HERE = ("--leader-election-namespace=default", "--enable-webhooks=false")
 
 TOKEN = "a-token-that-must-not-be-told"
-FLAGS = (
-    "--metrics-addr=127.0.0.1:0",
-    "--health-probe-addr=127.0.0.1:0",
-    "--pprof-addr=127.0.0.1:0",
-    "--leader-election-namespace=default",
-    "--logging-format=json",
-    "-v=5",
-)
-
-
-class Process:
-    """A running `pykruise manager`, and what it has logged."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.lines: list[str] = []
-        self._reading = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        assert self.process.stderr is not None
-        async for line in self.process.stderr:
-            self.lines.append(line.decode().rstrip())
-
-    async def says(self, pattern: str) -> re.Match[str]:
-        """The first line that matches, now or soon."""
-        async with asyncio.timeout(45):
-            while True:
-                for line in self.lines:
-                    if found := re.search(pattern, line):
-                        return found
-                assert self.process.returncode is None, "\n".join(self.lines)
-                await asyncio.sleep(0.05)
-
-    async def get(self, what: str, path: str) -> tuple[int, str]:
-        """The answer of one of its servers."""
-        port = (await self.says(rf"{what} are served at 127.0.0.1:(\d+)")).group(1)
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://127.0.0.1:{port}{path}") as answer,
-        ):
-            return answer.status, await answer.text()
-
-    async def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and wait; returns the exit code."""
-        if self.process.returncode is None:
-            self.process.send_signal(number)
-        async with asyncio.timeout(30):
-            code = await self.process.wait()
-        await self._reading
-        return code
 
 
 @asynccontextmanager
@@ -98,31 +46,13 @@ async def world(folder: Path, *, install: bool = True) -> AsyncIterator[tuple[Cl
             await front.stop()
 
 
-@asynccontextmanager
-async def manager(kubeconfig: Path, *flags: str) -> AsyncIterator[Process]:
-    started = await asyncio.create_subprocess_exec(
-        *PYKRUISE,
-        "manager",
-        f"--kubeconfig={kubeconfig}",
-        *FLAGS,
-        *flags,
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ,
-    )
-    process = Process(started)
-    try:
-        yield process
-    finally:
-        await process.end(signal.SIGKILL)
-
-
 async def pods(cluster: Cluster) -> int:
     return len((await cluster.client.list(PODS, "default")).items)
 
 
 async def test_a_manager_tells_how_it_is_works_and_ends_as_it_should(tmp_path: Path) -> None:
     """operations case_13 case_17 case_43 case_45"""
-    async with world(tmp_path) as (cluster, kubeconfig), manager(kubeconfig) as process:
+    async with world(tmp_path) as (cluster, kubeconfig), manager_process(kubeconfig, *HERE) as process:
         # when it has started
         await process.says("cloneset: caches are synced, the controller starts")
         # then probes, metrics and thread dumps are served
@@ -151,7 +81,10 @@ async def test_a_manager_tells_how_it_is_works_and_ends_as_it_should(tmp_path: P
 
 async def test_a_manager_that_waits_for_its_crds_is_ready_and_starts_when_they_come(tmp_path: Path) -> None:
     """operations case_19 case_20"""
-    async with world(tmp_path, install=False) as (cluster, kubeconfig), manager(kubeconfig) as process:
+    async with (
+        world(tmp_path, install=False) as (cluster, kubeconfig),
+        manager_process(kubeconfig, *HERE) as process,
+    ):
         await process.says("the cluster does not serve CloneSet")
         assert (await process.get("probes", "/readyz"))[0] == 200
         for crd in crds():
@@ -166,7 +99,7 @@ async def test_a_manager_whose_lease_is_taken_away_ends_with_an_error(tmp_path: 
             "--leader-election-renew-deadline=2s",
             "--leader-election-retry-period=500ms",
         )
-        async with manager(kubeconfig, *flags) as process:
+        async with manager_process(kubeconfig, *HERE, *flags) as process:
             await process.says("the controller starts")
             # when somebody else takes it
             taken = {"spec": {"holderIdentity": "somebody"}}
@@ -185,7 +118,7 @@ async def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
     async with world(tmp_path) as (_, kubeconfig):
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with server, manager(kubeconfig, f"--metrics-addr=127.0.0.1:{port}") as process:
+        async with server, manager_process(kubeconfig, *HERE, f"--metrics-addr=127.0.0.1:{port}") as process:
             async with asyncio.timeout(30):
                 assert await process.process.wait() == 1
             await asyncio.sleep(0.1)

@@ -1,0 +1,76 @@
+"""`pykruise install` prints all manifests; `pykruise uninstall --check` says what removing them would take away."""
+
+from pathlib import Path
+
+import typer
+import yaml
+
+from pykruise.cli.errors import CommandError
+from pykruise.kinds.gates import GateError, parse
+from pykruise.kube.client import Client
+from pykruise.kube.config import load
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import ApiError
+from pykruise.kube.http import HttpTransport
+from pykruise.manager.install import IMAGE, Installation, manifests
+from pykruise.manager.uninstall import Loss, what_would_be_lost
+
+SHOWN = 5
+"""Objects of a kind that are named; the others are counted."""
+
+
+def install_text(*, namespace: str, replicas: int, image: str, feature_gates: str, v: int) -> str:
+    """The manifests as YAML. Raises CommandError for gates that cannot be meant."""
+    try:
+        gates = parse([feature_gates])
+    except GateError as error:
+        raise CommandError(str(error)) from error
+    for note in gates.notes:
+        typer.echo(f"note: {note}", err=True)
+    wanted = Installation(
+        namespace=namespace,
+        replicas=replicas,
+        image=image or IMAGE,
+        gates=gates,
+        feature_gates=feature_gates,
+        verbosity=v,
+    )
+    return _yaml(manifests(wanted))
+
+
+async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> None:
+    """Print what would be lost. Raises CommandError when that is anything, or cannot be known."""
+    transport = HttpTransport(await load(kubeconfig, context=context))
+    try:
+        losses = await what_would_be_lost(Client(transport))
+    except ApiError as error:
+        raise CommandError(f"what would be lost cannot be told: {error}") from error
+    finally:
+        await transport.close()
+    if not losses:
+        typer.echo("nothing would be lost: no object of OpenKruise's kinds is in the cluster")
+        return
+    for loss in losses:
+        typer.echo(_line(loss))
+    kinds = ", ".join(loss.resource.plural for loss in losses)
+    raise CommandError(
+        f"there still exists some {kinds} in the cluster; with their CRDs they go, and the pods they own with them"
+    )
+
+
+def _line(loss: Loss) -> str:
+    names = ", ".join(loss.objects[:SHOWN])
+    more = f" and {len(loss.objects) - SHOWN} more" if len(loss.objects) > SHOWN else ""
+    return f"{loss.resource}: {len(loss.objects)} ({names}{more})"
+
+
+class _Dumper(yaml.SafeDumper):
+    """No anchors: `kubectl` reads them, people do not."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def _yaml(documents: list[Document]) -> str:
+    text: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=120)
+    return text

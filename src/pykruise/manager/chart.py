@@ -1,0 +1,118 @@
+"""The parts of the Helm chart that are made of what the code declares: CRDs, roles, webhooks.
+
+manifests ──▶ chart_files() ──▶ charts/pykruise/templates/*.yaml      python -m pykruise.manager.chart charts/pykruise
+
+Pure but for `main`. What a person chooses (the Deployment and its values) is written by hand beside them. A test
+compares the files with what is generated, and the rendered chart with what `pykruise install` prints.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from pykruise.admission.configurations import Endpoint, configurations
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds import crds
+from pykruise.kinds.gates import Gates
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import Document
+from pykruise.manager.install import SERVICE
+from pykruise.manager.roles import aggregated_roles, roles
+
+__all__ = ["chart_files"]
+
+HEADER = "{{- /* Generated: python -m pykruise.manager.chart charts/pykruise. Do not edit. */}}\n"
+NAMESPACE = "{{ .Values.installation.namespace }}"
+_PLACE = "namespace-of-the-chart"
+_EXTERNAL = (
+    '(or (contains "EnableExternalCerts=true" .Values.featureGates)'
+    ' (contains "AllAlpha=true" .Values.featureGates))'
+)
+_NO_POD_WEBHOOK = '(contains "PodWebhook=false" .Values.featureGates)'
+_POD_WEBHOOKS = frozenset(("mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"))
+_TIMEOUT = re.compile(r"^( *)timeoutSeconds: \d+$", re.MULTILINE)
+
+
+def chart_files() -> Mapping[str, str]:
+    """Text by the file's name in `templates/`."""
+    return {"crds.yaml": _crds(), "rbac.yaml": _rbac(), "webhooks.yaml": _webhooks()}
+
+
+def _crds() -> str:
+    documents = crds(webhook_conversion(service=(_PLACE, SERVICE)))
+    return _guarded(".Values.crds.managed", _yaml(documents))
+
+
+def _rbac() -> str:
+    """Roles for certificates that the manager makes, or for those that come from elsewhere."""
+    own = _yaml(roles(Gates(), namespace=_PLACE))
+    external = _yaml(roles(Gates.of(EnableExternalCerts=True), namespace=_PLACE))
+    both = _yaml(aggregated_roles())
+    return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}"
+
+
+def _webhooks() -> str:
+    endpoint = Endpoint(namespace=_PLACE, service=SERVICE)
+    settings = AdmissionSettings(namespace=_PLACE, deletion_protection=True)
+    documents = configurations(reviewers(settings), endpoint)
+    # Which table of webhooks it is does not depend on the namespace that is chosen.
+    usual = configurations(reviewers(AdmissionSettings(deletion_protection=True)), Endpoint())
+    for doc, other in zip(documents, usual, strict=True):
+        doc["metadata"]["annotations"] = other["metadata"]["annotations"]
+    return HEADER + "".join(_configuration(doc) for doc in documents)
+
+
+def _configuration(doc: Document) -> str:
+    """A webhook configuration whose entries about pods can be left out."""
+    head = _yaml([{key: value for key, value in doc.items() if key != "webhooks"}])
+    head = head.replace(
+        "  annotations:\n",
+        "  annotations:\n    {{- with .Values.externalCerts.annotations }}\n"
+        "    {{- toYaml . | nindent 4 }}\n    {{- end }}\n",
+    )
+    entries = "".join(_entry(entry) for entry in doc["webhooks"])
+    return f"{head}webhooks:\n{entries}"
+
+
+def _entry(entry: Document) -> str:
+    text = _placed(yaml.dump([entry], Dumper=_Dumper, sort_keys=False, width=120))
+    text = _TIMEOUT.sub(r"\1timeoutSeconds: {{ .Values.webhookConfiguration.timeoutSeconds }}", text)
+    if entry["name"] in _POD_WEBHOOKS:
+        return f"{{{{- if not {_NO_POD_WEBHOOK} }}}}\n{text}{{{{- end }}}}\n"
+    return text
+
+
+def _guarded(condition: str, text: str) -> str:
+    return f"{HEADER}{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def _yaml(documents: Iterable[Document]) -> str:
+    text = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=120)
+    if "{{" in text:
+        raise ValueError("a manifest has {{ in it, which Helm would take for an action")
+    return _placed(text)
+
+
+def _placed(text: str) -> str:
+    return text.replace(_PLACE, NAMESPACE)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the generated files into the chart's folder."""
+    folder = Path(argv[0]) / "templates"
+    for name, text in chart_files().items():
+        (folder / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""Whether the manager's account may do what it has to, asked of the API server right by right."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pykruise.kube.documents import decode, get_path
+from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.resources import SERVICE_ACCOUNTS, Resource
+from pykruise.kube.rights import Right
+from pykruise.manager.doctor.findings import Finding, fault, fine, unknown
+from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.roles import ACCOUNT, needed
+
+__all__ = ["check_rights"]
+
+REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+
+
+async def check_rights(live: Live) -> Sequence[Finding]:
+    """Every right that is needed with the manager's gates."""
+    if await live.get(SERVICE_ACCOUNTS, live.namespace, ACCOUNT) is None:
+        return [fault("rbac", f"there is no ServiceAccount {live.namespace}/{ACCOUNT}", APPLY)]
+    rights = needed(await live.gates())
+    try:
+        missing = [
+            text
+            for found in await asyncio.gather(*(_missing(live, right) for right in rights))
+            for text in found
+        ]
+    except ForbiddenError as error:
+        return [unknown("rbac", f"cannot be asked: {error}", "run doctor as a cluster admin")]
+    if missing:
+        unique = list(dict.fromkeys(missing))
+        return [fault("rbac", f"{ACCOUNT} may not {text}", APPLY) for text in unique]
+    return [fine("rbac", f"{ACCOUNT} may do all that it has to")]
+
+
+async def _missing(live: Live, right: Right) -> list[str]:
+    """The verbs of a right that are not given, in words."""
+    resource, _, subresource = right.resource.partition("/")
+    found = []
+    for verb in right.verbs:
+        for name in right.names or ("",):
+            attributes = {
+                "verb": verb,
+                "group": right.group,
+                "resource": resource,
+                "subresource": subresource,
+                "name": name,
+                "namespace": live.namespace if right.in_namespace else "",
+            }
+            user = f"system:serviceaccount:{live.namespace}:{ACCOUNT}"
+            groups = [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{live.namespace}",
+                "system:authenticated",
+            ]
+            review = {
+                "apiVersion": REVIEWS.api_version,
+                "kind": REVIEWS.kind,
+                "spec": {"user": user, "groups": groups, "resourceAttributes": attributes},
+            }
+            answer = decode(await live.client.create(REVIEWS, "", review))
+            if not get_path(answer, "status", "allowed", default=False):
+                what = f"{right.resource}.{right.group}" if right.group else right.resource
+                found.append(f"{verb} {what}{f' {name}' if name else ''} ({right.why})")
+    return found

@@ -1,0 +1,46 @@
+"""All checks in the order in which one would look for a fault.
+
+Live ──▶ each of CHECKS, side by side ──▶ Findings in the order of CHECKS
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from pykruise.kube.errors import KubeError
+from pykruise.manager.doctor import access, kinds, pods, webhooks, workload
+from pykruise.manager.doctor.findings import Finding, unknown
+from pykruise.manager.doctor.live import Live
+
+__all__ = ["CHECKS", "examine"]
+
+Check = Callable[[Live], Awaitable[Sequence[Finding]]]
+
+CHECKS: Sequence[tuple[str, Check]] = (
+    ("cluster", workload.check_cluster),
+    ("namespace", workload.check_namespace),
+    ("crds", kinds.check_crds),
+    ("manager", workload.check_manager),
+    ("gates", workload.check_gates),
+    ("lease", workload.check_lease),
+    ("clock", workload.check_clock),
+    ("rbac", access.check_rights),
+    ("service", webhooks.check_service),
+    ("certificate", webhooks.check_certificate),
+    ("webhooks", webhooks.check_configurations),
+    ("admission", webhooks.check_admission),
+    ("conversion", kinds.check_conversion),
+    ("pods", pods.check_injection),
+)
+
+
+async def examine(live: Live) -> list[Finding]:
+    """Every finding. Raises nothing of the API server's: what cannot be looked at is a finding too."""
+    found = await asyncio.gather(*(_one(name, check, live) for name, check in CHECKS))
+    return [finding for findings in found for finding in findings]
+
+
+async def _one(name: str, check: Check, live: Live) -> Sequence[Finding]:
+    try:
+        return await check(live)
+    except KubeError as error:
+        return [unknown(name, f"cannot be checked: {error}")]

@@ -1,0 +1,105 @@
+"""Whether the API server knows the kinds, in the versions they are used in, and can convert between them."""
+
+from collections.abc import Sequence
+
+from pykruise.kinds import conversions, crds
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import ApiError, ForbiddenError, InternalError, InvalidError, KubeError
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
+from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.doctor.trial import trial_cloneset
+from pykruise.manager.install import SERVICE
+
+__all__ = ["check_conversion", "check_crds"]
+
+
+async def check_crds(live: Live) -> Sequence[Finding]:
+    """Present, established, and with the versions that are needed."""
+    wanted = crds()
+    found = [finding for crd in wanted for finding in await _check_crd(live, crd)]
+    return found or [fine("crds", f"all {len(wanted)} are there")]
+
+
+async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
+    name = wanted["metadata"]["name"]
+    stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
+    if stored is None:
+        return [fault("crds", f"{name} is not installed", APPLY)]
+    conditions = {one["type"]: one for one in get_path(stored, "status", "conditions", default=[])}
+    established = conditions.get("Established", {})
+    if established.get("status") != "True":
+        why = established.get("message") or "it is not served yet"
+        return [fault("crds", f"{name} is not established: {why}", f"kubectl describe crd {name}")]
+    versions = {one["name"]: one for one in stored["spec"]["versions"]}
+    findings = []
+    for version in wanted["spec"]["versions"]:
+        live_version = versions.get(version["name"])
+        if live_version is None or not live_version.get("served"):
+            findings.append(fault("crds", f"{name} does not serve {version['name']}", APPLY))
+        elif version["storage"] and not live_version.get("storage"):
+            other = next((one["name"] for one in versions.values() if one.get("storage")), "none")
+            findings.append(fault("crds", f"{name} is stored as {other}, not {version['name']}", APPLY))
+    old = [one for one in get_path(stored, "status", "storedVersions", default=[]) if one not in versions]
+    if old:
+        findings.append(
+            fault("crds", f"{name} has objects stored as {', '.join(old)}, which it has no schema for", APPLY)
+        )
+    return findings
+
+
+async def check_conversion(live: Live) -> Sequence[Finding]:
+    """Kinds with two versions have a webhook that converts, and it answers."""
+    findings = []
+    for crd in crds():
+        kind = (crd["spec"]["group"], crd["spec"]["names"]["kind"])
+        stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"])
+        if kind in conversions() and stored is not None:
+            findings += _check_stanza(crd["metadata"]["name"], stored, live.namespace)
+    return [*findings, *(await _try_conversion(live) if not findings else ())]
+
+
+def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
+    conversion = crd["spec"].get("conversion") or {}
+    if conversion.get("strategy") != "Webhook":
+        what = f"{name} is not converted by a webhook: what is called differently in its versions is lost"
+        return [fault("conversion", what, APPLY)]
+    config = get_path(conversion, "webhook", "clientConfig", default={})
+    if not config.get("caBundle"):
+        what = f"{name} names no authority for its conversion webhook: reading the other version fails"
+        return [fault("conversion", what, "start a manager: it fills it in; its log tells why it does not")]
+    service = config.get("service")
+    if service and (service.get("namespace"), service.get("name")) != (namespace, SERVICE):
+        where = f"{service.get('namespace')}/{service.get('name')}"
+        return [fault("conversion", f"{name} is converted by {where}, not {namespace}/{SERVICE}", APPLY)]
+    return []
+
+
+async def _try_conversion(live: Live) -> list[Finding]:
+    """A dry run in the version that is not stored goes through the webhook."""
+    resource = _converted_cloneset()
+    if resource is None:
+        return []
+    try:
+        await live.client.create(resource, live.namespace, trial_cloneset(resource), dry_run=True)
+    except ForbiddenError as error:
+        return [unknown("conversion", f"cannot be tried: {error}")]
+    except InternalError as error:
+        if "conversion webhook" in str(error):
+            what = f"the conversion webhook does not answer: {error}"
+            return [fault("conversion", what, "look at the findings of service, certificate and manager")]
+        return [unknown("conversion", f"cannot be tried, admission is in the way: {error}")]
+    except InvalidError as error:
+        return [warning("conversion", f"a plain CloneSet of {resource.version} is refused: {error}", APPLY)]
+    except (ApiError, KubeError) as error:
+        return [unknown("conversion", f"cannot be tried: {error}")]
+    return [fine("conversion", f"{resource.version} is converted")]
+
+
+def _converted_cloneset() -> Resource | None:
+    for crd in crds():
+        spec = crd["spec"]
+        if spec["names"]["kind"] == "CloneSet" and (spec["group"], "CloneSet") in conversions():
+            other = next((one["name"] for one in spec["versions"] if not one["storage"]), "")
+            return Resource(spec["group"], other, "clonesets", "CloneSet") if other else None
+    return None

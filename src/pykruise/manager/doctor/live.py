@@ -1,0 +1,88 @@
+"""The cluster as the checks see it: objects that may be missing, the API server's clock, the manager's own flags.
+
+Read-only: the one POST that is sent is a dry run or a question (SubjectAccessReview), which nothing stores.
+"""
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from pykruise.kinds.gates import GateError, Gates
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.resources import DEPLOYMENTS, Resource
+from pykruise.manager.flags import FlagError, parse
+from pykruise.manager.install import MANAGER
+from pykruise.manager.settings import Settings
+
+__all__ = ["APPLY", "Live"]
+
+APPLY = "pykruise install | kubectl apply --server-side -f -"
+"""What puts most things right."""
+
+
+class Live:
+    """One cluster under examination. `namespace`: the manager's. `clock`: of the machine that asks."""
+
+    def __init__(self, client: Client, *, namespace: str = "kruise-system", clock: Clock) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.clock = clock
+        self._seen: dict[tuple[Resource, str, str], Document | None] = {}
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Document | None:
+        """An object; None when there is none. Asked for once."""
+        key = (resource, namespace, name)
+        if key not in self._seen:
+            try:
+                self._seen[key] = decode(await self.client.get(resource, namespace, name))
+            except NotFoundError:
+                self._seen[key] = None
+        return self._seen[key]
+
+    async def list(self, resource: Resource, namespace: str = "", **selectors: str) -> list[Document]:
+        """Objects; none when the resource is not served."""
+        try:
+            listed = await self.client.list(resource, namespace, **selectors)  # type: ignore[arg-type]  # selectors only
+        except NotFoundError:
+            return []
+        return [decode(raw) for raw in listed.items]
+
+    async def path(self, path: str) -> Mapping[str, Any]:
+        """The answer of any path: `/version`, discovery; empty when it is not there."""
+        try:
+            found: Mapping[str, Any] = decode(await self.client.get_path(path))
+        except NotFoundError:
+            return {}
+        return found
+
+    async def server_time(self) -> Instant | None:
+        """The API server's clock, from the header of an answer; whole seconds. None: it does not tell."""
+        answer = await self.client.transport.request("GET", "/version")
+        date = answer.headers.get("date")
+        return parsedate_to_datetime(date).timestamp() if date else None
+
+    async def deployment(self) -> Document | None:
+        """The manager's Deployment."""
+        return await self.get(DEPLOYMENTS, self.namespace, MANAGER)
+
+    async def settings(self) -> Settings:
+        """What the manager in the cluster was told. Raises FlagError, GateError for what it refuses."""
+        deployment = await self.deployment()
+        containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])
+        for container in containers:
+            argv = [str(word) for word in container.get("args") or ()]
+            environ = {one["name"]: one["value"] for one in container.get("env") or () if "value" in one} | {
+                "POD_NAMESPACE": self.namespace
+            }
+            return parse([word for word in argv if word != "manager"], environ=environ).settings
+        return parse([], environ={"POD_NAMESPACE": self.namespace}).settings
+
+    async def gates(self) -> Gates:
+        """The manager's gates; the defaults when its flags cannot be read."""
+        try:
+            return (await self.settings()).gates
+        except (FlagError, GateError):
+            return Gates()

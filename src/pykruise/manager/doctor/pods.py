@@ -1,0 +1,43 @@
+"""Pods that were created while the webhooks were down: they lack what the pod webhook would have given them."""
+
+from collections.abc import Sequence
+
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.owners import controller_of
+from pykruise.kube.resources import PODS
+from pykruise.manager.doctor.findings import Finding, fine, warning
+from pykruise.manager.doctor.live import Live
+
+__all__ = ["check_injection"]
+
+READINESS = "KruisePodReady"
+SHOWN = 3
+
+
+async def check_injection(live: Live) -> Sequence[Finding]:
+    """Pods of OpenKruise's workloads have the readiness gate that updates in place need."""
+    if not (await live.gates())["PodWebhook"]:
+        return [fine("pods", "PodWebhook is off: pods are not admitted")]
+    found = await live.list(PODS)
+    own = [pod for pod in found if _is_ours(pod) and not pod["metadata"].get("deletionTimestamp")]
+    missed = [pod for pod in own if not _has_gate(pod)]
+    if missed:
+        names = ", ".join(
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in missed[:SHOWN]
+        )
+        more = f" and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
+        count = "1 pod lacks" if len(missed) == 1 else f"{len(missed)} pods lack"
+        what = f"{count} the readiness gate {READINESS}, so updates in place do not take them out"
+        fix = "recreate them: they were created while the webhooks did not answer, or by another manager"
+        return [warning("pods", f"{what} of service: {names}{more}", fix)]
+    return [fine("pods", f"all {len(own)} pods of OpenKruise's workloads have what they need")]
+
+
+def _is_ours(pod: Document) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner.api_version.startswith("apps.kruise.io/")
+
+
+def _has_gate(pod: Document) -> bool:
+    gates = get_path(pod, "spec", "readinessGates", default=[]) or ()
+    return any(one.get("conditionType") == READINESS for one in gates)

@@ -1,0 +1,24 @@
+"""An object to try admission and conversion with, always as a dry run."""
+
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
+
+__all__ = ["trial_cloneset"]
+
+
+def trial_cloneset(resource: Resource) -> Document:
+    """A CloneSet of no pods."""
+    labels = {"pykruise.io/doctor": "trial"}
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"generateName": "pykruise-doctor-"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "none"}]},
+            },
+        },
+    }

@@ -1,0 +1,254 @@
+"""Whether API servers reach the webhooks: Service, certificate, configurations, and a dry run through all of it."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.admission.certificates import (
+    Certificates,
+    authorities_of,
+    problem_with,
+    read_renew_before,
+    shares_authority,
+)
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
+from pykruise.admission.reviewers import reviewers
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import GateError
+from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.errors import (
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    ServerTimeoutError,
+)
+from pykruise.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
+from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.doctor.trial import trial_cloneset
+from pykruise.manager.doctor.workload import ready_addresses
+from pykruise.manager.flags import FlagError
+from pykruise.manager.install import MANAGER
+from pykruise.manager.settings import WebhookSettings
+
+__all__ = ["check_admission", "check_certificate", "check_configurations", "check_service"]
+
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+CONFIGURATIONS = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
+WEEK_S = 7 * 24 * 3600.0
+LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
+
+
+async def _webhook_settings(live: Live) -> WebhookSettings:
+    try:
+        return (await live.settings()).webhook
+    except (FlagError, GateError):
+        return WebhookSettings()
+
+
+async def _is_by_url(live: Live) -> bool:
+    """Whether webhooks are registered by URL: a manager outside the cluster, without a Service."""
+    live_one = await live.get(MUTATING, "", MUTATING_NAME)
+    entries = (live_one or {}).get("webhooks") or ()
+    return bool(entries) and all("url" in (one.get("clientConfig") or {}) for one in entries)
+
+
+async def check_service(live: Live) -> Sequence[Finding]:
+    """It leads to a pod that is ready."""
+    if await _is_by_url(live):
+        return [fine("service", "webhooks are registered by URL, no Service is needed")]
+    settings = await _webhook_settings(live)
+    service = await live.get(SERVICES, live.namespace, settings.service)
+    name = f"{live.namespace}/{settings.service}"
+    if service is None:
+        return [fault("service", f"there is no Service {name}: no webhook can be reached", APPLY)]
+    ports = service["spec"].get("ports") or []
+    port = next((one for one in ports if one.get("port") == 443), None)
+    if port is None:
+        return [fault("service", f"Service {name} has no port 443", APPLY)]
+    if port.get("targetPort") not in (settings.port, "webhook-server"):
+        what = f"Service {name} leads to port {port.get('targetPort')}, the manager serves at {settings.port}"
+        return [fault("service", what, APPLY)]
+    label = f"kubernetes.io/service-name={settings.service}"
+    slices = await live.list(ENDPOINT_SLICES, live.namespace, label_selector=label)
+    ready = ready_addresses(slices)
+    if not ready:
+        what = f"no pod that is ready is behind Service {name}: every write to OpenKruise's kinds is refused"
+        return [fault("service", what, f"see the finding of manager; {LOG.format(namespace=live.namespace)}")]
+    return [fine("service", f"{ready} pods are behind {name}")]
+
+
+async def check_certificate(live: Live) -> Sequence[Finding]:
+    """The pair in the Secret fits, lasts, and is for the Service's name."""
+    if await _is_by_url(live):
+        return [fine("certificate", "webhooks are registered by URL, the manager keeps its own files")]
+    settings = await _webhook_settings(live)
+    secret = await live.get(SECRETS, live.namespace, settings.secret)
+    name = f"{live.namespace}/{settings.secret}"
+    if secret is None:
+        fix = f"start a manager: it makes one; else {LOG.format(namespace=live.namespace)}"
+        return [fault("certificate", f"there is no Secret {name}", fix)]
+    stored = _certificates(secret.get("data") or {})
+    host = f"{settings.service}.{live.namespace}.svc"
+    problem = problem_with(stored, host=host, now=live.clock(), lasting_s=0.0)
+    fix = f"delete it, and the manager makes a new one: kubectl -n {live.namespace} delete secret {settings.secret}"
+    if problem:
+        return [fault("certificate", f"Secret {name}: {problem}", fix)]
+    if soon := problem_with(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
+        renew_days = read_renew_before(settings.renew_before) / 86400
+        what = f"Secret {name}: {soon}, and it should have been renewed {renew_days:.0f} days before"
+        return [warning("certificate", what, fix)]
+    return [fine("certificate", f"{name} fits {host}")]
+
+
+def _certificates(data: Mapping[str, str]) -> Certificates:
+    def part(*names: str) -> bytes:
+        for name in names:
+            if data.get(name):
+                try:
+                    return base64.b64decode(data[name])
+                except (binascii.Error, ValueError):
+                    return b"not base64"
+        return b""
+
+    return Certificates(
+        authority_key=b"",
+        authority=part("ca-cert.pem", "ca.crt"),
+        key=part("tls.key", "key.pem"),
+        certificate=part("tls.crt", "cert.pem"),
+    )
+
+
+async def check_configurations(live: Live) -> Sequence[Finding]:
+    """Both are there, point to where the manager is, believe its authority, and guard nobody they must not."""
+    settings = await _webhook_settings(live)
+    secret = await live.get(SECRETS, live.namespace, settings.secret)
+    authority = _certificates((secret or {}).get("data") or {}).authority
+    namespaces = {
+        name: labels_of(found)
+        for name in (live.namespace, "kube-system")
+        if (found := await live.get(NAMESPACES, "", name)) is not None
+    }
+    findings: list[Finding] = []
+    entries: dict[str, Document] = {}
+    for resource, name in CONFIGURATIONS:
+        found = await live.get(resource, "", name)
+        if found is None:
+            findings.append(
+                fault("webhooks", f"{name} does not exist: nothing is defaulted or checked", APPLY)
+            )
+            continue
+        for entry in found.get("webhooks") or ():
+            entries[entry["name"]] = entry
+            findings += _check_entry(entry, settings, live.namespace, authority, namespaces)
+    if len(findings) == 0:
+        wanted = {rule.name for rule in reviewers()}
+        if missing := sorted(wanted - set(entries)):
+            what = f"these webhooks are not registered: {', '.join(missing)}"
+            findings.append(warning("webhooks", what, APPLY))
+    return findings or [
+        fine("webhooks", f"{len(entries)} are registered and believe the manager's authority")
+    ]
+
+
+def _check_entry(
+    entry: Document,
+    settings: WebhookSettings,
+    namespace: str,
+    authority: bytes,
+    namespaces: Mapping[str, Mapping[str, str]],
+) -> list[Finding]:
+    name = entry["name"]
+    config = entry.get("clientConfig") or {}
+    log = LOG.format(namespace=namespace)
+    findings = []
+    service = config.get("service")
+    if service and (service.get("namespace"), service.get("name")) != (namespace, settings.service):
+        where = f"{service.get('namespace')}/{service.get('name')}"
+        what = f"{name} points to Service {where}, not {namespace}/{settings.service}"
+        findings.append(fault("webhooks", what, APPLY))
+    bundle = _bundle(config)
+    if not bundle:
+        what = f"{name} names no authority: the API server refuses the manager's certificate"
+        findings.append(fault("webhooks", what, f"start a manager: it fills it in; else {log}"))
+    elif problem := _problem_of(bundle):
+        findings.append(
+            fault("webhooks", f"the authority of {name} {problem}", f"restart the manager; {log}")
+        )
+    elif service and authority and not shares_authority(bundle, authority):
+        what = f"{name} believes another authority than the one that signed the manager's certificate"
+        findings.append(fault("webhooks", what, f"restart the manager; {log}"))
+    for where, labels in namespaces.items():
+        if _guards_pods(entry) and _selects(entry, labels) and entry.get("failurePolicy") == "Fail":
+            what = f"{name} guards pods of {where}: when the manager is down they cannot start"
+            fix = APPLY if where != namespace else f"label {where} as install does, and {APPLY}"
+            findings.append(fault("webhooks", what, fix))
+    return findings
+
+
+def _bundle(config: Mapping[str, Any]) -> bytes:
+    try:
+        return base64.b64decode(config.get("caBundle") or "")
+    except (binascii.Error, ValueError):
+        return b"not base64"
+
+
+def _problem_of(bundle: bytes) -> str:
+    try:
+        return "" if authorities_of(bundle) else "is empty"
+    except ValueError:
+        return "cannot be read"
+
+
+def _guards_pods(entry: Mapping[str, Any]) -> bool:
+    return any(
+        "" in rule.get("apiGroups", ()) and any(one.startswith("pods") for one in rule.get("resources", ()))
+        for rule in entry.get("rules") or ()
+    )
+
+
+def _selects(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    try:
+        return selector_from(entry.get("namespaceSelector") or {}).matches(labels)
+    except SelectorError:
+        return False
+
+
+async def check_admission(live: Live) -> Sequence[Finding]:
+    """A CloneSet of no pods, as a dry run, goes through both webhooks of its kind."""
+    try:
+        await live.client.create(CLONE_SETS, live.namespace, trial_cloneset(CLONE_SETS), dry_run=True)
+    except (InternalError, ServerTimeoutError) as error:
+        return [
+            fault("admission", f"a CloneSet cannot be written: {error}", _fix_of(str(error), live.namespace))
+        ]
+    except NotFoundError as error:
+        return [unknown("admission", f"cannot be tried: {error}")]
+    except ForbiddenError as error:
+        return [unknown("admission", f"cannot be tried: {error}")]
+    except InvalidError as error:
+        return [
+            warning("admission", f"a plain CloneSet is refused: {error}", "look at who else admits CloneSets")
+        ]
+    except KubeError as error:
+        return [unknown("admission", f"cannot be tried: {error}")]
+    return [fine("admission", "a CloneSet passes the webhooks (dry run)")]
+
+
+def _fix_of(error: str, namespace: str) -> str:
+    log = LOG.format(namespace=namespace)
+    causes = (
+        ("x509", f"certificate and CA bundle do not fit; restart the manager; {log}"),
+        ("certificate", f"certificate and CA bundle do not fit; restart the manager; {log}"),
+        ("no endpoints", "no manager is ready; see the finding of manager"),
+        ("not found", f"the Service is missing; {APPLY}"),
+        ("refused", "the manager does not listen; see the finding of manager"),
+        ("deadline", "the API server does not reach the manager: look at network policies and firewalls"),
+        ("timeout", "the API server does not reach the manager: look at network policies and firewalls"),
+        ("no such host", "the API server cannot resolve the Service; WEBHOOK_HOST registers by URL instead"),
+    )
+    return next((fix for word, fix in causes if word in error), log)

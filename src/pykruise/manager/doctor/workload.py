@@ -1,0 +1,163 @@
+"""Whether a manager runs, what it was told, who leads, and what time it is for everybody."""
+
+import re
+from collections.abc import Sequence
+
+from pykruise.kinds.gates import GateError
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import get_path
+from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
+from pykruise.manager.doctor.findings import Finding, fault, fine, warning
+from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.flags import FlagError
+from pykruise.manager.install import MANAGER, NAMESPACE_LABELS
+from pykruise.pods.in_place import has_resize
+
+__all__ = ["check_clock", "check_cluster", "check_gates", "check_lease", "check_manager", "check_namespace"]
+
+OLDEST = (1, 24)
+"""The oldest minor that is still of use: everything in API group versions that are used here."""
+
+MATCH_CONDITIONS = (1, 30)
+SKEW_S = 5.0
+
+Version = tuple[int, int]
+
+
+async def _version(live: Live) -> tuple[str, Version]:
+    found = await live.path("/version")
+    text = str(found.get("gitVersion") or "")
+    match = re.match(r"v?(\d+)\.(\d+)", text)
+    return text, (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+async def check_cluster(live: Live) -> Sequence[Finding]:
+    """The API server answers, and is of a version that will do."""
+    text, version = await _version(live)
+    if version < OLDEST:
+        what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
+        return [fault("cluster", what, "upgrade the cluster")]
+    if version < MATCH_CONDITIONS:
+        what = f"Kubernetes {text} has no match conditions: every pod goes through the webhooks"
+        return [warning("cluster", what, "upgrade to 1.30 or later, or run more replicas")]
+    return [fine("cluster", f"Kubernetes {text}")]
+
+
+async def check_namespace(live: Live) -> Sequence[Finding]:
+    """It is there, and pod webhooks leave it alone."""
+    namespace = await live.get(NAMESPACES, "", live.namespace)
+    if namespace is None:
+        return [fault("namespace", f"{live.namespace} does not exist", APPLY)]
+    labels = namespace["metadata"].get("labels") or {}
+    missing = {key: value for key, value in NAMESPACE_LABELS.items() if labels.get(key) != value}
+    if missing:
+        pairs = " ".join(f"{key}={value}" for key, value in missing.items())
+        what = f"{live.namespace} lacks the label {pairs}: its own pods would wait for its own webhooks"
+        return [fault("namespace", what, f"kubectl label namespace {live.namespace} {pairs} --overwrite")]
+    return [fine("namespace", f"{live.namespace} is left alone by pod webhooks")]
+
+
+async def check_manager(live: Live) -> Sequence[Finding]:
+    """The Deployment is there and has pods that are ready."""
+    deployment = await live.deployment()
+    name = f"{live.namespace}/{MANAGER}"
+    if deployment is None:
+        what = f"there is no Deployment {name}; a manager outside the cluster cannot be seen from here"
+        return [warning("manager", what, APPLY)]
+    wanted = deployment["spec"].get("replicas", 1)
+    status = deployment.get("status") or {}
+    ready = status.get("readyReplicas", 0)
+    if wanted == 0:
+        what = f"Deployment {name} is scaled to 0: nothing is reconciled and webhooks refuse"
+        return [
+            fault("manager", what, f"kubectl -n {live.namespace} scale deployment {MANAGER} --replicas=2")
+        ]
+    if ready == 0:
+        why = "; ".join(
+            one["message"]
+            for one in status.get("conditions") or ()
+            if one.get("status") == "False" and one.get("message")
+        )
+        what = f"no pod of Deployment {name} is ready{f' ({why})' if why else ''}"
+        fix = f"kubectl -n {live.namespace} describe pods; kubectl -n {live.namespace} logs deployment/{MANAGER}"
+        return [fault("manager", what, fix)]
+    if ready < wanted:
+        what = f"{ready} of {wanted} pods of Deployment {name} are ready"
+        return [warning("manager", what, f"kubectl -n {live.namespace} describe pods")]
+    return [fine("manager", f"{ready} of {wanted} pods are ready")]
+
+
+async def check_gates(live: Live) -> Sequence[Finding]:
+    """Flags and gates are understood, and the cluster can do what they ask for."""
+    try:
+        settings = await live.settings()
+    except (FlagError, GateError) as error:
+        return [
+            fault("gates", f"the manager refuses its flags: {error}", "correct the args of its Deployment")
+        ]
+    gates = settings.gates
+    findings = [warning("gates", note, "set the gates to what you want") for note in gates.notes]
+    if gates["InPlaceWorkloadVerticalScaling"] and not has_resize(await live.path("/api/v1")):
+        what = "InPlaceWorkloadVerticalScaling is on, but the API server has no pods/resize"
+        fix = "switch the gate off, or upgrade to Kubernetes 1.33 (1.32: InPlacePodVerticalScaling)"
+        findings.append(fault("gates", what, fix))
+    if gates["KruiseDaemon"]:
+        daemon = await live.get(DAEMON_SETS, live.namespace, "kruise-daemon")
+        if daemon is None:
+            what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: what needs it waits"
+            findings.append(warning("gates", what, "--feature-gates=KruiseDaemon=false, or run the daemon"))
+    return findings or [fine("gates", str(gates) or "all as they are by default")]
+
+
+async def check_lease(live: Live) -> Sequence[Finding]:
+    """Somebody leads, and renews in time."""
+    lease = await live.get(LEASES, live.namespace, "kruise-manager")
+    name = f"{live.namespace}/kruise-manager"
+    if lease is None:
+        what = f"there is no lease {name}: no manager has ever led here"
+        return [
+            fault("lease", what, "look at the manager's log; a replica leads only once its webhooks work")
+        ]
+    spec = lease.get("spec") or {}
+    holder = spec.get("holderIdentity") or ""
+    if not holder:
+        return [fault("lease", f"nobody holds lease {name}: no controller runs", "start a manager")]
+    now = await live.server_time()
+    renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
+    length = spec.get("leaseDurationSeconds") or 15
+    if now is not None and renewed is not None:
+        if now - renewed > length + 1:
+            what = f"{holder} has not renewed lease {name} for {now - renewed:.0f} s: no controller runs"
+            return [fault("lease", what, "see whether that manager is alive, and what its log says")]
+        if renewed - now > SKEW_S:
+            what = f"{holder} renewed lease {name} {renewed - now:.0f} s in the future: its clock is ahead"
+            return [fault("lease", what, "synchronise the clocks of the nodes (NTP)")]
+    return [fine("lease", f"{holder} leads")]
+
+
+async def check_clock(live: Live) -> Sequence[Finding]:
+    """This machine and the API server agree on the time."""
+    now = await live.server_time()
+    if now is None:
+        return [fine("clock", "the API server does not tell its time")]
+    # The header has whole seconds.
+    skew_s = live.clock() - now
+    if abs(skew_s) > SKEW_S + 1:
+        side = "ahead of" if skew_s > 0 else "behind"
+        what = f"this machine is {abs(skew_s):.0f} s {side} the API server"
+        return [
+            warning(
+                "clock", what, "synchronise the clocks (NTP): certificates and times to live depend on it"
+            )
+        ]
+    return [fine("clock", "the API server agrees with this machine")]
+
+
+def ready_addresses(slices: Sequence[dict[str, object]]) -> int:
+    """How many endpoints of EndpointSlices are ready."""
+    return sum(
+        1
+        for one in slices
+        for endpoint in get_path(one, "endpoints", default=[]) or ()
+        if (endpoint.get("conditions") or {}).get("ready", True)
+    )

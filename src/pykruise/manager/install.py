@@ -1,0 +1,215 @@
+"""Everything that has to be in a cluster for a manager to run, as manifests.
+
+Installation ──▶ manifests() ──▶ YAML for `kubectl apply --server-side -f -`
+
+Pure. Object names are OpenKruise's, so that one installation replaces the other in place. What a manager fills in
+by itself (certificates, CA bundles) is left out: applying again takes nothing away from it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise import __version__
+from pykruise.admission.configurations import Endpoint, configurations
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds import crds
+from pykruise.kinds.gates import Gates
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import Document
+from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
+
+__all__ = ["IMAGE", "Installation", "manifests", "workload"]
+
+IMAGE = f"pykruise/kruise-manager:v{__version__}"
+MANAGER = "kruise-controller-manager"
+SERVICE = "kruise-webhook-service"
+NOBODY = 65534
+
+POD_LABELS = {"control-plane": "controller-manager"}
+"""Of the manager's pods; the Service selects by them."""
+
+NAMESPACE_LABELS = {"control-plane": "openkruise"}
+"""Of the manager's namespace: pod webhooks leave it alone by them."""
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be chosen about an installation."""
+
+    namespace: str = "kruise-system"
+    create_namespace: bool = True
+    replicas: int = 2
+    image: str = IMAGE
+    gates: Gates = Gates()
+    feature_gates: str = ""
+    """As they were written, for the manager's flag; `gates` is what they mean."""
+    webhook_port: int = 9876
+    metrics_port: int = 8080
+    health_port: int = 8000
+    verbosity: int = 4
+
+
+def manifests(wanted: Installation) -> list[Document]:
+    """All objects in the order in which they are best applied."""
+    endpoint = Endpoint(namespace=wanted.namespace, service=SERVICE)
+    admission = AdmissionSettings(
+        namespace=wanted.namespace,
+        pod_webhook=wanted.gates["PodWebhook"],
+        readiness_gate_for_all=wanted.gates["KruisePodReadinessGate"],
+        # The manager leaves inactive webhooks out by itself and takes them back when a gate is switched on.
+        deletion_protection=True,
+    )
+    conversion = webhook_conversion(service=(wanted.namespace, SERVICE))
+    return [
+        *([_namespace(wanted)] if wanted.create_namespace else []),
+        *crds(conversion),
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": ACCOUNT, "namespace": wanted.namespace},
+        },
+        *roles(wanted.gates, namespace=wanted.namespace),
+        *aggregated_roles(),
+        *workload(wanted),
+        *configurations(reviewers(admission), endpoint),
+    ]
+
+
+def workload(wanted: Installation) -> list[Document]:
+    """What runs: Service, Deployment, PodDisruptionBudget."""
+    return [_service(wanted), _deployment(wanted), *([_budget(wanted)] if wanted.replicas > 1 else [])]
+
+
+def _namespace(wanted: Installation) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": wanted.namespace, "labels": dict(NAMESPACE_LABELS)},
+    }
+
+
+def _service(wanted: Installation) -> Document:
+    port = {"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": wanted.webhook_port}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": wanted.namespace},
+        "spec": {"ports": [port], "selector": dict(POD_LABELS)},
+    }
+
+
+def _budget(wanted: Installation) -> Document:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": MANAGER, "namespace": wanted.namespace},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(POD_LABELS)}},
+    }
+
+
+def _deployment(wanted: Installation) -> Document:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": MANAGER, "namespace": wanted.namespace, "labels": dict(POD_LABELS)},
+        "spec": {
+            "replicas": wanted.replicas,
+            "minReadySeconds": 3,
+            "selector": {"matchLabels": dict(POD_LABELS)},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0},
+            },
+            "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _pod(wanted)},
+        },
+    }
+
+
+def _pod(wanted: Installation) -> dict[str, Any]:
+    return {
+        "serviceAccountName": ACCOUNT,
+        # SIGTERM, 3 s in which API servers hear of it, 8 s for writes and reviews under way.
+        "terminationGracePeriodSeconds": 15,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": NOBODY,
+            "runAsGroup": NOBODY,
+            "fsGroup": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "affinity": {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 100,
+                        "podAffinityTerm": {
+                            "labelSelector": {"matchLabels": dict(POD_LABELS)},
+                            "topologyKey": "kubernetes.io/hostname",
+                        },
+                    }
+                ]
+            }
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": dict(POD_LABELS)},
+            }
+        ],
+        "containers": [_container(wanted)],
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "log", "emptyDir": {}}],
+    }
+
+
+def _container(wanted: Installation) -> dict[str, Any]:
+    return {
+        "name": "manager",
+        "image": wanted.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["manager", *_flags(wanted)],
+        "env": [
+            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "WEBHOOK_PORT", "value": str(wanted.webhook_port)},
+        ],
+        "ports": [
+            {"name": "webhook-server", "containerPort": wanted.webhook_port, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": wanted.metrics_port, "protocol": "TCP"},
+            {"name": "health", "containerPort": wanted.health_port, "protocol": "TCP"},
+        ],
+        "readinessProbe": {"httpGet": {"path": "readyz", "port": wanted.health_port}},
+        "livenessProbe": {
+            "httpGet": {"path": "healthz", "port": wanted.health_port},
+            "initialDelaySeconds": 60,
+            "periodSeconds": 20,
+        },
+        "resources": {
+            "limits": {"cpu": "1", "memory": "512Mi"},
+            "requests": {"cpu": "100m", "memory": "256Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "log", "mountPath": "/log"},
+        ],
+    }
+
+
+def _flags(wanted: Installation) -> Sequence[str]:
+    return (
+        "--enable-leader-election",
+        f"--leader-election-namespace={wanted.namespace}",
+        f"--metrics-addr=:{wanted.metrics_port}",
+        f"--health-probe-addr=:{wanted.health_port}",
+        "--pprof-addr=localhost:8090",
+        f"--v={wanted.verbosity}",
+        "--sync-period=0",
+        f"--feature-gates={wanted.feature_gates}",
+    )

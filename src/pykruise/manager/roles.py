@@ -1,0 +1,181 @@
+"""The roles of a manager, made of what its parts declare that they do, and of nothing else.
+
+manager/kinds.py, ELECTION, webhook_rights() ──▶ needed() ──▶ roles() ──▶ install, chart, doctor, tests
+
+A kind that its gates switch off asks for nothing. Names of roles and bindings are OpenKruise's.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
+from pykruise.kinds import conversions, crds
+from pykruise.kinds.gates import Gates
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS
+from pykruise.kube.rights import READ, Right, merged, on
+from pykruise.manager.kinds import SHARED_RIGHTS, enabled
+
+__all__ = ["aggregated_roles", "needed", "roles"]
+
+ACCOUNT = "kruise-manager"
+RBAC = "rbac.authorization.k8s.io"
+
+ELECTION: Sequence[Right] = (
+    on(LEASES, "create", "get", "update", in_namespace=True, why="leader election"),
+    on(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
+)
+
+
+def webhook_rights(gates: Gates) -> Sequence[Right]:
+    """What webhooks, their certificates and conversion need."""
+    crd_names = tuple(sorted(_converted()))
+    configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
+    rights = [
+        on(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: which CRDs there are"),
+        # A list or watch of one name is allowed by that name.
+        *(
+            on(resource, *READ, names=(name,), why="webhook configurations")
+            for resource, name in configurations
+        ),
+        on(SECRETS, *READ, in_namespace=True, why="the certificate of the webhooks"),
+    ]
+    if not gates["EnableExternalCerts"]:
+        rights += [
+            on(
+                SECRETS, "create", "patch", "update", in_namespace=True, why="the certificate of the webhooks"
+            ),
+            on(
+                CUSTOM_RESOURCE_DEFINITIONS,
+                "patch",
+                "update",
+                names=crd_names,
+                why="conversion webhooks: where they are",
+            ),
+            *(
+                on(resource, "patch", "update", names=(name,), why="webhook configurations: where they are")
+                for resource, name in configurations
+            ),
+        ]
+    if gates["DeletionProtectionForCRDCascadingGate"]:
+        rights.append(Right(group="*", resource="*", verbs=("list",), why="whether a CRD has objects"))
+    return rights
+
+
+def needed(gates: Gates) -> list[Right]:
+    """Everything that a manager with these gates does to a cluster."""
+    kinds = [right for kind in enabled(gates) for right in kind.rights]
+    return [*SHARED_RIGHTS, *kinds, *webhook_rights(gates), *ELECTION]
+
+
+def roles(gates: Gates, *, namespace: str) -> list[Document]:
+    """ClusterRoles, Roles and their bindings for the manager's ServiceAccount in `namespace`."""
+    rights = needed(gates)
+    wide = [right for right in rights if not right.in_namespace]
+    own = [right for right in rights if right.in_namespace]
+    named = [right for right in wide if right.names]
+    return [
+        *_cluster_role("kruise-manager-role", [right for right in wide if not right.names], namespace),
+        *_cluster_role("kruise-certs-role", named, namespace),
+        *_role(
+            "kruise-leader-election-role",
+            [one for one in own if one.group != "" or one.plural != "secrets"],
+            namespace,
+        ),
+        *_role(
+            "kruise-webhook-role",
+            [one for one in own if one.group == "" and one.plural == "secrets"],
+            namespace,
+        ),
+    ]
+
+
+def aggregated_roles() -> list[Document]:
+    """What OpenKruise's kinds add to Kubernetes' own roles view, edit and admin."""
+    all_crds = crds()
+    namespaced = [crd for crd in all_crds if crd["spec"]["scope"] == "Namespaced"]
+    wide = [crd for crd in all_crds if crd["spec"]["names"]["plural"] == "resourcedistributions"]
+    read, write = ("get", "list", "watch"), ("create", "delete", "deletecollection", "patch", "update")
+    view = [right for crd in namespaced for right in _on_crd(crd, read, ("status", "scale"))]
+    edit = [right for crd in namespaced for right in _on_crd(crd, write, ("scale",))]
+    admin = [right for crd in wide for right in _on_crd(crd, (*read, *write), ())]
+    return [
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": f"aggregate-kruise-{name}",
+                "labels": {f"{RBAC}/aggregate-to-{target}": "true" for target in targets},
+            },
+            "rules": merged(rights),
+        }
+        for name, targets, rights in (
+            ("view", ("view", "edit", "admin"), view),
+            ("edit", ("edit", "admin"), edit),
+            ("admin", ("admin",), admin),
+        )
+        if rights
+    ]
+
+
+def _on_crd(crd: Document, verbs: tuple[str, ...], subresources: Iterable[str]) -> list[Right]:
+    group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
+    has = {name for version in crd["spec"]["versions"] for name in version.get("subresources") or ()}
+    kept = tuple(verb for verb in verbs if verb in ("get", "patch", "update"))
+    return [
+        Right(group=group, resource=plural, verbs=verbs),
+        *(
+            Right(group=group, resource=f"{plural}/{name}", verbs=kept)
+            for name in subresources
+            if name in has
+        ),
+    ]
+
+
+def _converted() -> set[str]:
+    """Names of the CRDs with two versions."""
+    both = set(conversions())
+    return {
+        crd["metadata"]["name"]
+        for crd in crds()
+        if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) in both
+    }
+
+
+def _cluster_role(name: str, rights: Sequence[Right], namespace: str) -> list[Document]:
+    if not rights:
+        return []
+    return [
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": merged(rights),
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"{name}binding"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+        },
+    ]
+
+
+def _role(name: str, rights: Sequence[Right], namespace: str) -> list[Document]:
+    if not rights:
+        return []
+    return [
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "Role",
+            "metadata": {"name": name, "namespace": namespace},
+            "rules": merged(rights),
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"{name}binding", "namespace": namespace},
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+        },
+    ]

@@ -1,0 +1,543 @@
+"""`pykruise doctor`: staged broken installations, each with the fault it must name and the fix it must offer.
+
+The cluster is the sandbox with everything installed; what a manager would have filled in is written by hand, so
+that each test can break one thing.
+"""
+
+import asyncio
+import base64
+import functools
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from pykruise.admission.certificates import Certificates, renewed
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import Gates
+from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.clock import format_micro_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+from pykruise.kube.transport import Response
+from pykruise.manager.doctor import CHECKS, Finding, Level, Live, examine
+from pykruise.manager.doctor.webhooks import ENDPOINT_SLICES
+from pykruise.manager.install import Installation, manifests
+from pykruise.manager.roles import roles
+from support.faults import Answer, FaultyTransport, Refuse, Request, requests
+from support.rbac import Authorizer
+from support.sandbox import Place, owned_by, pod, small_cluster
+from support.scenario import cloneset
+
+pytestmark = pytest.mark.sandbox_only
+
+SYSTEM = "kruise-system"
+HOST = "kruise-webhook-service.kruise-system.svc"
+
+_RESOURCES = {
+    "Namespace": NAMESPACES,
+    "CustomResourceDefinition": CUSTOM_RESOURCE_DEFINITIONS,
+    "ServiceAccount": SERVICE_ACCOUNTS,
+    "Service": SERVICES,
+    "Deployment": DEPLOYMENTS,
+    "MutatingWebhookConfiguration": MUTATING,
+    "ValidatingWebhookConfiguration": VALIDATING,
+}
+
+
+class Patient:
+    """An installation that is healthy until a test breaks it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.client = place.client
+        self.faulty = FaultyTransport(place.cluster.transport_for("kubernetes-admin"))
+        self.skew_s = 0.0
+        self.authorizer = Authorizer(roles(Gates(), namespace=SYSTEM))
+        self.faulty.on(requests("POST", path="subjectaccessreviews"), self._review)
+        self.faulty.on(requests("GET", path="/version"), self._version)
+        self.version = "v1.32.0"
+        self.admission: Answer | None = None
+        self.faulty.on(requests("POST", path="/clonesets"), self._admit)
+
+    # ── what the sandbox does not tell ───────────────────────────────────────
+
+    def _review(self, request: Request) -> Answer:
+        attributes = request.document["spec"]["resourceAttributes"]
+        resource = attributes["resource"] + (
+            f"/{attributes['subresource']}" if attributes["subresource"] else ""
+        )
+        allowed = self.authorizer.allows(
+            attributes["verb"],
+            attributes["group"],
+            resource,
+            namespace=attributes["namespace"],
+            name=attributes["name"],
+        )
+        return Answer(201, body=json.dumps({"status": {"allowed": allowed}}).encode())
+
+    def _version(self, _request: Request) -> "_Dated":
+        return _Dated(self.version, self.place.cluster.clock() + self.skew_s)
+
+    def _admit(self, request: Request) -> Answer:
+        assert request.query["dryRun"] == "All", "a doctor writes nothing"
+        return self.admission or Answer(201, body=b"{}")
+
+    # ── life ─────────────────────────────────────────────────────────────────
+
+    async def examine(self) -> list[Finding]:
+        before = await self._versions()
+        client = Client(self.faulty, clock=self.place.cluster.clock, retry=RetryPolicy(reads=0, writes=0))
+        found = await examine(Live(client, namespace=SYSTEM, clock=self.place.cluster.clock))
+        assert await self._versions() == before, "a doctor changes nothing"
+        return found
+
+    async def _versions(self) -> dict[tuple[str, str], str]:
+        found = {}
+        for resource in (MUTATING, VALIDATING, CUSTOM_RESOURCE_DEFINITIONS, SECRETS, LEASES):
+            for raw in (await self.client.list(resource)).items:
+                metadata = decode(raw)["metadata"]
+                found[str(resource), metadata["name"]] = metadata["resourceVersion"]
+        return found
+
+    async def change(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Document,
+        *,
+        namespace: str = SYSTEM,
+        subresource: str = "",
+    ) -> None:
+        where = namespace if resource.namespaced else ""
+        await self.client.patch(
+            resource, where, name, patch, patch_type=PatchType.MERGE, subresource=subresource
+        )
+
+    async def remove(self, resource: Resource, name: str) -> None:
+        await self.client.delete(resource, SYSTEM if resource.namespaced else "", name)
+
+    async def entries(self, resource: Resource, name: str, edit: Callable[[Document], None]) -> None:
+        """Change every entry of a webhook configuration."""
+        found = decode(await self.client.get(resource, "", name))
+        for entry in found["webhooks"]:
+            edit(entry)
+        await self.client.update(resource, "", name, found)
+
+
+class _Dated(Answer):
+    """An answer to /version with the API server's time in its header."""
+
+    def __init__(self, version: str, now: float) -> None:
+        super().__init__(200, body=json.dumps({"gitVersion": version}).encode())
+        object.__setattr__(self, "now", now)
+
+    def response(self) -> Response:
+        now: float = self.now  # type: ignore[attr-defined]  # set above, past the frozen dataclass
+        date = format_datetime(datetime.fromtimestamp(now, UTC), usegmt=True)
+        found = super().response()
+        return Response(found.status, {**found.headers, "date": date}, found.body)
+
+
+def secret_of(certificates: Certificates) -> Document:
+    files: Mapping[str, bytes] = {
+        "ca-cert.pem": certificates.authority,
+        "tls.crt": certificates.certificate,
+        "tls.key": certificates.key,
+    }
+    data = {name: base64.b64encode(content).decode() for name, content in files.items()}
+    return {"metadata": {"name": "kruise-webhook-certs"}, "data": data}
+
+
+@pytest.fixture(scope="module")
+def certificates() -> Certificates:
+    """Of 2026-01-31, for the Service."""
+    return renewed(None, host=HOST, now=1769860800.0)
+
+
+@pytest.fixture
+async def patient(certificates: Certificates) -> AsyncIterator[Patient]:
+    async with small_cluster(nodes=1) as place, _installed(place, certificates) as found:
+        yield found
+
+
+@functools.cache
+def _printed() -> bytes:
+    return json.dumps(manifests(Installation())).encode()
+
+
+def _manifests() -> list[Document]:
+    """What `pykruise install` prints: a copy that may be changed."""
+    found: list[Document] = json.loads(_printed())
+    return found
+
+
+@asynccontextmanager
+async def _installed(place: Place, certificates: Certificates) -> AsyncIterator[Patient]:
+    patient = Patient(place)
+    bundle = base64.b64encode(certificates.authority).decode()
+    for doc in _manifests():
+        resource = _RESOURCES.get(doc["kind"])
+        if resource is None:
+            continue  # roles are asked of the authorizer
+        for entry in doc.get("webhooks") or ():
+            entry["clientConfig"]["caBundle"] = bundle
+        conversion = (
+            doc.get("spec", {}).get("conversion") if resource is CUSTOM_RESOURCE_DEFINITIONS else None
+        )
+        if conversion and "webhook" in conversion:
+            conversion["webhook"]["clientConfig"]["caBundle"] = bundle
+        namespace = SYSTEM if resource.namespaced else ""
+        await place.client.create(resource, namespace, doc)
+    await place.create(SECRETS, secret_of(certificates), namespace=SYSTEM)
+    now = format_micro_time(place.cluster.clock())
+    lease = {
+        "holderIdentity": "manager_1",
+        "leaseDurationSeconds": 3600,
+        "acquireTime": now,
+        "renewTime": now,
+    }
+    await place.create(LEASES, {"metadata": {"name": "kruise-manager"}, "spec": lease}, namespace=SYSTEM)
+
+    async def is_ready() -> bool:
+        status = (await place.get(DEPLOYMENTS, "kruise-controller-manager", namespace=SYSTEM)).get(
+            "status"
+        ) or {}
+        slices = (await place.client.list(ENDPOINT_SLICES, SYSTEM)).items
+        ready = [
+            one for raw in slices for one in decode(raw).get("endpoints") or () if one["conditions"]["ready"]
+        ]
+        return status.get("readyReplicas", 0) == 2 and len(ready) == 2
+
+    await place.until(is_ready)
+    yield patient
+
+
+def said(findings: list[Finding], level: Level) -> list[str]:
+    return [finding.line() for finding in findings if finding.level is level]
+
+
+# ── a healthy one ────────────────────────────────────────────────────────────
+
+
+async def test_a_healthy_installation_has_no_fault_and_each_check_says_so(patient: Patient) -> None:
+    # given the daemon of the nodes is not expected
+    await gates(patient, "KruiseDaemon=false")
+    patient.authorizer = Authorizer(roles(Gates.of(KruiseDaemon=False), namespace=SYSTEM))
+    # when
+    found = await patient.examine()
+    # then
+    assert [finding.line() for finding in found if finding.level is not Level.OK] == []
+    assert {finding.check for finding in found} == {name for name, _ in CHECKS}
+
+
+async def gates(patient: Patient, text: str) -> None:
+    found = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    container = found["spec"]["template"]["spec"]["containers"][0]
+    container["args"] = [*container["args"], f"--feature-gates={text}"]
+    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", found)
+
+    async def rolled_out() -> bool:
+        status = (await patient.place.get(DEPLOYMENTS, "kruise-controller-manager", namespace=SYSTEM))[
+            "status"
+        ]
+        return status.get("updatedReplicas") == status.get("readyReplicas") == status.get("replicas") == 2
+
+    await asyncio.sleep(1.0)
+    await patient.place.until(rolled_out)
+
+
+# ── broken ones ──────────────────────────────────────────────────────────────
+
+Break = Callable[[Patient], Any]
+
+
+async def no_crd(patient: Patient) -> None:
+    await patient.remove(CUSTOM_RESOURCE_DEFINITIONS, "clonesets.apps.kruise.io")
+
+
+async def old_version_not_served(patient: Patient) -> None:
+    crd = decode(await patient.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", "clonesets.apps.kruise.io"))
+    for version in crd["spec"]["versions"]:
+        version["served"] = version["storage"]
+    await patient.client.update(CUSTOM_RESOURCE_DEFINITIONS, "", "clonesets.apps.kruise.io", crd)
+
+
+async def no_conversion(patient: Patient) -> None:
+    patch = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    await patient.change(CUSTOM_RESOURCE_DEFINITIONS, "clonesets.apps.kruise.io", patch)
+
+
+async def conversion_elsewhere(patient: Patient) -> None:
+    service = {"namespace": "elsewhere", "name": "other"}
+    patch = {"spec": {"conversion": {"webhook": {"clientConfig": {"service": service}}}}}
+    await patient.change(CUSTOM_RESOURCE_DEFINITIONS, "clonesets.apps.kruise.io", patch)
+
+
+async def namespace_unlabelled(patient: Patient) -> None:
+    await patient.change(NAMESPACES, SYSTEM, {"metadata": {"labels": {"control-plane": None}}})
+
+
+async def scaled_to_zero(patient: Patient) -> None:
+    await patient.change(DEPLOYMENTS, "kruise-controller-manager", {"spec": {"replicas": 0}})
+
+
+async def no_pod_ready(patient: Patient) -> None:
+    found = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    found["status"] = {"replicas": 2}
+    answer = Answer(200, body=json.dumps(found).encode())
+    patient.faulty.on(requests("GET", path="/deployments/"), lambda _: answer)
+
+
+async def no_service(patient: Patient) -> None:
+    await patient.remove(SERVICES, "kruise-webhook-service")
+
+
+async def service_selects_nobody(patient: Patient) -> None:
+    await patient.change(
+        SERVICES, "kruise-webhook-service", {"spec": {"selector": {"control-plane": "other"}}}
+    )
+    await asyncio.sleep(5.0)
+
+
+async def service_of_another_port(patient: Patient) -> None:
+    ports = [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": 1234}]
+    await patient.change(SERVICES, "kruise-webhook-service", {"spec": {"ports": ports}})
+
+
+async def no_secret(patient: Patient) -> None:
+    await patient.remove(SECRETS, "kruise-webhook-certs")
+
+
+async def certificate_of_another_name(patient: Patient) -> None:
+    other = renewed(None, host="other.default.svc", now=patient.place.cluster.clock())
+    await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(other)["data"]})
+
+
+async def certificate_expired(patient: Patient) -> None:
+    old = renewed(None, host=HOST, now=patient.place.cluster.clock() - 15 * 365 * 86400)
+    await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(old)["data"]})
+
+
+async def another_authority(patient: Patient) -> None:
+    other = renewed(None, host=HOST, now=patient.place.cluster.clock())
+    await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(other)["data"]})
+
+
+async def no_configuration(patient: Patient) -> None:
+    await patient.remove(VALIDATING, VALIDATING_NAME)
+
+
+async def no_bundle(patient: Patient) -> None:
+    await patient.entries(MUTATING, MUTATING_NAME, lambda entry: entry["clientConfig"].pop("caBundle"))
+
+
+async def webhooks_elsewhere(patient: Patient) -> None:
+    def edit(entry: Document) -> None:
+        entry["clientConfig"]["service"]["name"] = "other"
+
+    await patient.entries(VALIDATING, VALIDATING_NAME, edit)
+
+
+async def guards_kube_system(patient: Patient) -> None:
+    def edit(entry: Document) -> None:
+        entry.pop("namespaceSelector", None)
+
+    await patient.entries(MUTATING, MUTATING_NAME, edit)
+    if not await patient.place.exists(NAMESPACES, "kube-system"):
+        await patient.place.create(NAMESPACES, {"metadata": {"name": "kube-system"}})
+
+
+async def webhook_not_reachable(patient: Patient) -> None:
+    message = (
+        'Internal error occurred: failed calling webhook "mcloneset.kb.io": failed to call webhook: Post'
+        ' "https://kruise-webhook-service.kruise-system.svc:443/mutate": context deadline exceeded'
+    )
+    patient.admission = Answer(500, message=message)
+
+
+async def webhook_certificate_refused(patient: Patient) -> None:
+    message = (
+        'Internal error occurred: failed calling webhook "mcloneset.kb.io": failed to call webhook: Post "https://x":'
+        " tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    )
+    patient.admission = Answer(500, message=message)
+
+
+async def no_account(patient: Patient) -> None:
+    await patient.remove(SERVICE_ACCOUNTS, "kruise-manager")
+
+
+async def rights_of_an_older_version(patient: Patient) -> None:
+    documents = roles(Gates(), namespace=SYSTEM)
+    for doc in documents:
+        if doc["kind"] == "ClusterRole":
+            doc["rules"] = [rule for rule in doc["rules"] if "pods/resize" not in rule["resources"]]
+    patient.authorizer = Authorizer(documents)
+
+
+async def nobody_leads(patient: Patient) -> None:
+    await patient.change(LEASES, "kruise-manager", {"spec": {"holderIdentity": None}})
+
+
+async def leader_is_dead(patient: Patient) -> None:
+    long_ago = format_micro_time(patient.place.cluster.clock() - 7200)
+    await patient.change(LEASES, "kruise-manager", {"spec": {"renewTime": long_ago}})
+
+
+async def leader_is_ahead(patient: Patient) -> None:
+    later = format_micro_time(patient.place.cluster.clock() + 600)
+    await patient.change(LEASES, "kruise-manager", {"spec": {"renewTime": later}})
+
+
+async def never_led(patient: Patient) -> None:
+    await patient.remove(LEASES, "kruise-manager")
+
+
+async def unknown_gate(patient: Patient) -> None:
+    await gates(patient, "Foo=true")
+
+
+async def unknown_flag(patient: Patient) -> None:
+    found = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    found["spec"]["template"]["spec"]["containers"][0]["args"].append("--clonset-workers=3")
+    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", found)
+
+
+async def resize_without_the_cluster(patient: Patient) -> None:
+    await gates(patient, "InPlaceWorkloadVerticalScaling=true")
+    patient.faulty.on(requests("GET", path="/api/v1"), _ApiWithoutResize)
+
+
+def _ApiWithoutResize(request: Request) -> Answer | None:  # noqa: N802 - a rule of faults
+    return Answer(200, body=b'{"resources":[{"name":"pods"}]}') if request.path == "/api/v1" else None
+
+
+async def old_cluster(patient: Patient) -> None:
+    patient.version = "v1.19.16"
+
+
+@pytest.mark.parametrize(
+    ("break_it", "check", "what", "fix"),
+    [
+        (no_crd, "crds", "clonesets.apps.kruise.io is not installed", "pykruise install"),
+        (old_version_not_served, "crds", "does not serve v1alpha1", "pykruise install"),
+        (no_conversion, "conversion", "is not converted by a webhook", "pykruise install"),
+        (conversion_elsewhere, "conversion", "is converted by elsewhere/other", "pykruise install"),
+        (
+            namespace_unlabelled,
+            "namespace",
+            "lacks the label control-plane=openkruise",
+            "kubectl label namespace",
+        ),
+        (scaled_to_zero, "manager", "is scaled to 0", "--replicas=2"),
+        (no_pod_ready, "manager", "no pod of Deployment", "logs deployment/kruise-controller-manager"),
+        (no_service, "service", "there is no Service", "pykruise install"),
+        (service_selects_nobody, "service", "no pod that is ready is behind", "finding of manager"),
+        (
+            service_of_another_port,
+            "service",
+            "leads to port 1234, the manager serves at 9876",
+            "pykruise install",
+        ),
+        (no_secret, "certificate", "there is no Secret", "start a manager"),
+        (certificate_of_another_name, "certificate", f"does not cover {HOST}", "delete secret"),
+        (certificate_expired, "certificate", "expires at", "delete secret"),
+        (another_authority, "webhooks", "believes another authority", "restart the manager"),
+        (no_configuration, "webhooks", f"{VALIDATING_NAME} does not exist", "pykruise install"),
+        (no_bundle, "webhooks", "names no authority", "start a manager"),
+        (webhooks_elsewhere, "webhooks", "points to Service kruise-system/other", "pykruise install"),
+        (guards_kube_system, "webhooks", "mpod.kb.io guards pods of kube-system", "pykruise install"),
+        (webhook_not_reachable, "admission", "context deadline exceeded", "network policies"),
+        (webhook_certificate_refused, "admission", "signed by unknown authority", "do not fit"),
+        (no_account, "rbac", "there is no ServiceAccount", "pykruise install"),
+        (rights_of_an_older_version, "rbac", "may not patch pods/resize (cpu and memory", "pykruise install"),
+        (nobody_leads, "lease", "nobody holds lease", "start a manager"),
+        (leader_is_dead, "lease", "manager_1 has not renewed lease", "see whether that manager is alive"),
+        (leader_is_ahead, "lease", "its clock is ahead", "NTP"),
+        (never_led, "lease", "no manager has ever led here", "webhooks work"),
+        (unknown_gate, "gates", "gate 'Foo' is not known", "correct the args"),
+        (unknown_flag, "gates", "did you mean --cloneset-workers?", "correct the args"),
+        (resize_without_the_cluster, "gates", "has no pods/resize", "switch the gate off"),
+        (old_cluster, "cluster", "v1.19.16 is older than 1.24", "upgrade"),
+    ],
+)
+async def test_a_fault_is_named_with_its_fix(
+    patient: Patient, break_it: Break, check: str, what: str, fix: str
+) -> None:
+    # given
+    await break_it(patient)
+    # when
+    all_found = await patient.examine()
+    faults = [finding for finding in all_found if finding.level is Level.FAULT]
+    # then
+    named = [finding for finding in faults if finding.check == check and what in finding.what]
+    assert named, "\n".join(finding.line() for finding in all_found)
+    assert fix in named[0].fix
+
+
+# ── what is no fault ─────────────────────────────────────────────────────────
+
+
+async def test_pods_that_were_created_past_the_webhooks_are_counted(patient: Patient) -> None:
+    # given two pods of a CloneSet, one of them as the pod webhook would have made it
+    owner = await patient.place.create(CLONE_SETS, cloneset(replicas=2))
+    owners = [owned_by(owner, controller=True)]
+    await patient.place.create(PODS, pod("web-1", owners=owners))
+    gate = [{"conditionType": "KruisePodReady"}]
+    await patient.place.create(PODS, pod("web-2", owners=owners, readinessGates=gate))
+    # when
+    warnings = said(await patient.examine(), Level.WARNING)
+    # then
+    missed = [line for line in warnings if "1 pod lacks the readiness gate KruisePodReady" in line]
+    assert len(missed) == 1
+    assert "default/web-1" in missed[0]
+
+
+async def test_a_clock_that_is_off_is_a_warning(patient: Patient) -> None:
+    patient.skew_s = 60.0
+    assert any("behind the API server" in line for line in said(await patient.examine(), Level.WARNING))
+
+
+async def test_a_daemon_that_is_not_there_is_a_warning(patient: Patient) -> None:
+    warnings = said(await patient.examine(), Level.WARNING)
+    assert any("there is no DaemonSet kruise-daemon" in line for line in warnings)
+
+
+async def test_what_the_asker_may_not_see_is_told_and_the_other_checks_go_on(patient: Patient) -> None:
+    patient.faulty.on(
+        requests("GET", path="/secrets/"), lambda _: Answer(403, message="secrets is forbidden")
+    )
+    found = await patient.examine()
+    assert any("cannot be checked: secrets is forbidden" in line for line in said(found, Level.UNKNOWN))
+    assert any(finding.check == "lease" and finding.level is Level.OK for finding in found)
+
+
+async def test_a_cluster_that_does_not_answer_ends_in_findings_and_not_in_a_traceback(
+    patient: Patient,
+) -> None:
+    client = Client(_Dead(patient), clock=patient.place.cluster.clock, retry=RetryPolicy(reads=0, writes=0))
+    found = await examine(Live(client, clock=patient.place.cluster.clock))
+    assert {finding.level for finding in found} == {Level.UNKNOWN}
+
+
+def _Dead(patient: Patient) -> FaultyTransport:  # noqa: N802 - reads as a transport
+    dead = FaultyTransport(patient.place.cluster.transport_for("nobody"))
+    dead.on(requests(), lambda _: Refuse())
+    return dead

@@ -1,0 +1,120 @@
+"""RBAC as an API server applies it, around a transport: what generated roles do not allow is refused.
+
+roles() ──▶ Authorizer.allows() ──▶ AuthorizingTransport ──▶ 403 with Kubernetes' words, or the inner transport
+
+A scenario that passes through it shows that the generated roles are enough.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from pykruise.kube.errors import error_for
+from pykruise.kube.transport import Response, Transport
+
+USER = "system:serviceaccount:kruise-system:kruise-manager"
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class Authorizer:
+    """Answers whether the subject of all bindings in `documents` may do something."""
+
+    def __init__(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        self._wide: list[Mapping[str, Any]] = []
+        self._own: list[tuple[str, Mapping[str, Any]]] = []
+        for doc in documents:
+            if doc["kind"] == "ClusterRole":
+                self._wide += doc["rules"]
+            elif doc["kind"] == "Role":
+                self._own += [(doc["metadata"]["namespace"], rule) for rule in doc["rules"]]
+
+    def allows(self, verb: str, group: str, resource: str, *, namespace: str = "", name: str = "") -> bool:
+        """Whether one of the rules covers it."""
+        rules = [*self._wide, *(rule for where, rule in self._own if where == namespace)]
+        return any(
+            verb in rule["verbs"]
+            and (group in rule["apiGroups"] or "*" in rule["apiGroups"])
+            and (resource in rule["resources"] or "*" in rule["resources"])
+            and ("resourceNames" not in rule or name in rule["resourceNames"])
+            for rule in rules
+        )
+
+
+class AuthorizingTransport:
+    """Refuses what `authorizer` does not allow. `refused` remembers it."""
+
+    def __init__(self, inner: Transport, authorizer: Authorizer) -> None:
+        self._inner = inner
+        self._authorizer = authorizer
+        self.refused: list[str] = []
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        if (answer := self._refusal(method, path, query or {})) is not None:
+            return answer
+        return await self._inner.request(
+            method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
+        )
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(path, query or {}, headers, idle_timeout_s)
+
+    @asynccontextmanager
+    async def _stream(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str] | None,
+        idle_timeout_s: float | None,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        if (answer := self._refusal("WATCH", path, query)) is not None:
+            raise error_for(answer.status, answer.body, answer.headers)
+        async with self._inner.stream(
+            path, query=query, headers=headers, idle_timeout_s=idle_timeout_s
+        ) as lines:
+            yield lines
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _refusal(self, method: str, path: str, query: Mapping[str, str]) -> Response | None:
+        parts = path.strip("/").split("/")
+        if parts[0] not in ("api", "apis") or len(parts) < 3:
+            return None  # discovery, /version: everybody may
+        group = "" if parts[0] == "api" else parts[1]
+        rest = parts[2:] if parts[0] == "api" else parts[3:]
+        namespace = ""
+        if rest[0] == "namespaces" and len(rest) > 2:
+            namespace, rest = rest[1], rest[2:]
+        resource = rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")
+        name = rest[1] if len(rest) > 1 else _name_of(query)
+        verb = _VERBS.get(method) or ("watch" if method == "WATCH" else "get" if len(rest) > 1 else "list")
+        if self._authorizer.allows(verb, group, resource, namespace=namespace, name=name):
+            return None
+        what = f'User "{USER}" cannot {verb} resource "{resource}" in API group "{group}"'
+        self.refused.append(f"{verb} {resource}.{group} {namespace}/{name}")
+        message = f"{resource} is forbidden: {what}"
+        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
+        return Response(403, {"content-type": "application/json"}, json.dumps(status).encode())
+
+
+def _name_of(query: Mapping[str, str]) -> str:
+    """A list or watch of one name counts as about that name."""
+    selector = query.get("fieldSelector", "")
+    return selector.removeprefix("metadata.name=") if selector.startswith("metadata.name=") else ""

@@ -1,0 +1,117 @@
+"""Roles: exactly what the parts declare, under OpenKruise's names, and never more for a gate that is off."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.gates import Gates
+from pykruise.kube.documents import Document
+from pykruise.manager.roles import aggregated_roles, needed, roles
+from support.rbac import Authorizer
+
+NAMESPACE = "kruise-system"
+
+
+def named(documents: list[Document], kind: str, name: str) -> Document:
+    return next(doc for doc in documents if (doc["kind"], doc["metadata"]["name"]) == (kind, name))
+
+
+def authorizer(**gates: bool) -> Authorizer:
+    return Authorizer(roles(Gates.of(**gates), namespace=NAMESPACE))
+
+
+def test_names_are_the_original_s_and_each_role_is_bound_to_the_account() -> None:
+    documents = roles(Gates(), namespace=NAMESPACE)
+    assert {(doc["kind"], doc["metadata"]["name"]) for doc in documents} == {
+        (kind, f"{name}{ending}")
+        for kinds, name in (
+            (("ClusterRole", "ClusterRoleBinding"), "kruise-manager-role"),
+            (("ClusterRole", "ClusterRoleBinding"), "kruise-certs-role"),
+            (("Role", "RoleBinding"), "kruise-leader-election-role"),
+            (("Role", "RoleBinding"), "kruise-webhook-role"),
+        )
+        for kind, ending in zip(kinds, ("", "binding"), strict=True)
+    }
+    for doc in documents:
+        if doc["kind"].endswith("Binding"):
+            assert doc["subjects"] == [
+                {"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}
+            ]
+            named(documents, doc["roleRef"]["kind"], doc["roleRef"]["name"])
+
+
+def test_everything_that_is_declared_is_allowed() -> None:
+    for gates in (Gates(), Gates.of(AllAlpha=True), Gates.of(PodWebhook=False)):
+        allowed = Authorizer(roles(gates, namespace=NAMESPACE))
+        for right in needed(gates):
+            where = NAMESPACE if right.in_namespace else ""
+            for verb in right.verbs:
+                for name in right.names or ("",):
+                    assert allowed.allows(verb, right.group, right.resource, namespace=where, name=name), (
+                        right
+                    )
+
+
+def test_nothing_is_a_wildcard_and_no_secret_outside_the_own_namespace_can_be_read() -> None:
+    """users 10: least privilege by construction"""
+    documents = roles(Gates(), namespace=NAMESPACE)
+    rules: list[dict[str, Any]] = [rule for doc in documents for rule in doc.get("rules", ())]
+    assert not any("*" in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]) for rule in rules)
+    allowed = authorizer()
+    assert allowed.allows("get", "", "secrets", namespace=NAMESPACE)
+    assert not allowed.allows("get", "", "secrets", namespace="default")
+    assert not allowed.allows("list", "", "secrets")
+
+
+def test_what_is_not_the_manager_s_cannot_be_changed() -> None:
+    allowed = authorizer()
+    assert allowed.allows("patch", "apps.kruise.io", "clonesets/status", namespace="default")
+    assert not allowed.allows("create", "apps.kruise.io", "clonesets", namespace="default")
+    assert not allowed.allows("delete", "apps.kruise.io", "clonesets", namespace="default")
+    assert not allowed.allows("update", "", "pods", namespace="default")
+    assert not allowed.allows("patch", "", "nodes")
+    group = "admissionregistration.k8s.io"
+    configurations = "mutatingwebhookconfigurations"
+    assert allowed.allows("patch", group, configurations, name="kruise-mutating-webhook-configuration")
+    assert not allowed.allows("patch", group, configurations, name="somebody-else")
+    crds = ("apiextensions.k8s.io", "customresourcedefinitions")
+    assert allowed.allows("patch", *crds, name="clonesets.apps.kruise.io")
+    assert not allowed.allows("patch", *crds, name="certificates.cert-manager.io")
+    assert allowed.allows("update", "coordination.k8s.io", "leases", namespace=NAMESPACE)
+    assert not allowed.allows("update", "coordination.k8s.io", "leases", namespace="kube-system")
+
+
+def test_with_external_certificates_there_is_no_right_to_write_configurations_or_secrets() -> None:
+    """operations case_39"""
+    allowed = authorizer(EnableExternalCerts=True)
+    group = "admissionregistration.k8s.io"
+    name = "kruise-validating-webhook-configuration"
+    assert allowed.allows("get", group, "validatingwebhookconfigurations", name=name)
+    assert not allowed.allows("patch", group, "validatingwebhookconfigurations", name=name)
+    crds = ("apiextensions.k8s.io", "customresourcedefinitions")
+    assert not allowed.allows("update", *crds, name="clonesets.apps.kruise.io")
+    assert not allowed.allows("create", "", "secrets", namespace=NAMESPACE)
+
+
+def test_only_protecting_crds_may_list_everything() -> None:
+    assert not authorizer().allows("list", "example.com", "widgets")
+    gates = {"ResourcesDeletionProtection": True, "DeletionProtectionForCRDCascadingGate": True}
+    assert authorizer(**gates).allows("list", "example.com", "widgets")
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "may"), [("view", "list", True), ("view", "patch", False), ("edit", "patch", True)]
+)
+def test_kubernetes_own_roles_learn_of_the_kinds(role: str, verb: str, may: bool) -> None:
+    """operations case_41"""
+    documents = aggregated_roles()
+    found = named(documents, "ClusterRole", f"aggregate-kruise-{role}")
+    assert found["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{role}"] == "true"
+    assert Authorizer([found]).allows(verb, "apps.kruise.io", "clonesets", namespace="default") is may
+
+
+def test_resource_distributions_are_for_admins() -> None:
+    """operations case_41"""
+    documents = aggregated_roles()
+    edit = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-edit")])
+    assert not edit.allows("patch", "apps.kruise.io", "resourcedistributions")
