@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.admission.counts import LiveCounts
+from pykruise.admission.counts import LiveCounts, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -155,7 +155,10 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
     switch = AdmissionSwitch()
     converting = ConversionFunctions(conversions())
     rules = reviewers(
-        admission_settings(Settings(gates=GATES)), counts=LiveCounts(lambda: cluster.client), rng=rng
+        admission_settings(Settings(gates=GATES)),
+        counts=LiveCounts(lambda: cluster.client),
+        pods=live_pods(lambda: cluster.client),
+        rng=rng,
     )
     async with Cluster(
         settings, clock=clock, rng=rng, reviewers=switch.over(rules), conversions=converting

@@ -148,3 +148,65 @@ async def test_what_is_wrong_with_a_v1alpha1_object_is_told(stage: Stage) -> Non
         await stage.create(flat(type="ReCreate", maxUnavailable="5"), resource=OLD_CLONE_SETS)
     with pytest.raises(BadRequestError, match="spec"):
         await stage.create({**flat(), "spec": "none"}, resource=OLD_CLONE_SETS)
+
+
+@needs_conversion
+async def test_what_only_v1alpha1_refuses_is_told_at_once_with_its_fields(stage: Stage) -> None:
+    """cloneset rules 10, 11a and 20"""
+    # given
+    doc = flat(type="Recreate", maxUnavailable="5")
+    doc["spec"] |= {"progressDeadlineSeconds": 10, "minReadySeconds": 10}
+    doc["spec"]["scaleStrategy"] = {"podsToDelete": ["none"]}
+    # when
+    with pytest.raises(InvalidError) as refused:
+        await stage.create(doc, resource=OLD_CLONE_SETS)
+    # then
+    assert [cause.field for cause in refused.value.causes] == [
+        "spec.updateStrategy.maxUnavailable",
+        "spec.scaleStrategy.podsToDelete",
+        "spec.updateStrategy.type",
+        "spec.progressDeadlineSeconds",
+    ]
+
+
+@needs_conversion
+async def test_in_place_only_refuses_other_changes_than_images_in_v1alpha1(stage: Stage) -> None:
+    """cloneset case 15"""
+    # given
+    await stage.create(flat(type="InPlaceOnly"), resource=OLD_CLONE_SETS)
+    # when
+    for fields, is_refused in (({"env": [{"name": "A", "value": "b"}]}, True), ({"image": "nginx:2"}, False)):
+        shown = await stage.get("web", resource=OLD_CLONE_SETS)
+        shown["spec"]["template"]["spec"]["containers"][0] |= fields
+        writing = stage.client.update(OLD_CLONE_SETS, stage.namespace, "web", shown)
+        # then
+        if is_refused:
+            with pytest.raises(InvalidError, match=r"under InPlaceOnly, not .*env"):
+                await writing
+        else:
+            await writing
+
+
+@needs_conversion
+async def test_only_pods_of_the_set_can_be_named_as_those_to_delete_in_v1alpha1(stage: Stage) -> None:
+    """cloneset cases 10 and 11"""
+    # given a pod of the set and one of nobody
+    await stage.start_manager()
+    await stage.create(flat(type="ReCreate"), resource=OLD_CLONE_SETS)
+    await stage.settled(replicas=3)
+    own = (await stage.pods())[0]
+    spec = {"containers": [{"name": "main", "image": "nginx:1"}]}
+    await stage.create({"metadata": {"name": "nobodys"}, "spec": spec}, resource=PODS)
+
+    async def name(*pods: str) -> None:
+        listed = {"spec": {"scaleStrategy": {"podsToDelete": [*pods]}}}
+        await stage.merge("web", listed, resource=OLD_CLONE_SETS)
+
+    # when
+    with pytest.raises(InvalidError, match="does not belong") as refused:
+        await name(own.name, "nobodys", "gone")
+    # then both are told, and the one of the set is no error
+    assert ["gone" in cause.message for cause in refused.value.causes] == [False, True]
+    await name(own.name)
+    await stage.until(lambda: is_gone(stage, own.uid))
+    await stage.settled(replicas=3)

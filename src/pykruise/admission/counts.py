@@ -1,18 +1,19 @@
-"""What deletion protection counts, read from the API server at that moment.
+"""What deletion protection counts and which pod is meant by a name, read from the API server at that moment.
 
 Not from caches: a pod that began a second ago must count, and these deletions are rare. Lists are read in
 pages, and only what the count needs is decoded.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from pykruise.kube.client import Client
-from pykruise.kube.errors import KubeError
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 
-__all__ = ["LiveCounts"]
+__all__ = ["LiveCounts", "live_pods"]
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector: the API server leaves finished pods out."""
@@ -72,3 +73,15 @@ def _active(items: list[msgspec.Raw]) -> int:
         return sum(1 for raw in items if _decode(raw).metadata.deletion_timestamp is None)
     except msgspec.DecodeError as error:
         raise KubeError(f"an object cannot be read: {error}") from error
+
+
+def live_pods(client: Callable[[], Client]) -> Callable[[str, str], Awaitable[Document | None]]:
+    """A lookup of pods by namespace and name; None: there is no such pod. It raises KubeError."""
+
+    async def look_up(namespace: str, name: str) -> Document | None:
+        try:
+            return decode(await client().get(PODS, namespace, name))
+        except NotFoundError:
+            return None
+
+    return look_up

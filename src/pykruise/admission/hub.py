@@ -1,25 +1,34 @@
 """Reviews in the hub version: kinds review one version, whichever a write comes in.
 
 AdmissionRequest in any served version ──▶ in_hub_version(reviewer) ──▶ the answer in the version of the write
+      └── as it was written ──▶ SpokeRules ── further errors, names of fields ──┘
 
-Pure but for what the reviewer does.
+What conversion makes unseen (a value that has become another one) and what only the older version demands
+is said by the kind's SpokeRules. Pure but for what the reviewer and the rules do.
 """
+
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.conversion import ConversionError, Conversions, convert
-from pykruise.kube.documents import Document
-from pykruise.kube.field_errors import bad_request
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import Cause, Status
+from pykruise.kube.field_errors import bad_request, refusal
 
 __all__ = ["in_hub_version"]
 
+_INVALID: Final = 422
 
-def in_hub_version(reviewer: Reviewer, table: Conversions) -> Reviewer:
+
+def in_hub_version(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules | None = None) -> Reviewer:
     """The reviewer for writes in every version that the table converts to its hub version.
 
-    What it changes comes back in the version of the write. Field errors name the fields of the hub version,
-    as the original's do. An object that cannot be converted is refused with 400.
+    What it changes comes back in the version of the write. `spoke` adds what breaks the rules of the older
+    version to the reviewer's field errors and calls fields as they are called there; without it they have the
+    names of the hub version. An object that cannot be converted is refused with 400.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -37,6 +46,8 @@ def in_hub_version(reviewer: Reviewer, table: Conversions) -> Reviewer:
                 request, resource=hub, object=to_hub(request.object), old_object=to_hub(request.old_object)
             )
             answer = await reviewer(converted)
+            if spoke is not None:
+                answer = await _with_rules_of(spoke, request, answer)
             if answer.object is None:
                 return answer
             changed = convert(answer.object, resource.api_version, table)
@@ -45,3 +56,26 @@ def in_hub_version(reviewer: Reviewer, table: Conversions) -> Reviewer:
         return msgspec.structs.replace(answer, object=changed)
 
     return review
+
+
+async def _with_rules_of(
+    spoke: SpokeRules, request: AdmissionRequest, answer: AdmissionAnswer
+) -> AdmissionAnswer:
+    """The answer with the errors of both versions. Another refusal than for field errors stands as it is."""
+    if answer.refusal is not None and answer.refusal.code != _INVALID:
+        return answer
+    causes = [*_renamed(answer.refusal, spoke), *await spoke.errors(request)]
+    if causes:
+        name = get_path(request.object, "metadata", "name") or request.name
+        return AdmissionAnswer(refusal=refusal(request.resource, name, causes))
+    return msgspec.structs.replace(answer, refusal=None)
+
+
+def _renamed(refused: Status | None, spoke: SpokeRules) -> Iterator[Cause]:
+    """The reviewer's field errors under the older version's names."""
+    if refused is None or refused.details is None:
+        return
+    for cause in refused.details.causes:
+        field = spoke.field_of(cause.field)
+        if field is not None:
+            yield msgspec.structs.replace(cause, field=field)

@@ -23,6 +23,7 @@ from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
 from pykruise.kinds.cloneset.admission import validate_cloneset
+from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kube.admission import (
     ALLOWED,
@@ -32,6 +33,7 @@ from pykruise.kube.admission import (
     ResourceRule,
     Reviewer,
     ReviewRule,
+    SpokeRules,
 )
 
 __all__ = ["reviewers"]
@@ -45,12 +47,13 @@ def reviewers(
     *,
     counts: Counts | None = None,
     protection: Protection | None = None,
+    pods: PodLookup | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
-    `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `rng` draws
-    names of pods that need one early.
+    `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
+    looks up pods that a CloneSet of v1alpha1 is to delete. `rng` draws names of pods that need one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
@@ -61,7 +64,14 @@ def reviewers(
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
         *_protecting(settings, protection),
-        _validating("cloneset", guarded(protection, validate_cloneset), "CREATE", "UPDATE", "DELETE"),
+        _validating(
+            "cloneset",
+            guarded(protection, validate_cloneset),
+            "CREATE",
+            "UPDATE",
+            "DELETE",
+            spoke=spoke_rules(pods),
+        ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
         _validating("statefulset", guarded(protection, _allow), "DELETE"),
@@ -171,12 +181,14 @@ def _mutating(kind: str, reviewer: Reviewer) -> ReviewRule:
     )
 
 
-def _validating(kind: str, reviewer: Reviewer, *operations: str) -> ReviewRule:
+def _validating(
+    kind: str, reviewer: Reviewer, *operations: str, spoke: SpokeRules | None = None
+) -> ReviewRule:
     return ReviewRule(
         name=f"v{kind}.kb.io",
         path=f"/validate-apps-kruise-io-{kind}",
         aliases=(f"/validate-apps-kruise-io-v1alpha1-{kind}",),
-        reviewer=readable(in_hub_version(reviewer, conversions())),
+        reviewer=readable(in_hub_version(reviewer, conversions(), spoke=spoke)),
         mutating=False,
         rules=(_writes(_APPS, f"{kind}s", *operations, versions=_VERSIONS),),
     )

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from pykruise.admission.counts import live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kube.client import Client
@@ -90,7 +91,7 @@ async def playground(
         clock=clock,
         rng=rng,
         storage=contents.storage,
-        reviewers=reviewers(),
+        reviewers=reviewers(pods=live_pods(lambda: cluster.client)),
         conversions=ConversionFunctions(conversions()),
         rules=contents.rules,
     )

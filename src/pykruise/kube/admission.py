@@ -6,13 +6,13 @@ API server ──▶ AdmissionRequest ──▶ a reviewer (webhook server, or a
 The names are those of `admission.k8s.io/v1 AdmissionReview`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.documents import Document, labels_of, same
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import Cause, Status
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import selector_from
 
@@ -63,6 +63,15 @@ def is_on_its_way_out(request: AdmissionRequest) -> bool:
 
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
+
+
+class SpokeRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds only for an object written in a kind's older version; all else is reviewed in its hub version."""
+
+    errors: Callable[[AdmissionRequest], Awaitable[Sequence[Cause]]]
+    """All that breaks these rules, of a request whose objects are as they were written."""
+    field_of: Callable[[str], str | None]
+    """The name of a hub version's field in the older version. None: errors of this field do not count there."""
 
 
 class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):

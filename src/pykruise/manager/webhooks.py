@@ -37,7 +37,7 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
 )
-from pykruise.admission.counts import LiveCounts
+from pykruise.admission.counts import LiveCounts, live_pods
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -189,7 +189,8 @@ class Webhooks:
             crd_cascading=admission.crd_cascading,
             on_refused=self.metrics.refuse,
         )
-        rules = over(reviewers(admission, protection=protection, rng=rng))
+        looked_up = live_pods(lambda: client)
+        rules = over(reviewers(admission, protection=protection, pods=looked_up, rng=rng))
         reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.admission.counts import live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.cloneset.snapshot import Settings
@@ -219,7 +220,7 @@ class _Stage:
             clock=clock,
             rng=random.Random(given.seed),
             storage=_Watched(self),
-            reviewers=() if given.is_admitted else reviewers(),
+            reviewers=() if given.is_admitted else reviewers(pods=live_pods(lambda: cluster.client)),
             conversions=ConversionFunctions(conversions()),
         )
         self._cluster = cluster

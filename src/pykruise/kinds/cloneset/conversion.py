@@ -13,6 +13,7 @@ from typing import Final
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.conversion import Conversion, annotate, drop, section
 from pykruise.kube.documents import Document
+from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
 from pykruise.pods import flat_strategy
 
 __all__ = ["CONVERSION", "EXCLUDE_PREPARING_DELETE"]
@@ -22,13 +23,16 @@ EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-prepa
 PARALLELISM: Final = "apps.kruise.io/image-predownload-parallelism"
 TIMEOUT_SECONDS: Final = "apps.kruise.io/image-predownload-timeout-seconds"
 MIN_UPDATED_READY: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
-"""Annotations of a v1alpha1 CloneSet: fields of the in-place strategy."""
+"""Annotations of a v1alpha1 CloneSet: fields of the in-place strategy. The last may be a share of replicas, and
+is resolved when it is written: v1beta1 has room for a number only."""
 
 _FIELDS: Final = (
     (PARALLELISM, "imagePreDownloadParallelism"),
     (TIMEOUT_SECONDS, "imagePreDownloadTimeoutSeconds"),
     (MIN_UPDATED_READY, "imagePreDownloadMinUpdatedReadyPods"),
 )
+
+_SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
 
 
 def to_hub(doc: Document) -> Document:
@@ -70,12 +74,12 @@ def to_spoke(doc: Document) -> Document:
 
 
 def _read_annotations(doc: Document, spec: Document) -> None:
-    """Settings of image pre-download into the strategy; what is no number is left out, except as text."""
+    """Settings of image pre-download into the strategy; what means no number is left out, except as text."""
     annotations = section(doc, "metadata", "annotations") or {}
     texts = {field: annotations[key] for key, field in _FIELDS if annotations.get(key)}
     found: Document = {}
     for field, text in texts.items():
-        number = _number(text)
+        number = _amount(field, text, spec)
         if number is not None:
             found[field] = number
         elif field == "imagePreDownloadParallelism":
@@ -93,13 +97,24 @@ def _write_annotations(doc: Document, spec: Document) -> None:
     was_empty = not in_place
     for key, field in _FIELDS:
         value = in_place.pop(field, None) if in_place is not None else None
-        readable = _number((section(doc, "metadata", "annotations") or {}).get(key)) is not None
+        said = _amount(field, (section(doc, "metadata", "annotations") or {}).get(key), spec)
+        if value is not None and field == _SHARE and value == said:
+            continue  # a share that means this number stays a share
         if value is not None:
             annotate(doc, key, str(value))
-        elif readable or field == "imagePreDownloadParallelism":
+        elif said is not None or field == "imagePreDownloadParallelism":
             annotate(doc, key, None)
     if not in_place and not was_empty:
         del spec["updateStrategy"]["inPlaceUpdateStrategy"]
+
+
+def _amount(field: str, text: object, spec: Document) -> int | None:
+    """The number that an annotation means, None when it means none."""
+    if field == _SHARE and is_percent(text):
+        replicas = spec.get("replicas", 1)
+        of = max(replicas, 0) if isinstance(replicas, int) else 1
+        return resolve(str(text), of=of, rounding=Rounding.UP)
+    return _number(text)
 
 
 def _number(text: object) -> int | None:

@@ -88,6 +88,52 @@ def test_pre_download_settings_are_read_from_annotations_as_far_as_they_are_numb
     assert to_old(to_new(doc))["metadata"] == doc["metadata"]
 
 
+@pytest.mark.parametrize(
+    ("share", "replicas", "pods"),
+    [("50%", 5, 3), ("100%", 5, 5), ("12.5%", 16, 2), ("0%", 5, 0), ("50%", 0, 0), ("50%", None, 1)],
+)
+def test_a_share_of_ready_pods_is_resolved_against_replicas(
+    share: str, replicas: int | None, pods: int
+) -> None:
+    """cloneset 9.2.8: rounded up; without replicas there is one"""
+    # given
+    spec = {} if replicas is None else {"replicas": replicas}
+    doc = cloneset(
+        OLD, {"annotations": {MIN_UPDATED_READY: share}}, updateStrategy={"type": "InPlaceOnly"}, **spec
+    )
+    # when
+    found = to_new(doc)
+    # then
+    rolling = found["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadMinUpdatedReadyPods": pods}
+    # and it stays a share for who wrote it
+    assert to_old(found)["metadata"] == doc["metadata"]
+
+
+def test_a_share_that_no_longer_means_the_number_gives_way_to_it() -> None:
+    """cloneset 9.2.8: v1beta1 keeps the number, also when replicas change there"""
+    # given
+    doc = cloneset(
+        OLD, {"annotations": {MIN_UPDATED_READY: "50%"}}, updateStrategy={"type": "InPlaceOnly"}, replicas=4
+    )
+    stored = to_new(doc)
+    # when
+    stored["spec"]["replicas"] = 10
+    # then
+    shown = to_old(stored)
+    assert shown["metadata"]["annotations"][MIN_UPDATED_READY] == "2"
+    assert to_new(shown) == stored
+
+
+def test_a_share_taken_away_in_v1beta1_is_not_brought_back() -> None:
+    doc = cloneset(
+        OLD, {"annotations": {MIN_UPDATED_READY: "50%"}}, updateStrategy={"type": "InPlaceOnly"}, replicas=4
+    )
+    stored = to_new(doc)
+    del stored["spec"]["updateStrategy"]["rollingUpdate"]["inPlaceUpdateStrategy"]
+    assert to_new(to_old(stored))["spec"] == stored["spec"]
+
+
 def test_a_parallelism_that_is_no_number_is_text() -> None:
     doc = cloneset(OLD, {"annotations": {PARALLELISM: "20%"}}, updateStrategy={"type": "InPlaceOnly"})
     rolling = to_new(doc)["spec"]["updateStrategy"]["rollingUpdate"]

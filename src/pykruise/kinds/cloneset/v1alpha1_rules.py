@@ -1,0 +1,142 @@
+"""What is wrong with a CloneSet as a client of v1alpha1 wrote it: rules that v1beta1 does not have.
+
+AdmissionRequest in v1alpha1 ──▶ spoke_rules(pods).errors() ──▶ field errors of these rules alone
+field of a v1beta1 error     ──▶ spoke_rules(pods).field_of() ──▶ its name in v1alpha1, or None: no rule there
+
+All other rules are in validation.py and are asked about the object in v1beta1. These cannot be: there the type
+that nobody knows has become ReCreate already. Pure but for the lookup of pods, which comes in. Rule numbers
+are those of the specification's table.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.cloneset.types import NO_DEADLINE, PodUpdatePolicy, UpdateType
+from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_on_its_way_out
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import Cause, KubeError
+from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.kube.owners import controller_of
+from pykruise.kube.patches import diff_json
+
+__all__ = ["PodLookup", "field_of", "spoke_rules"]
+
+PodLookup = Callable[[str, str], Awaitable[Document | None]]
+"""Namespace and name of a pod to the pod as it is stored now, None when it is not there. Raises KubeError."""
+
+TYPES: Final = (*PodUpdatePolicy, UpdateType.ON_DELETE.value)
+"""Types of the flat strategy. The original refuses OnDelete here although its API has it, and so every write
+to an object with that type."""
+
+_PODS_TO_DELETE: Final = "spec.scaleStrategy.podsToDelete"
+_BLOCK: Final = "spec.updateStrategy.rollingUpdate"
+_PRE_DOWNLOAD: Final = f"{_BLOCK}.inPlaceUpdateStrategy.imagePreDownload"
+
+
+def spoke_rules(pods: PodLookup | None = None) -> SpokeRules:
+    """The rules of v1alpha1. Without a lookup, an update may name any pod as one to delete."""
+
+    async def errors(request: AdmissionRequest) -> Sequence[Cause]:
+        doc, old = request.object, request.old_object
+        is_reviewed = request.operation in ("CREATE", "UPDATE") and not request.subresource
+        if doc is None or not is_reviewed or is_on_its_way_out(request):
+            return ()
+        found = await _pods_to_delete_errors(doc, old, request.namespace, pods)
+        found += _type_errors(doc)
+        found += _deadline_errors(doc)
+        if old is not None:
+            found += _in_place_only_errors(doc, old)
+        return found
+
+    return SpokeRules(errors=errors, field_of=field_of)
+
+
+def field_of(field: str) -> str | None:
+    """The name in v1alpha1 of a field of v1beta1. None: what is wrong with it there is no error here."""
+    if field.startswith(_PRE_DOWNLOAD):
+        return None  # rules 21 and 22: annotations, which v1alpha1 leaves unchecked
+    if field == f"{_BLOCK}.podUpdatePolicy":
+        return "spec.updateStrategy.type"
+    return field.replace(_BLOCK, "spec.updateStrategy", 1) if field.startswith(_BLOCK) else field
+
+
+async def _pods_to_delete_errors(
+    doc: Document, old: Document | None, namespace: str, pods: PodLookup | None
+) -> list[Cause]:
+    """Rule 10. Names that are listed twice are refused for that alone (rule 9)."""
+    names = _names(doc)
+    if len(set(names)) < len(names):
+        return []
+    known = set(_names(old or {}))
+    uid = get_path(old or {}, "metadata", "uid")
+    errors = []
+    for name in names:
+        if name in known:
+            continue
+        problem = (
+            "a new CloneSet has no pods" if old is None else await _problem_of(name, namespace, uid, pods)
+        )
+        if problem:
+            errors.append(invalid(_PODS_TO_DELETE, name, problem))
+    return errors
+
+
+async def _problem_of(name: str, namespace: str, uid: str | None, pods: PodLookup | None) -> str:
+    """Why a pod cannot be deleted by the CloneSet with this uid; empty when it can."""
+    if pods is None:
+        return ""
+    try:
+        pod = await pods(namespace, name)
+    except KubeError as error:
+        return f"the pod cannot be looked up: {error}"
+    if pod is None:
+        return "there is no such pod"
+    if get_path(pod, "metadata", "deletionTimestamp"):
+        return "the pod is already being deleted"
+    owner = controller_of(pod)
+    return "" if owner is not None and owner.uid == uid else "the pod does not belong to this CloneSet"
+
+
+def _names(doc: Mapping[str, Any]) -> list[str]:
+    listed = get_path(doc, "spec", "scaleStrategy", "podsToDelete")
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+
+
+def _type_errors(doc: Document) -> Iterator[Cause]:
+    """Rule 11a. No type at all is ReCreate, which the mutating review writes."""
+    kind = get_path(doc, "spec", "updateStrategy", "type")
+    if kind and kind not in TYPES:
+        yield invalid("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
+
+
+def _deadline_errors(doc: Document) -> Iterator[Cause]:
+    """Rule 20."""
+    field = "spec.progressDeadlineSeconds"
+    deadline_s = get_path(doc, "spec", "progressDeadlineSeconds")
+    if deadline_s is None or deadline_s == NO_DEADLINE:
+        return
+    if deadline_s < 0:
+        yield invalid(field, deadline_s, "must be greater than or equal to 0")
+    if deadline_s <= (get_path(doc, "spec", "minReadySeconds") or 0):
+        yield invalid(field, deadline_s, "must be greater than minReadySeconds")
+
+
+def _in_place_only_errors(doc: Document, old: Document) -> Iterator[Cause]:
+    """Section 5.2: under InPlaceOnly pods are never recreated, so only what changes in place may change."""
+    if get_path(doc, "spec", "updateStrategy", "type") != PodUpdatePolicy.IN_PLACE_ONLY:
+        return
+    before, after = (get_path(one, "spec", "template", "spec") for one in (old, doc))
+    operations = diff_json({"spec": before}, {"spec": after})
+    others = [each["path"] for each in operations if not _is_image(each)]
+    if others:
+        changed = ", ".join(f"spec.template{path.replace('/', '.')}" for path in others)
+        yield forbidden(
+            "spec", f"only images may change in spec.template.spec under InPlaceOnly, not {changed}"
+        )
+
+
+def _is_image(operation: Mapping[str, Any]) -> bool:
+    parts = operation["path"].split("/")  # ["", "spec", "containers", "0", "image"]
+    return (
+        operation["op"] == "replace" and len(parts) == 5 and parts[2] == "containers" and parts[4] == "image"
+    )
