@@ -3,15 +3,11 @@
 JSON of the API server ──▶ ImagePullJob ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
 """
 
-from typing import Final
-
 from pykruise.kube.api import ApiObject, Count, Int32, Status, Time
-from pykruise.kube.resources import Resource
 from pykruise.pods.image_api import PullSpec
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["IMAGE_PULL_JOBS", "ImagePullJob", "ImagePullJobSpec", "ImagePullJobStatus"]
-
-IMAGE_PULL_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "imagepulljobs", "ImagePullJob")
 
 
 class ImagePullJobSpec(PullSpec, frozen=True, kw_only=True):

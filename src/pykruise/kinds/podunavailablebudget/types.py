@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pykruise.kube.api import ApiObject, Count, Int64, IntOrString, Selector, Status, Time, Typed
 from pykruise.kube.crds import integer, schema
-from pykruise.kube.resources import Resource
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 
 __all__ = [
     "OPERATIONS",
@@ -18,10 +18,6 @@ __all__ = [
     "PodUnavailableBudgetSpec",
     "PodUnavailableBudgetStatus",
 ]
-
-POD_UNAVAILABLE_BUDGETS: Final = Resource(
-    "policy.kruise.io", "v1beta1", "podunavailablebudgets", "PodUnavailableBudget"
-)
 
 OPERATIONS: Final = ("DELETE", "UPDATE", "EVICT", "RESIZE")
 
