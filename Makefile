@@ -19,6 +19,7 @@ CLUSTER ?= sandbox
 N ?= $(if $(filter real,$(CLUSTER)),500,1000)
 NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
+CHART ?=
 KUBERNETES ?= 1.37
 SEEDS ?= 1000
 FIRST ?= 0
@@ -74,7 +75,7 @@ real: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
-	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON))
+	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

@@ -1,4 +1,6 @@
-"""All measurements of one kind of cluster in one run: `make bench [CLUSTER=sandbox|real] [N=] [NODES=] [JSON=file]`.
+"""All measurements of one kind of cluster in one run: `make bench [CLUSTER=sandbox|real] [N=] [NODES=]`.
+
+`JSON=file` writes the figures to a file too, `CHART=file.svg` (real) draws them.
 
 --cluster sandbox: sandbox.py (a CloneSet's life, everything in one process) ──▶ table
                    bench_cache.py, bench_plan.py, bench_admission.py, bench_daemonset.py ──▶ lines
@@ -29,23 +31,28 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=50)
     parser.add_argument("--json", type=Path, help="write the phases to this file too")
+    parser.add_argument("--chart", type=Path, help="with --cluster real: draw the phases into this SVG file")
     parser.add_argument("--only-life", action="store_true", help="leave the cache and planning parts out")
     asked = parser.parse_args()
     if asked.cluster == "real":
-        measure_real(pods=asked.pods, nodes=asked.nodes, file=asked.json)
+        measure_real(pods=asked.pods, nodes=asked.nodes, file=asked.json, chart=asked.chart)
     else:
         measure_sandbox(asked)
 
 
-def measure_real(*, pods: int, nodes: int, file: Path | None) -> None:
+def measure_real(*, pods: int, nodes: int, file: Path | None, chart: Path | None) -> None:
     """On a real control plane."""
     from bench import real
+    from bench.chart import svg
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         report = runner.run(real.run(pods=pods, nodes=nodes))
     print(real.text(report))
     if file:
         file.write_text(json.dumps(msgspec.to_builtins(report), indent=2) + "\n")
+    if chart:
+        title = f"{report.pods} pods on {report.nodes} nodes, Kubernetes {report.kubernetes}"
+        chart.write_text(svg(report.phases, title=title))
 
 
 def measure_sandbox(asked: argparse.Namespace) -> None:

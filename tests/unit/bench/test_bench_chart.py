@@ -1,0 +1,34 @@
+"""The chart of a bench: bars in proportion, names that cannot break it."""
+
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from bench.chart import WIDTH, svg
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    pods_per_s: float
+    bare_pods_per_s: float
+
+
+def bars(chart: str) -> list[float]:
+    names = {"svg": "http://www.w3.org/2000/svg"}
+    root = ElementTree.fromstring(chart)
+    return [float(bar.attrib["width"]) for bar in root.findall("svg:rect", names)]
+
+
+def test_bars_are_as_long_as_what_they_show() -> None:
+    # given
+    rows = [Row("scale up", 50.0, 200.0), Row("in place", 100.0, 0.0)]
+    # when / then the longest fills the width
+    assert bars(svg(rows, title="a run")) == [WIDTH / 4, WIDTH, WIDTH / 2, 0.0]
+
+
+def test_a_name_with_signs_of_markup_is_only_a_name() -> None:
+    assert bars(svg([Row("<scale> & more", 1.0, 1.0)], title="<a> & b")) == [WIDTH, WIDTH]
+
+
+def test_a_run_without_phases_is_an_empty_chart() -> None:
+    assert bars(svg([], title="nothing")) == []
