@@ -1,9 +1,9 @@
 # pykruise: every target does its own set-up inside this checkout (.venv) and installs nothing globally.
 #   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
-#   make test   lint, types, import contracts and all tests; where Go is installed, on a real control plane too
+#   make test   lint, types, import contracts and all tests
 #   make up     a cluster to play with, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C
-#   make test-real  only conformance and scenarios, on a real control plane
+#   make test-real  conformance and scenarios on a real control plane
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
@@ -62,7 +62,7 @@ lint: $(VENV)/.ready-dev
 unit: $(VENV)/.ready-dev
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-test: lint unit test-real
+test: lint unit
 
 # Time is real there and the machine may be shared: what fails is tried once more, alone, before it counts.
 REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/conformance tests/scenarios $(PYTEST_ARGS)
