@@ -177,6 +177,11 @@ SESSION: Final = (
     Step("auth whoami", "auth whoami -o jsonpath={.status.userInfo.username}"),
     # ── other kinds ──
     Step("expose", "expose deployment web --port=80"),
+    Step(
+        "the endpoints settle",
+        "get endpointslices -o jsonpath={.items[*].endpoints[*].conditions.ready}",
+        until="true true true",
+    ),
     Step("describe a service", "describe service web"),
     Step("get endpoints", "get endpointslices -o jsonpath={.items[*].ports}"),
     Step("create a config map", "create configmap conf --from-literal=a=b"),

@@ -408,7 +408,6 @@ async def test_ephemeral_containers_are_added_through_their_endpoint() -> None:
     ("method", "path", "status"),
     [
         ("POST", f"{PODS}/a/exec", 405),
-        ("GET", f"{PODS}/a/log", 405),
         ("POST", f"{PODS}/a/status", 405),
         ("DELETE", f"{PODS}/a/status", 405),
         ("POST", "/api/v1/namespaces/default/serviceaccounts/x/token", 405),
