@@ -20,6 +20,7 @@ from pykruise.kube.node_rules import Taint
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.views import PodProjector, PodView
 
@@ -124,6 +125,14 @@ class Sources:
             label_selector=keys.INSTANCE_ID_LABEL,
         )
         self.nodes: Cache[NodeView] = self.add(NODES, project_node)
+
+    def pull_jobs(self) -> Cache[PullJobView]:
+        """ImagePullJobs: mirrored from the first time that a kind asks, once for all kinds."""
+        known: Cache[PullJobView] | None = self._caches.get(IMAGE_PULL_JOBS)
+        if known is not None:
+            return known
+        indexes = {BY_CONTROLLER: lambda job: (job.controller_uid,)}
+        return self.add(IMAGE_PULL_JOBS, project_pull_job, indexes=indexes)
 
     def add(
         self,

@@ -24,7 +24,7 @@ from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_na
 from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
 from pykruise.pods.template_validation import labels_errors, template_errors
 
-__all__ = ["immutable_errors", "is_on_its_way_out", "metadata_errors", "pod_errors", "selector_errors"]
+__all__ = ["immutable_errors", "metadata_errors", "pod_errors", "selector_errors"]
 
 
 def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
@@ -93,11 +93,6 @@ def immutable_errors(
     if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
         yield forbidden("spec", f"updates to {kind} spec for fields other than {allowed} are forbidden")
-
-
-def is_on_its_way_out(doc: Mapping[str, Any]) -> bool:
-    """Whether the object is being deleted: what still changes then are finalizers, and nothing may hold it."""
-    return (doc.get("metadata") or {}).get("deletionTimestamp") is not None
 
 
 def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:

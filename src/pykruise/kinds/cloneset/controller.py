@@ -25,13 +25,21 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
-from pykruise.plans.sources import BY_CONTROLLER, BY_NAME_PREFIX, ORPHANS, Sources, owner_name
+from pykruise.plans.sources import BY_CONTROLLER, ORPHANS, Sources
+from pykruise.plans.workloads import (
+    is_unchanged,
+    named_after,
+    owner_of,
+    owners_in,
+    pull_jobs_of,
+    revisions_around,
+)
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.claims import ClaimView
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
-from pykruise.pods.names import LONGEST_REVISION_OWNER, pod_name
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.names import pod_name
 from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.views import PodView
 
 NAME = "cloneset"
 COMPONENT = "cloneset-controller"
@@ -47,13 +55,7 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     clonesets = context.sources.add(
         CLONE_SETS, project_cloneset, indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
     )
-    pull_jobs = (
-        context.sources.add(
-            IMAGE_PULL_JOBS, project_pull_job, indexes={BY_CONTROLLER: lambda job: (job.controller_uid,)}
-        )
-        if settings.pre_download
-        else None
-    )
+    pull_jobs = context.sources.pull_jobs() if settings.pre_download else None
     budgets = (
         context.sources.add(
             POD_UNAVAILABLE_BUDGETS,
@@ -120,7 +122,7 @@ class CloneSetPlanner:
             pull_jobs=self._jobs_of(cloneset),
             budgets=self._budgets.by_index(BY_NAMESPACE, cloneset.namespace) if self._budgets else (),
             orphans=self._sources.pods.by_index(ORPHANS, cloneset.namespace),
-            revisions=self._revisions(cloneset),
+            revisions=revisions_around(cloneset, self._sources),
             node_labels=self._node_labels(cloneset),
             now=self._clock(),
             seed=self._rng.getrandbits(64),
@@ -129,14 +131,7 @@ class CloneSetPlanner:
 
     def owner(self, snapshot: Snapshot) -> Owner:
         """The CloneSet."""
-        cloneset = snapshot.cloneset
-        return Owner(
-            resource=CLONE_SETS,
-            key=cloneset.key,
-            uid=cloneset.uid,
-            resource_version=str(cloneset.resource_version),
-            stored_status=cloneset.stored_status,
-        )
+        return owner_of(snapshot.cloneset, CLONE_SETS)
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """See plan.py."""
@@ -148,34 +143,10 @@ class CloneSetPlanner:
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the CloneSet is still the same object with the same spec."""
-        planned, now = snapshot.cloneset, self._clonesets.get(snapshot.cloneset.key)
-        return (
-            now is not None
-            and now.uid == planned.uid
-            and now.generation == planned.generation
-            and now.is_deleting == planned.is_deleting
-        )
-
-    def _revisions(self, cloneset: CloneSetView) -> list[RevisionView]:
-        """Its own, those that could be its own (nobody's), and those that hold a name it may want."""
-        revisions = self._sources.revisions
-        prefix = (cloneset.namespace, cloneset.name[:LONGEST_REVISION_OWNER])
-        found = {
-            revision.name: revision
-            for group in (
-                revisions.by_index(BY_CONTROLLER, cloneset.uid),
-                revisions.by_index(ORPHANS, cloneset.namespace),
-                revisions.by_index(BY_NAME_PREFIX, prefix),
-            )
-            for revision in group
-        }
-        return list(found.values())
+        return is_unchanged(snapshot.cloneset, self._clonesets)
 
     def _jobs_of(self, cloneset: CloneSetView) -> Iterable[PullJobView] | None:
-        """None also while the kind is not served: nothing can be created then."""
-        if self._pull_jobs is None or not self._pull_jobs.synced:
-            return None
-        return self._pull_jobs.by_index(BY_CONTROLLER, cloneset.uid)
+        return None if self._pull_jobs is None else pull_jobs_of(cloneset, self._pull_jobs)
 
     def _occupied_ids(self, cloneset: CloneSetView, claims: Iterable[ClaimView]) -> list[str]:
         """Ids of claims whose pod would need a name that a pod of nobody, or of somebody else, has."""
@@ -199,10 +170,7 @@ def _wake_owners(
     change: Change[PodView], queue: WorkQueue[Key], filtered_by: Cache[CloneSetView] | None
 ) -> None:
     """`filtered_by`: the CloneSets whose lifecycle says what matters; None: everything does."""
-    for pod in (change.old, change.new):
-        if pod is None or pod.controller is None or not _is_cloneset(pod.controller):
-            continue
-        key = Key(pod.namespace, pod.controller.name)
+    for key in owners_in(change, CLONE_SETS):
         if filtered_by is None or _matters(change, filtered_by.get(key)):
             queue.add(key)
 
@@ -216,11 +184,8 @@ def _matters(change: Change[PodView], cloneset: CloneSetView | None) -> bool:
 def _wake_by_revision(
     change: Change[RevisionView], clonesets: Cache[CloneSetView], queue: WorkQueue[Key]
 ) -> None:
-    revision = change.new or change.old
-    if revision is None:
-        return
-    key = Key(revision.namespace, owner_name(revision))
-    if clonesets.get(key) is not None:
+    key = named_after(change)
+    if key is not None and clonesets.get(key) is not None:
         queue.add(key)
 
 
@@ -240,8 +205,3 @@ def _wake_by_claim(change: Change[ClaimView], clonesets: Cache[CloneSetView], qu
 
 def _whose(claim: ClaimView) -> tuple[str, str]:
     return claim.controller_uid, claim.instance_id
-
-
-def _is_cloneset(owner: ControllerView) -> bool:
-    """Any version of the group, so that objects written by another version wake it too."""
-    return owner.kind == CLONE_SETS.kind and owner.group == CLONE_SETS.group

@@ -38,11 +38,11 @@ from pykruise.kinds.cloneset.waiting import WAITING, goes_by_itself, waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import release_patch
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
-from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.actions import Create, Patch
+from pykruise.plans.ownership import delete_revision, record_selector, release_pod
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.pods import keys
@@ -239,17 +239,8 @@ def _record_selector(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionV
     """Revisions of another manager have no record of the selector yet; one that is written anyway gets it so."""
     if unrecorded is None or choice.create is not None or choice.patch is not None:
         return []
-    step = Step(
-        action=Patch(
-            resource=CONTROLLER_REVISIONS,
-            key=Key(unrecorded.namespace, unrecorded.name),
-            patch_type=PatchType.MERGE,
-            body={"metadata": {"annotations": record_of(msgspec.to_builtins(ws.spec.selector))}},
-            uid=unrecorded.uid,
-        ),
-        because="it says by which selector pods are managed",
-    )
-    return [Stage(name="record selector", chains=(Chain(subject=unrecorded.name, steps=(step,)),))]
+    chain = record_selector(unrecorded, msgspec.to_builtins(ws.spec.selector))
+    return [Stage(name="record selector", chains=(chain,))]
 
 
 # Pods that no longer match
@@ -296,16 +287,7 @@ def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
         pod_chain(
             pod,
             *claims_to_hand_over(snapshot, pod),
-            Step(
-                action=Patch(
-                    resource=PODS,
-                    key=Key(pod.namespace, pod.name),
-                    patch_type=PatchType.STRATEGIC,
-                    body=release_patch(owner_uid=snapshot.cloneset.uid, uid=pod.uid),
-                    uid=pod.uid,
-                ),
-                because="its labels no longer match the selector",
-            ),
+            release_pod(pod, owner_uid=snapshot.cloneset.uid),
         )
         for pod in pods
     )
@@ -373,11 +355,7 @@ def _truncate_history(ws: WorkingSet) -> Iterable[Chain]:
     limit = ws.spec.revision_history_limit
     own = [one for one in ws.snapshot.revisions if one.controller_uid == ws.snapshot.cloneset.uid]
     for revision in to_truncate(own, live=live, limit=limit):
-        action = Delete(
-            resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
-        )
-        because = f"no pod is of it, and revisionHistoryLimit is {limit}"
-        yield Chain(subject=revision.name, steps=(Step(action=action, because=because),))
+        yield delete_revision(revision, f"no pod is of it, and revisionHistoryLimit is {limit}")
 
 
 def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:

@@ -14,17 +14,15 @@ import msgspec
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
-from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.typed_documents import read
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
-from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
+from pykruise.pods.revisions import RevisionView, candidate, sorted_revisions
 from pykruise.pods.views import PodView
+from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
 
 __all__ = ["CloneSetView", "Settings", "Snapshot", "build_snapshot", "project_cloneset", "read_spec"]
 
@@ -71,49 +69,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class CloneSetView(msgspec.Struct, frozen=True, kw_only=True):
+class CloneSetView(WorkloadView, frozen=True, kw_only=True):
     """One CloneSet as the cache keeps it."""
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: int
-    generation: int = 0
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    is_deleting: bool = False
     spec: CloneSetSpec | None
     """None: it cannot be read; `problem` says why."""
-    problem: str = ""
-    """`<path>: <what is wrong>` of a spec that does not fit the types (admission was bypassed)."""
     status: CloneSetStatus = CloneSetStatus()
-    stored_status: Document = {}
-    """The status as it is stored, to compare with."""
-    candidate: Candidate | None = None
-    """The revision that its template would be stored as."""
-
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return Key(self.namespace, self.name)
 
     @property
     def owner_reference(self) -> Document:
         """What its pods and revisions carry."""
-        return owner_reference(
-            api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name=self.name, uid=self.uid
-        )
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    deletion_timestamp: str | None = None
+        return self.reference_as(CLONE_SETS)
 
 
 def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
@@ -123,23 +89,14 @@ def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
     goes on. Raises ValueError only for something that is no Kubernetes object.
     """
     document = decode(raw)
-    meta = msgspec.convert(document.get("metadata"), _Meta)
+    fields = workload_fields(document)
     spec, problem = read_spec(document.get("spec") or {})
-    stored_status = document.get("status") or {}
-    status, _ = read(stored_status, CloneSetStatus, path="status")
+    status, _ = read(fields["stored_status"], CloneSetStatus, path="status")
     return CloneSetView(
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version or 0),
-        generation=meta.generation,
-        labels=meta.labels or {},
-        annotations=meta.annotations or {},
-        is_deleting=meta.deletion_timestamp is not None,
+        **fields,
         spec=spec,
         problem=problem,
         status=status or CloneSetStatus(),
-        stored_status=stored_status,
         candidate=candidate(spec.template) if spec else None,
     )
 
@@ -195,12 +152,13 @@ def build_snapshot(
 
     `seed` must be another one for every snapshot; ids of new pods come from it.
     """
-    own, others = _split(cloneset, revisions)
+    selector = selector_of(cloneset.spec.selector) if cloneset.spec else None
+    around = sort_out(revisions, cloneset, selector=selector)
     return Snapshot(
         cloneset=cloneset,
         pods=tuple(pods),
-        revisions=own,
-        other_revisions=others,
+        revisions=sorted_revisions([*around.own, *around.free]),
+        other_revisions=around.others,
         orphans=tuple(orphans),
         claims=tuple(claims),
         pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
@@ -211,24 +169,3 @@ def build_snapshot(
         ids=IdSource(seed),
         settings=settings or Settings(),
     )
-
-
-def _split(
-    cloneset: CloneSetView, revisions: Iterable[RevisionView]
-) -> tuple[list[RevisionView], dict[str, RevisionView]]:
-    """Revisions that are the CloneSet's, sorted, and those that only hold a name it may want."""
-    try:
-        selector = selector_from(msgspec.to_builtins(cloneset.spec.selector)) if cloneset.spec else None
-    except SelectorError:
-        selector = None
-    own: list[RevisionView] = []
-    others: dict[str, RevisionView] = {}
-    for revision in revisions:
-        unowned = not revision.controller_uid and selector is not None and not selector.is_empty
-        if revision.controller_uid == cloneset.uid or (
-            unowned and selector is not None and selector.matches(revision.labels)
-        ):
-            own.append(revision)
-        elif revision.name.startswith(f"{cloneset.name[:223]}-"):
-            others[revision.name] = revision
-    return sorted_revisions(own), others

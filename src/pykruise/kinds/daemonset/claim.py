@@ -12,15 +12,12 @@ import msgspec
 
 from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS
-from pykruise.kube.ids import Key
-from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.plans.actions import Patch
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.ownership import adopt_pod, adopt_revision, release_pod
+from pykruise.plans.phases import pod_chain
 from pykruise.plans.plan import Chain, Note, Stage, Step
 from pykruise.pods.revisions import RevisionView
-from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 
 __all__ = ["Claimed", "claim"]
@@ -54,7 +51,7 @@ def _adoption(snapshot: Snapshot, pods: Sequence[PodView], revisions: Sequence[R
         return []
     chains = [
         *(_adopt_revision(snapshot, one) for one in revisions),
-        *(_adopt(snapshot, one) for one in pods),
+        *(_adopt_pod(snapshot, one) for one in pods),
     ]
     return [_still_there(snapshot), Stage(name="adopt", chains=tuple(chains))]
 
@@ -76,56 +73,23 @@ def _still_there(snapshot: Snapshot) -> Stage:
     return Stage(name="check before adoption", chains=(Chain(subject="", steps=(step,)),))
 
 
-def _adopt(snapshot: Snapshot, pod: PodView) -> Chain:
-    action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body=adoption_patch(snapshot.daemonset.owner_reference, uid=pod.uid),
-        uid=pod.uid,
-        resource_version=str(pod.resource_version),
-    )
-    return pod_chain(pod, Step(action=action, because="it matches the selector, and nobody controls it"))
+def _adopt_pod(snapshot: Snapshot, pod: PodView) -> Chain:
+    return pod_chain(pod, adopt_pod(pod, owner=snapshot.daemonset.owner_reference))
 
 
 def _adopt_revision(snapshot: Snapshot, revision: RevisionView) -> Chain:
-    """The record of the selector comes with it: the one it was stored with may be that of another set."""
     spec = snapshot.daemonset.spec
     assert spec is not None
-    body = adoption_patch(snapshot.daemonset.owner_reference, uid=revision.uid)
-    body["metadata"]["annotations"] = record_of(msgspec.to_builtins(spec.selector))
-    action = Patch(
-        resource=CONTROLLER_REVISIONS,
-        key=Key(revision.namespace, revision.name),
-        patch_type=PatchType.STRATEGIC,
-        body=body,
-        uid=revision.uid,
-    )
-    step = Step(action=action, because="it matches the selector, and nobody controls it")
-    return Chain(subject=revision.name, steps=(step,))
+    selector = msgspec.to_builtins(spec.selector)
+    return adopt_revision(revision, owner=snapshot.daemonset.owner_reference, selector=selector)
 
 
 def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
-    chains = tuple(
-        pod_chain(
-            pod,
-            Step(
-                action=Patch(
-                    resource=PODS,
-                    key=pod_key(pod),
-                    patch_type=PatchType.STRATEGIC,
-                    body=release_patch(owner_uid=snapshot.daemonset.uid, uid=pod.uid),
-                    uid=pod.uid,
-                    # Only the labels that were seen are a reason to let it go.
-                    resource_version=str(pod.resource_version),
-                ),
-                because="its labels no longer match the selector",
-                done=Note(
-                    reason="PodReleased",
-                    message=f"released pod {pod.name}: its labels no longer match the selector",
-                ),
-            ),
-        )
-        for pod in pods
-    )
+    uid = snapshot.daemonset.uid
+    chains = tuple(pod_chain(pod, release_pod(pod, owner_uid=uid, done=_released(pod))) for pod in pods)
     return [Stage(name="release pods", chains=chains)] if chains else []
+
+
+def _released(pod: PodView) -> Note:
+    message = f"released pod {pod.name}: its labels no longer match the selector"
+    return Note(reason="PodReleased", message=message)

@@ -30,17 +30,10 @@ from pykruise.plans.actions import Delete
 from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
-from pykruise.plans.sources import (
-    BY_CONTROLLER,
-    BY_NAME_PREFIX,
-    ORPHANS,
-    NodeView,
-    Sources,
-    owner_name,
-)
-from pykruise.pods.names import LONGEST_REVISION_OWNER
+from pykruise.plans.sources import BY_CONTROLLER, ORPHANS, NodeView, Sources
+from pykruise.plans.workloads import is_unchanged, named_after, owner_of, owners_in, revisions_around
 from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.views import PodView
 
 NAME = "daemonset"
 COMPONENT = "daemonset-controller"
@@ -102,7 +95,7 @@ class DaemonSetPlanner:
             fits=self._fits_of(daemonset).of(nodes),
             pods=self._sources.pods.by_index(BY_CONTROLLER, daemonset.uid),
             orphans=self._sources.pods.by_index(ORPHANS, daemonset.namespace),
-            revisions=self._revisions(daemonset),
+            revisions=revisions_around(daemonset, self._sources),
             failed_until=self._backoffs_of(daemonset).until(now=now),
             now=now,
             seed=self._rng.getrandbits(64),
@@ -111,14 +104,7 @@ class DaemonSetPlanner:
 
     def owner(self, snapshot: Snapshot) -> Owner:
         """The DaemonSet."""
-        daemonset = snapshot.daemonset
-        return Owner(
-            resource=DAEMON_SETS,
-            key=daemonset.key,
-            uid=daemonset.uid,
-            resource_version=str(daemonset.resource_version),
-            stored_status=daemonset.stored_status,
-        )
+        return owner_of(snapshot.daemonset, DAEMON_SETS)
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """See plan.py. Nodes whose finished pod it replaces are remembered: the next one waits."""
@@ -132,13 +118,7 @@ class DaemonSetPlanner:
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the DaemonSet is still the same object with the same spec."""
-        planned, now = snapshot.daemonset, self._daemonsets.get(snapshot.daemonset.key)
-        return (
-            now is not None
-            and now.uid == planned.uid
-            and now.generation == planned.generation
-            and now.is_deleting == planned.is_deleting
-        )
+        return is_unchanged(snapshot.daemonset, self._daemonsets)
 
     def _fits_of(self, daemonset: DaemonSetView) -> Fits:
         known = self._fits.get(daemonset.key)
@@ -151,21 +131,6 @@ class DaemonSetPlanner:
         if known is None or known[0] != daemonset.uid or known[1].generation != daemonset.generation:
             known = self._backoffs[daemonset.key] = (daemonset.uid, Backoffs(daemonset.generation))
         return known[1]
-
-    def _revisions(self, daemonset: DaemonSetView) -> list[RevisionView]:
-        """Its own, those that could be its own (nobody's), and those that hold a name it may want."""
-        revisions = self._sources.revisions
-        prefix = (daemonset.namespace, daemonset.name[:LONGEST_REVISION_OWNER])
-        found = {
-            revision.name: revision
-            for group in (
-                revisions.by_index(BY_CONTROLLER, daemonset.uid),
-                revisions.by_index(ORPHANS, daemonset.namespace),
-                revisions.by_index(BY_NAME_PREFIX, prefix),
-            )
-            for revision in group
-        }
-        return list(found.values())
 
 
 def _name(node: NodeView) -> str:
@@ -191,10 +156,9 @@ class Waker:
 
     def pod_changed(self, change: Change[PodView]) -> None:
         """Its owner, before and after; of a pod of nobody those that may adopt it."""
+        for key in owners_in(change, DAEMON_SETS):
+            self._queue.add(key)
         old, new = change.old, change.new
-        for pod in (old, new):
-            if pod is not None and pod.controller is not None and _is_daemonset(pod.controller):
-                self._queue.add(Key(pod.namespace, pod.controller.name))
         if new is None or new.controller is not None or new.is_deleting:
             return
         if old is not None and old.controller is None and old.labels == new.labels:
@@ -229,19 +193,11 @@ class Waker:
 
     def revision_changed(self, change: Change[RevisionView]) -> None:
         """The one that it is named after."""
-        revision = change.new or change.old
-        if revision is None:
-            return
-        key = Key(revision.namespace, owner_name(revision))
-        if self._daemonsets.get(key) is not None:
+        key = named_after(change)
+        if key is not None and self._daemonsets.get(key) is not None:
             self._queue.add(key)
 
 
 def _is_selected(daemonset: DaemonSetView, node: NodeView) -> bool:
     selector = daemonset.node_selector
     return selector is not None and selector.matches(node.labels)
-
-
-def _is_daemonset(owner: ControllerView) -> bool:
-    """Any version of the group, so that pods made before an upgrade wake it too."""
-    return owner.kind == DAEMON_SETS.kind and owner.group == DAEMON_SETS.group

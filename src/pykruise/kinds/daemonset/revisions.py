@@ -18,7 +18,8 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.actions import Create, Patch
+from pykruise.plans.ownership import delete_revision
 from pykruise.plans.phases import pod_chain, pod_key
 from pykruise.plans.plan import Chain, Stage, Step
 from pykruise.pods import keys
@@ -203,20 +204,13 @@ def cleaned_up(
     live = {pod.revision for pod in pods}
     for one in revisions.duplicates:
         if one.controller_uid == uid and hash_of(one) not in live and not one.is_deleting:
-            yield _deletion(one, f"it says the same as {revisions.current.name}")
+            yield delete_revision(one, f"it says the same as {revisions.current.name}")
     limit = max(spec.revision_history_limit, 0)
     too_many = len(revisions.old) - limit
     idle = [one for one in revisions.old if hash_of(one) not in live and one.controller_uid == uid]
     for one in idle[: max(too_many, 0)]:
         if not one.is_deleting:
-            yield _deletion(one, f"no pod is of it, and revisionHistoryLimit is {limit}")
-
-
-def _deletion(revision: RevisionView, because: str) -> Chain:
-    action = Delete(
-        resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
-    )
-    return Chain(subject=revision.name, steps=(Step(action=action, because=because),))
+            yield delete_revision(one, f"no pod is of it, and revisionHistoryLimit is {limit}")
 
 
 def unchanged_revisions(snapshot: Snapshot) -> Revisions:

@@ -15,15 +15,14 @@ from pykruise.kinds.daemonset.placement import Fit, Placement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
-from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read
 from pykruise.plans.sources import NodeView
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
-from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
+from pykruise.pods.revisions import RevisionView, candidate
 from pykruise.pods.views import PodView
+from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
 
 __all__ = ["DaemonSetView", "Settings", "Snapshot", "build_snapshot", "project_daemonset", "read_spec"]
 
@@ -58,26 +57,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class DaemonSetView(msgspec.Struct, frozen=True, kw_only=True):
+class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
     """One DaemonSet as the cache keeps it."""
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: int
-    generation: int = 0
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    is_deleting: bool = False
     spec: DaemonSetSpec | None
     """None: it cannot be read; `problem` says why."""
-    problem: str = ""
-    """`<path>: <what is wrong>` of a spec that does not fit the types (admission was bypassed)."""
     status: DaemonSetStatus = DaemonSetStatus()
-    stored_status: Document = {}
-    """The status as it is stored, to compare with."""
-    candidate: Candidate | None = None
-    """The revision that its template would be stored as."""
     selector: Selector | None = None
     """None: it cannot be read, or there is none."""
     node_selector: Selector | None = None
@@ -85,16 +70,9 @@ class DaemonSetView(msgspec.Struct, frozen=True, kw_only=True):
     placement: Placement = Placement()
 
     @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return Key(self.namespace, self.name)
-
-    @property
     def owner_reference(self) -> Document:
         """What its pods and revisions carry."""
-        return owner_reference(
-            api_version=DAEMON_SETS.api_version, kind=DAEMON_SETS.kind, name=self.name, uid=self.uid
-        )
+        return self.reference_as(DAEMON_SETS)
 
     @property
     def template_generation(self) -> str:
@@ -107,17 +85,6 @@ class DaemonSetView(msgspec.Struct, frozen=True, kw_only=True):
         return str(number) if -(2**63) <= number < 2**63 else ""
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    deletion_timestamp: str | None = None
-
-
 def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:
     """The view of a DaemonSet's JSON text (v1beta1).
 
@@ -125,37 +92,20 @@ def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:
     goes on. Raises ValueError only for something that is no Kubernetes object.
     """
     document = decode(raw)
-    meta = msgspec.convert(document.get("metadata"), _Meta)
-    given = document.get("spec") or {}
-    spec, problem = read_spec(given)
-    stored_status = document.get("status") or {}
-    status, _ = read(stored_status, DaemonSetStatus, path="status")
+    fields = workload_fields(document)
+    spec, problem = read_spec(document.get("spec") or {})
+    status, _ = read(fields["stored_status"], DaemonSetStatus, path="status")
     block = spec.rolling_update if spec else None
     return DaemonSetView(
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version or 0),
-        generation=meta.generation,
-        labels=meta.labels or {},
-        annotations=meta.annotations or {},
-        is_deleting=meta.deletion_timestamp is not None,
+        **fields,
         spec=spec,
         problem=problem,
         status=status or DaemonSetStatus(),
-        stored_status=stored_status,
         candidate=candidate(spec.template) if spec else None,
-        selector=_selector(spec.selector) if spec else None,
-        node_selector=_selector(block.selector) if block and block.selector else None,
+        selector=selector_of(spec.selector) if spec else None,
+        node_selector=selector_of(block.selector) if block and block.selector else None,
         placement=placement_of(spec.template) if spec else Placement(),
     )
-
-
-def _selector(selector: Any) -> Selector | None:
-    try:
-        return selector_from(msgspec.to_builtins(selector))
-    except SelectorError:
-        return None
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[DaemonSetSpec | None, str]:
@@ -207,7 +157,7 @@ def build_snapshot(
     names of new pods come from it.
     """
     by_name = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
-    own, orphaned, others = _split(daemonset, revisions)
+    around = sort_out(revisions, daemonset, selector=daemonset.selector)
     if fits is None:
         fits = {name: daemonset.placement.fit(node) for name, node in by_name.items()}
     return Snapshot(
@@ -216,36 +166,11 @@ def build_snapshot(
         fits=fits,
         pods=tuple(pods),
         orphans=tuple(orphans),
-        revisions=own,
-        orphaned_revisions=orphaned,
-        other_revisions=others,
+        revisions=around.own,
+        orphaned_revisions=around.free,
+        other_revisions=around.others,
         failed_until=failed_until or {},
         now=now,
         ids=IdSource(seed),
         settings=settings or Settings(),
     )
-
-
-def _split(
-    daemonset: DaemonSetView, revisions: Iterable[RevisionView]
-) -> tuple[list[RevisionView], list[RevisionView], dict[str, RevisionView]]:
-    """Revisions that are the DaemonSet's, those it may adopt, and those that only hold a name it may want."""
-    selector = daemonset.selector
-    own: list[RevisionView] = []
-    orphaned: list[RevisionView] = []
-    others: dict[str, RevisionView] = {}
-    for revision in revisions:
-        if revision.controller_uid == daemonset.uid:
-            own.append(revision)
-        elif (
-            not revision.controller_uid
-            and not revision.is_deleting
-            and selector is not None
-            and not selector.is_empty
-            and selector.matches(revision.labels)
-            and revision.template
-        ):
-            orphaned.append(revision)
-        elif revision.name.startswith(f"{daemonset.name[:223]}-"):
-            others[revision.name] = revision
-    return sorted_revisions(own), sorted_revisions(orphaned), others

@@ -26,7 +26,6 @@ from pykruise.kube.int_or_percent import IntOrPercent
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.workload_validation import (
     immutable_errors,
-    is_on_its_way_out,
     metadata_errors,
     pod_errors,
     selector_errors,
@@ -65,7 +64,7 @@ def errors_of(
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
     errors = list(metadata_errors(doc.get("metadata") or {}))
-    if old is not None and (same(given, stored) or is_on_its_way_out(doc)):
+    if old is not None and same(given, stored):
         return errors
     errors += selector_errors(given, kind=KIND)
     errors += pod_errors(given, kind=KIND)

@@ -127,7 +127,7 @@ def test_what_needs_no_default_is_allowed_as_it_is() -> None:
 def test_what_is_on_its_way_out_is_left_as_it_is() -> None:
     doc = document()
     doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    assert review(mutate_daemonset, doc, old=document()) == ALLOWED
+    assert review(mutate_daemonset, doc, old=doc) == ALLOWED
 
 
 # Validation

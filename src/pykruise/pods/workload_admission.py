@@ -1,0 +1,98 @@
+"""The two admission reviews that every workload has, made of what a kind knows about itself.
+
+AdmissionRequest ──▶ Reviews.mutating(with_defaults) ──▶ the object with its defaults
+                 ──▶ Reviews.validating(errors_of)   ──▶ allowed, or refused (422) with every field error
+
+Pure but for their shape (`async`, as all reviewers). An object that cannot be read, or a version that is not
+reviewed, is refused with 400. What is on its way out is left alone: a deletion must not fail over a spec.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kube.documents import Document, same
+from pykruise.kube.errors import Cause, Status
+from pykruise.kube.field_errors import bad_request, refusal
+from pykruise.kube.resources import Resource
+
+__all__ = ["Reviews"]
+
+S = TypeVar("S")
+
+
+class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+    """The reviews of one kind. S is its typed spec."""
+
+    resource: Resource
+    versions: tuple[str, ...]
+    """Versions that are reviewed as they are given."""
+    read_spec: Callable[[Mapping[str, Any]], tuple[S | None, str]]
+    """The typed spec, or None and `<path>: <what is wrong>`."""
+    placeholders: tuple[str, ...] = ("selector", "template")
+    """Required objects of the spec whose absence validation reports, rather than reading."""
+
+    def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
+        """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
+
+        async def review(request: AdmissionRequest) -> AdmissionAnswer:
+            if not _is_reviewed(request):
+                return ALLOWED
+            if problem := self._unreadable(request):
+                return AdmissionAnswer(refusal=problem)
+            assert request.object is not None
+            found = with_defaults(request, request.object)
+            return ALLOWED if same(found, request.object) else AdmissionAnswer(object=found)
+
+        return review
+
+    def validating(
+        self,
+        errors_of: Callable[[AdmissionRequest, Document, S], Sequence[Cause]],
+        *,
+        warnings_of: Callable[[S], Sequence[str]] = lambda _: (),
+    ) -> Reviewer:
+        """`errors_of(request, object, spec)` names all that is wrong; `warnings_of(spec)` doubts that stop
+        nothing. Deletions are allowed here, and so is what completes one."""
+
+        async def review(request: AdmissionRequest) -> AdmissionAnswer:
+            if not _is_reviewed(request):
+                return ALLOWED
+            if problem := self._unreadable(request):
+                return AdmissionAnswer(refusal=problem)
+            assert request.object is not None
+            spec, problem_text = self._read(request.object)
+            assert spec is not None, problem_text
+            errors = errors_of(request, request.object, spec)
+            if errors:
+                name = (request.object.get("metadata") or {}).get("name") or request.name
+                return AdmissionAnswer(refusal=refusal(self.resource, name, errors))
+            return AdmissionAnswer(warnings=tuple(warnings_of(spec)))
+
+        return review
+
+    def _unreadable(self, request: AdmissionRequest) -> Status | None:
+        """The 400 for an object that cannot be read as one of this kind."""
+        resource = request.resource
+        if resource.group != self.resource.group or resource.version not in self.versions:
+            return bad_request(f"{resource.api_version} {resource.kind} is not reviewed here")
+        if request.object is None:
+            return bad_request("the request has no object")
+        spec, problem = self._read(request.object)
+        return bad_request(problem) if spec is None else None
+
+    def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
+        """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""
+        given = doc.get("spec")
+        if given is not None and not isinstance(given, Mapping):
+            return None, f"spec: Expected `object`, got `{type(given).__name__}`"
+        given = given or {}
+        missing: dict[str, Any] = {field: {} for field in self.placeholders if given.get(field) is None}
+        return self.read_spec({**given, **missing})
+
+
+def _is_reviewed(request: AdmissionRequest) -> bool:
+    wanted = request.operation in ("CREATE", "UPDATE") and not request.subresource
+    return wanted and not is_on_its_way_out(request)
