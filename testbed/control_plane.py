@@ -123,7 +123,7 @@ class ControlPlane:
 
     @property
     def manager_kubeconfig(self) -> Path:
-        """A kubeconfig file for a user of the manager's own, who is in system:masters as well.
+        """A kubeconfig file for the ServiceAccount kruise-system/kruise-manager: all its rights are roles.
 
         By it the audit log tells the manager's requests from others, and its token can be taken away alone.
         """

@@ -25,6 +25,12 @@ USERS = {
     SCHEDULER: "system:kube-scheduler",
 }
 
+MASTERS = "system:masters"
+# The manager is in no group of the mighty: it may do what roles in the cluster give it.
+GROUPS = dict.fromkeys(USERS, MASTERS) | {
+    MANAGER: "system:serviceaccounts,system:serviceaccounts:kruise-system"
+}
+
 # Gates that are off in a minor and that the workloads need on.
 FEATURE_GATES: Mapping[str, Mapping[str, bool]] = {"1.32": {"InPlacePodVerticalScaling": True}}
 
@@ -136,7 +142,7 @@ class Settings:
     def write_tokens(self, *, without: Collection[str] = ()) -> None:
         """Write the tokens that the API server accepts from its next start on; users `without` one get none."""
         rows = [
-            f'{token},{USERS[name]},{name},"system:masters"\n'
+            f'{token},{USERS[name]},{name},"{GROUPS[name]}"\n'
             for name, token in self.tokens.items()
             if name not in without
         ]

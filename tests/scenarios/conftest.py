@@ -39,17 +39,20 @@ from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
-from support.control_plane import running_plane
+from support.control_plane import allow_election, running_plane
 from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Audience, Stage, audience
 from support.volumes import Volumes
 from support.webhooks import GATES, webhook_settings
-from testbed.control_plane import ControlPlane
+from testbed.control_plane import API_SERVER, ControlPlane
 
 START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
+
+OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
+"""As some distributions have it: who makes an owner block deletions needs the right to its finalizers."""
 
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
@@ -202,7 +205,7 @@ def plane(
     settings = webhook_settings(tmp_path_factory.mktemp("webhooks"), gates=GATES, certificate_writer="fs")
     conversion = webhook_conversion(url=endpoint_of(settings).base_url)
     with (
-        running_plane(kinds=True, conversion=conversion) as plane,
+        running_plane(kinds=True, conversion=conversion, extra_args=OWNERS_ARE_CHECKED) as plane,
         webhooks_in_thread(plane, settings, webhook_switch),
     ):
         yield plane
@@ -254,6 +257,7 @@ async def _real_stage(
     try:
         await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
+        await allow_election(stage.client, stage.namespace)
         yield stage
     finally:
         await stage.close()

@@ -1,27 +1,48 @@
-"""The real control plane of testbed/ for tests: one for a whole run, with pykruise's kinds in it."""
+"""The real control plane of testbed/ for tests: one for a whole run, with pykruise's kinds and roles in it.
+
+The manager is a ServiceAccount there (testbed/settings.py): it may do what `pykruise install` gives it, and
+nothing else. So a scenario that passes shows that the generated roles are enough.
+"""
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pykruise.kinds import crds
+from pykruise.kinds.gates import Gates
 from pykruise.kube.client import Client
 from pykruise.kube.config import load_kubeconfig
-from pykruise.kube.documents import decode, get_path
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.http import HttpTransport
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
+from pykruise.manager.roles import RBAC, roles
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 
 ESTABLISHED_S = 30.0
+MANAGER_NAMESPACE = "kruise-system"
+
+GATES = Gates.of(
+    ResourcesDeletionProtection=True,
+    DeletionProtectionForCRDCascadingGate=True,
+    InPlaceWorkloadVerticalScaling=True,
+)
+"""Those of the gates that scenarios switch on which need rights of their own."""
+
+_ROLES = {
+    kind: Resource(RBAC, "v1", f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster"))
+    for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+}
 
 
 @contextmanager
 def running_plane(
     *, kinds: bool = False, conversion: Mapping[str, Any] | None = None, **options: Any
 ) -> Iterator[ControlPlane]:
-    """A control plane while the block runs; `kinds`: with pykruise's CRDs. `options`: of ControlPlane.start.
+    """A control plane while the block runs; `kinds`: with pykruise's CRDs and its manager's roles.
+
+    `options`: of ControlPlane.start.
 
     `conversion`: the stanza of that name for kinds with two versions.
 
@@ -37,7 +58,7 @@ def running_plane(
 
 
 async def install_kinds(plane: ControlPlane, conversion: Mapping[str, Any] | None = None) -> None:
-    """Create pykruise's CRDs, and wait until every component knows them."""
+    """Create pykruise's CRDs and its manager's roles, and wait until every component knows the kinds."""
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
     try:
         client = Client(transport)
@@ -46,6 +67,7 @@ async def install_kinds(plane: ControlPlane, conversion: Mapping[str, Any] | Non
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
             except AlreadyExistsError:
                 continue
+        await install_roles(client)
         async with asyncio.timeout(ESTABLISHED_S):
             for crd in crds():
                 while not await _is_established(client, crd["metadata"]["name"]):
@@ -55,6 +77,29 @@ async def install_kinds(plane: ControlPlane, conversion: Mapping[str, Any] | Non
     if CONTROLLER_MANAGER in plane.components:
         # Its garbage collector looks for new kinds only every 30 s; until then owners of those kinds do not count.
         await plane.restart(CONTROLLER_MANAGER)
+
+
+async def install_roles(client: Client, gates: Gates = GATES) -> None:
+    """What the manager's ServiceAccount may do: the roles that `pykruise install` prints."""
+    namespace = {"metadata": {"name": MANAGER_NAMESPACE, "labels": {"control-plane": "openkruise"}}}
+    with suppress(AlreadyExistsError):
+        await client.create(NAMESPACES, "", namespace)
+    await _grant(client, roles(gates, namespace=MANAGER_NAMESPACE))
+
+
+async def allow_election(client: Client, namespace: str) -> None:
+    """Let the manager hold its Lease in another namespace, as `--leader-election-namespace` asks for."""
+    found = [doc for doc in roles(GATES, namespace=namespace) if "leader-election" in doc["metadata"]["name"]]
+    for doc in found:
+        for subject in doc.get("subjects", ()):
+            subject["namespace"] = MANAGER_NAMESPACE
+    await _grant(client, found)
+
+
+async def _grant(client: Client, documents: Iterable[Document]) -> None:
+    for doc in documents:
+        with suppress(AlreadyExistsError):
+            await client.create(_ROLES[doc["kind"]], doc["metadata"].get("namespace", ""), doc)
 
 
 async def _is_established(client: Client, name: str) -> bool:

@@ -1,5 +1,7 @@
 """The manager's webhooks for a whole run against the real control plane, on this machine's loopback.
 
+They are asked and they write as the manager's ServiceAccount, which has the generated roles and no other right.
+
 They live in a thread with an event loop of its own: tests come and go, each with its loop, and what a cluster
 does between two tests is reviewed too.
 """
@@ -70,11 +72,14 @@ class _Thread(threading.Thread):
 
     async def _serve(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        transport = HttpTransport(load_kubeconfig(self._plane.kubeconfig))
+        admin = HttpTransport(load_kubeconfig(self._plane.kubeconfig))
+        transport = HttpTransport(load_kubeconfig(self._plane.manager_kubeconfig))
         try:
+            installer = Client(admin)
+            await install_namespace(installer, self._settings)
+            await install_configurations(installer, self._settings)
+            await admin.close()
             client = Client(transport, user_agent="kruise-manager")
-            await install_namespace(client, self._settings)
-            await install_configurations(client, self._settings)
             webhooks = Webhooks(client, settings=self._settings, bind=LOOPBACK, over=self._switch.over)
             running = asyncio.create_task(webhooks.run())
             await wait_ready([webhooks], running)
@@ -86,5 +91,6 @@ class _Thread(threading.Thread):
             await webhooks.stop()
             await running
         finally:
+            await admin.close()
             await transport.close()
             await asyncio.sleep(0.1)  # TLS connections close a moment later
