@@ -12,7 +12,7 @@ import asyncio
 import functools
 import random
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.roles import roles
 from pykruise.manager.settings import Settings
@@ -151,6 +152,11 @@ def manager_rights() -> Authorizer:
     return Authorizer(roles(Gates.of(InPlaceWorkloadVerticalScaling=True), namespace="scenario"))
 
 
+def no_right_was_missing(refused: Iterable[str]) -> None:
+    """A manager goes on without a right, so a scenario may pass although one was missing."""
+    assert not (found := sorted(set(refused))), f"the generated roles lack: {', '.join(found)}"
+
+
 @asynccontextmanager
 async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> AsyncIterator[Stage]:
     """A cluster of the test's own, with the CRDs and admission in it."""
@@ -168,11 +174,15 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
     ) as cluster:
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        of_managers: list[AuthorizingTransport] = []
+
+        def manager_transport() -> AuthorizingTransport:
+            of_managers.append(AuthorizingTransport(cluster.transport_for(MANAGER_USER), manager_rights()))
+            return of_managers[-1]
+
         stage = Stage(
             client=cluster.client,
-            manager_transport=lambda: AuthorizingTransport(
-                cluster.transport_for(MANAGER_USER), manager_rights()
-            ),
+            manager_transport=manager_transport,
             namespace="scenario",
             clock=clock,
             rng=rng,
@@ -186,6 +196,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
             yield stage
         finally:
             await stage.close()
+        no_right_was_missing(what for each in of_managers for what in each.refused)
 
 
 # ── the real one ─────────────────────────────────────────────────────────────
@@ -226,10 +237,15 @@ async def _real_stage(
 ) -> AsyncIterator[Stage]:
     """A namespace and kubelets of the test's own; its nodes take over those of the test before."""
     transports: list[HttpTransport] = []
+    of_managers: list[MeteredTransport] = []
 
     def transport(kubeconfig: Path) -> HttpTransport:
         transports.append(HttpTransport(load_kubeconfig(kubeconfig)))
         return transports[-1]
+
+    def manager_transport() -> MeteredTransport:
+        of_managers.append(MeteredTransport(transport(plane.manager_kubeconfig)))
+        return of_managers[-1]
 
     client = Client(transport(plane.kubeconfig), user_agent="scenario", rng=rng)
     # Nodes stay from test to test, and pods may come to any of them.
@@ -243,7 +259,7 @@ async def _real_stage(
     )
     stage = Stage(
         client=client,
-        manager_transport=lambda: transport(plane.manager_kubeconfig),
+        manager_transport=manager_transport,
         namespace=f"scenario-{secrets.token_hex(4)}",
         clock=system_clock,
         rng=rng,
@@ -267,6 +283,7 @@ async def _real_stage(
         await asyncio.gather(*running)
         for each in transports:
             await each.close()
+    no_right_was_missing(what for each in of_managers for what in each.missing_rights)
 
 
 async def _leave(stage: Stage) -> None:

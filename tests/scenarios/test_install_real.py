@@ -6,20 +6,28 @@ The managers are processes with the ServiceAccount's own token: RBAC is the gene
 import asyncio
 import re
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 import yaml
 
+from pykruise.admission.certificates import renewed
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
+from pykruise.admission.stores import SecretStore
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.config import load_kubeconfig
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import decode, get_path
+from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import LEASES, PODS
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
 from support.control_plane import running_plane
 from support.processes import ManagerProcess, balancer, manager_process
 from support.scenario import cloneset, rolling
@@ -29,6 +37,9 @@ from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
+OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
+
+GATES = ("--feature-gates", "InPlaceWorkloadVerticalScaling=true")
 REPLICAS = 12
 LEASE = (
     "--leader-election-lease-duration=6s",
@@ -52,11 +63,16 @@ def kubectl(plane: ControlPlane) -> Kubectl:
 
 @pytest.fixture(scope="module")
 def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    done = pykruise("install", "--feature-gates", "InPlaceWorkloadVerticalScaling=true")
-    assert done.returncode == 0, done.stderr
     path = tmp_path_factory.mktemp("install") / "install.yaml"
-    path.write_text(done.stdout)
+    path.write_text(asyncio.run(printed(*GATES)))
     return path
+
+
+async def printed(*options: str) -> str:
+    """What `pykruise install` prints."""
+    done = await asyncio.to_thread(pykruise, "install", *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +172,72 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_and_nothing_is_lost_or
             assert await follower.end() == 0
             lease = decode(await client.get(LEASES, "kruise-system", "kruise-manager"))
             assert "holderIdentity" not in lease["spec"]
+
+
+async def test_versions_convert_both_ways_and_installing_again_beside_managers_outside_changes_nothing(
+    plane: ControlPlane, kubectl: Kubectl, installed: Path, tmp_path: Path
+) -> None:
+    """operations 12: everything may be applied again at any time"""
+    async with client_of(plane) as client, replicas(installed, tmp_path) as processes:
+        for process in processes:
+            await process.says("webhooks are in place at https://127.0.0.1:")
+        # when a CloneSet is written as v1alpha1
+        doc = cloneset("old", replicas=0, updateStrategy={"type": "ReCreate", "partition": "20%"})
+        written = {**doc, "apiVersion": OLD_CLONE_SETS.api_version}
+        await asyncio.to_thread(
+            kubectl.says, "apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(written)
+        )
+        # then both versions can be read, each in its own words
+        new = decode(await client.get(CLONE_SETS, "default", "old"))["spec"]["updateStrategy"]
+        old = decode(await client.get(OLD_CLONE_SETS, "default", "old"))["spec"]["updateStrategy"]
+        assert (old["type"], old["partition"]) == ("ReCreate", "20%")
+        assert new["rollingUpdate"]["partition"] == "20%"
+        # when the same is installed for the address that these managers have
+        before = await configured(client)
+        again = await printed(*GATES, *address_of(before))
+        await asyncio.to_thread(kubectl.says, "apply", "--server-side", "-f", "-", stdin=again)
+        # then nothing is taken from what they keep up, and webhooks and conversion go on
+        assert await configured(client) == before
+        await client.create(OLD_CLONE_SETS, "default", {**written, "metadata": {"name": "x"}}, dry_run=True)
+        await client.delete(CLONE_SETS, "default", "old")
+        # and manifests with a Service are refused as long as managers keep up an address: it says which to use
+        other = await asyncio.to_thread(
+            kubectl.kubectl, "apply", "--server-side", "-f", "-", stdin=(await printed(*GATES))
+        )
+        assert other.returncode != 0
+        assert "url" in other.stderr
+        assert await configured(client) == before
+
+
+async def test_certificates_are_exchanged_under_load_without_one_failed_request(
+    plane: ControlPlane, installed: Path, tmp_path: Path
+) -> None:
+    """issue 7: rotated live, with two managers as processes; when they are due, test_webhooks.py asks"""
+    async with client_of(plane) as client, replicas(installed, tmp_path) as processes:
+        for process in processes:
+            await process.says("webhooks are in place")
+        # given writers and readers of both versions at work
+        await client.create(CLONE_SETS, "default", cloneset("kept", replicas=0))
+        old = {**cloneset("y"), "apiVersion": OLD_CLONE_SETS.api_version}
+        async with load(
+            lambda: client.create(CLONE_SETS, "default", cloneset("x"), dry_run=True),
+            lambda: client.create(OLD_CLONE_SETS, "default", old, dry_run=True),
+            lambda: client.get(OLD_CLONE_SETS, "default", "kept"),
+        ) as (done, failures):
+            await until(lambda: reached(done, 20))
+            # when another authority signs another pair
+            store = SecretStore(client, namespace="kruise-system", name="kruise-webhook-certs")
+            stored = await store.read()
+            assert stored is not None
+            without_key = msgspec.structs.replace(stored.certificates, authority_key=b"")
+            await store.write(renewed(without_key, host="127.0.0.1", now=time.time()), over=stored)
+            for process in processes:
+                await process.says("webhooks are served with a new certificate")
+            before = len(done)
+            await until(lambda: reached(done, before + 50))
+        # then
+        assert failures == []
+        await client.delete(CLONE_SETS, "default", "kept")
 
 
 async def test_a_right_that_is_taken_away_is_one_line_and_a_metric_and_no_crash(
@@ -274,7 +356,7 @@ async def replicas(
 async def client_of(plane: ControlPlane) -> AsyncIterator[Client]:
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
     try:
-        yield Client(transport)
+        yield Client(transport, retry=RetryPolicy(writes=0, reads=0))
     finally:
         await transport.close()
 
@@ -294,6 +376,54 @@ async def sides(client: Client, managers: dict[str, ManagerProcess]) -> tuple[Ma
             await asyncio.sleep(0.1)
     other = next(one for identity, one in managers.items() if identity != name)
     return managers[name], other
+
+
+async def configured(client: Client) -> dict[str, dict[str, Any]]:
+    """What API servers are told of where webhooks are, by the webhook's or the CRD's name."""
+    found: dict[str, dict[str, Any]] = {}
+    for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
+        entries = decode(await client.get(resource, "", name))["webhooks"]
+        found |= {entry["name"]: entry["clientConfig"] for entry in entries}
+    for crd in map(decode, (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items):
+        if webhook := get_path(crd, "spec", "conversion", "webhook"):
+            found[crd["metadata"]["name"]] = webhook["clientConfig"]
+    return found
+
+
+def address_of(configs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    """The options of `pykruise install` for the address that is told."""
+    (address,) = {urlsplit(config["url"]).netloc for config in configs.values()}
+    host, _, port = address.partition(":")
+    return ("--webhook-host", host, "--webhook-port", port)
+
+
+@asynccontextmanager
+async def load(
+    *requests: Callable[[], Awaitable[object]],
+) -> AsyncIterator[tuple[list[float], list[KubeError]]]:
+    """Makes these requests again and again: when each was done, and what failed."""
+    done: list[float] = []
+    failures: list[KubeError] = []
+
+    async def work(request: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await request()
+                done.append(time.monotonic())
+            except KubeError as error:
+                failures.append(error)
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as tasks:
+        working = [tasks.create_task(work(request)) for request in requests]
+        yield done, failures
+        for task in working:
+            task.cancel()
+
+
+async def reached(done: list[float], count: int) -> bool:
+    """Whether so many requests were answered."""
+    return len(done) >= count
 
 
 async def uids(client: Client) -> set[str]:

@@ -19,7 +19,16 @@ SHOWN = 5
 """Objects of a kind that are named; the others are counted."""
 
 
-def install_text(*, namespace: str, replicas: int, image: str, feature_gates: str, v: int) -> str:
+def install_text(
+    *,
+    namespace: str,
+    replicas: int,
+    image: str,
+    feature_gates: str,
+    v: int,
+    webhook_host: str = "",
+    webhook_port: int = 9876,
+) -> str:
     """The manifests as YAML. Raises CommandError for gates that cannot be meant."""
     try:
         gates = parse([feature_gates])
@@ -34,6 +43,8 @@ def install_text(*, namespace: str, replicas: int, image: str, feature_gates: st
         gates=gates,
         feature_gates=feature_gates,
         verbosity=v,
+        webhook_host=webhook_host,
+        webhook_port=webhook_port,
     )
     return _yaml(manifests(wanted))
 

@@ -140,13 +140,25 @@ def install(
     image: Annotated[str, typer.Option(help="The manager's image (default: of this version).")] = "",
     feature_gates: Annotated[str, typer.Option(help="A=true,B=false")] = "",
     v: Annotated[int, typer.Option("--v", min=0, help="Verbosity of the manager's log.")] = 4,
+    webhook_host: Annotated[
+        str, typer.Option(help="For managers outside the cluster: their WEBHOOK_HOST. Nothing runs inside.")
+    ] = "",
+    webhook_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Where webhooks are answered: WEBHOOK_PORT.")
+    ] = 9876,
 ) -> None:
     """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
     from pykruise.cli.install import install_text
 
     try:
         text = install_text(
-            namespace=namespace, replicas=replicas, image=image, feature_gates=feature_gates, v=v
+            namespace=namespace,
+            replicas=replicas,
+            image=image,
+            feature_gates=feature_gates,
+            v=v,
+            webhook_host=webhook_host,
+            webhook_port=webhook_port,
         )
     except CommandError as error:
         typer.echo(f"error: {error}", err=True)

@@ -11,15 +11,15 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
-from pykruise.kube.errors import error_for
+from pykruise.kube.errors import ForbiddenError, error_for
 from pykruise.kube.histogram import Histogram
 from pykruise.kube.transport import Response, Transport
 
 _log = logging.getLogger(__name__)
 
-_RIGHTS = b" cannot "
+_RIGHTS = " cannot "
 """Of the message with which an API server's authorizer refuses: `User "x" cannot list resource "pods" …`."""
 
 
@@ -65,8 +65,8 @@ class MeteredTransport:
         finally:
             self.answers[method, status] += 1
             self.durations.setdefault(method, Histogram()).observe(loop.time() - started)
-        if status == 403 and _RIGHTS in answer.body:
-            self._refused(what, answer.body)
+        if status == 403 and _RIGHTS.encode() in answer.body:
+            self._refused(what, error_for(403, answer.body))
         return answer
 
     def stream(
@@ -78,13 +78,29 @@ class MeteredTransport:
         idle_timeout_s: float | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Count and pass on."""
-        self.requests[f"WATCH {_resource(path)}"] += 1
-        return self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
+        what = f"WATCH {_resource(path)}"
+        self.requests[what] += 1
+        return self._heard(
+            what, self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
+        )
 
-    def _refused(self, what: str, body: bytes) -> None:
+    @asynccontextmanager
+    async def _heard(
+        self, what: str, stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with AsyncExitStack() as stack:
+            try:
+                lines = await stack.enter_async_context(stream)
+            except ForbiddenError as error:
+                if _RIGHTS in str(error):
+                    self._refused(what, error)
+                raise
+            yield lines
+
+    def _refused(self, what: str, error: Exception) -> None:
         self.missing_rights[what] += 1
         if self.missing_rights[what] == 1:
-            _log.error("a right is missing, %s is refused: %s", what, error_for(403, body))
+            _log.error("a right is missing, %s is refused: %s", what, error)
 
     async def close(self) -> None:
         """Close the inner one."""

@@ -45,6 +45,9 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     gates: Gates = Gates()
     feature_gates: str = ""
     """As they were written, for the manager's flag; `gates` is what they mean."""
+    webhook_host: str = ""
+    """Where managers outside the cluster answer webhooks (their WEBHOOK_HOST and `webhook_port`); empty: they
+    run in the cluster, behind the Service. With a host nothing is installed that runs."""
     webhook_port: int = 9876
     metrics_port: int = 8080
     health_port: int = 8000
@@ -53,7 +56,9 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 def manifests(wanted: Installation) -> list[Document]:
     """All objects in the order in which they are best applied."""
-    endpoint = Endpoint(namespace=wanted.namespace, service=SERVICE)
+    endpoint = Endpoint(
+        namespace=wanted.namespace, service=SERVICE, host=wanted.webhook_host, port=wanted.webhook_port
+    )
     admission = AdmissionSettings(
         namespace=wanted.namespace,
         pod_webhook=wanted.gates["PodWebhook"],
@@ -61,7 +66,9 @@ def manifests(wanted: Installation) -> list[Document]:
         # The manager leaves inactive webhooks out by itself and takes them back when a gate is switched on.
         deletion_protection=True,
     )
-    conversion = webhook_conversion(service=(wanted.namespace, SERVICE))
+    # API servers refuse an address and a Service side by side. So what is applied has to name the one that
+    # managers keep up; else it could not be applied again.
+    conversion = webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
         *([_namespace(wanted)] if wanted.create_namespace else []),
         *crds(conversion),
@@ -72,7 +79,7 @@ def manifests(wanted: Installation) -> list[Document]:
         },
         *roles(wanted.gates, namespace=wanted.namespace),
         *aggregated_roles(),
-        *workload(wanted),
+        *([] if wanted.webhook_host else workload(wanted)),
         *configurations(reviewers(admission), endpoint),
     ]
 

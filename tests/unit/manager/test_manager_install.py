@@ -7,7 +7,7 @@ import yaml
 from pykruise import __version__
 from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.selectors import selector_from
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests
@@ -123,6 +123,25 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
         "webhooks"
     ]
     assert "mpod.kb.io" not in {entry["name"] for entry in entries}
+
+
+def test_for_managers_outside_the_cluster_everything_names_their_address_and_nothing_runs_inside() -> None:
+    documents = manifests(Installation(webhook_host="192.0.2.10", webhook_port=9443))
+    base = "https://192.0.2.10:9443"
+    told = {
+        **{entry["name"]: entry["clientConfig"] for doc in documents for entry in doc.get("webhooks") or ()},
+        **{
+            doc["metadata"]["name"]: doc["spec"]["conversion"]["webhook"]["clientConfig"]
+            for doc in documents
+            if get_path(doc, "spec", "conversion", "webhook")
+        },
+    }
+    assert {"mcloneset.kb.io", "clonesets.apps.kruise.io"} <= set(told)
+    for name, config in told.items():
+        assert config["url"].startswith(f"{base}/"), name
+        assert "service" not in config, name
+    assert not {"Deployment", "Service", "PodDisruptionBudget"} & {kind for kind, _ in names(documents)}
+    assert ("ServiceAccount", "kruise-manager") in names(documents)
 
 
 def test_one_replica_needs_no_budget() -> None:
