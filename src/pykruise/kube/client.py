@@ -13,7 +13,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 import orjson
@@ -43,6 +43,33 @@ Body = Mapping[str, Any] | Sequence[Any] | bytes
 """A document, the operations of a JSON patch, or either already encoded."""
 
 JSON_CONTENT = "application/json"
+
+
+class WriteOptions(TypedDict, total=False):
+    """Of every write that sends an object or a change to one; each may be left out."""
+
+    subresource: str
+    """Such as `status`."""
+    dry_run: bool
+    """Ask, and change nothing."""
+    field_manager: str
+    """Who managedFields names; empty: the server takes it from the user agent."""
+    priority: int
+    """1: ahead of waiting requests of priority 0."""
+
+
+class DeleteOptions(TypedDict, total=False):
+    """Of a deletion, beside its precondition on the uid; each may be left out."""
+
+    resource_version: str
+    """A precondition."""
+    grace_period_s: int | None
+    """None: the object's own."""
+    propagation: str
+    """Background, Foreground or Orphan; empty: the default of the resource."""
+    dry_run: bool
+    priority: int
+
 
 _WATCH_TIMEOUT_S = (300.0, 600.0)  # spread, so that watches opened together do not all end together
 
@@ -277,20 +304,15 @@ class Client:
         body: Body,
         *,
         name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-        field_manager: str = "",
-        priority: int = 0,
+        **options: Unpack[WriteOptions],
     ) -> bytes:
         """POST a new object, or with `name` a subresource of an existing one (`eviction`, `binding`).
 
         Returns the object as stored. Raises AlreadyExistsError, InvalidError, ForbiddenError.
         """
-        if bool(name) != bool(subresource):
+        if bool(name) != bool(options.get("subresource")):
             raise ValueError("create: name and subresource go together")
-        path = resource.path(namespace, name, subresource)
-        query = _options(dry_run, field_manager)
-        return await self._write("POST", path, query, body, JSON_CONTENT, priority)
+        return await self._write("POST", resource, namespace, name, body, JSON_CONTENT, options)
 
     async def update(
         self,
@@ -298,19 +320,13 @@ class Client:
         namespace: str,
         name: str,
         body: Body,
-        *,
-        subresource: str = "",
-        dry_run: bool = False,
-        field_manager: str = "",
-        priority: int = 0,
+        **options: Unpack[WriteOptions],
     ) -> bytes:
         """PUT a whole object. Raises ConflictError when its resourceVersion is not the stored one.
 
         For objects that are this program's alone; everything else is patched.
         """
-        path = resource.path(namespace, name, subresource)
-        query = _options(dry_run, field_manager)
-        return await self._write("PUT", path, query, body, JSON_CONTENT, priority)
+        return await self._write("PUT", resource, namespace, name, body, JSON_CONTENT, options)
 
     async def patch(
         self,
@@ -320,22 +336,16 @@ class Client:
         body: Body,
         *,
         patch_type: PatchType,
-        subresource: str = "",
-        dry_run: bool = False,
-        field_manager: str = "",
         force: bool = False,
-        priority: int = 0,
+        **options: Unpack[WriteOptions],
     ) -> bytes:
         """PATCH an object or a subresource. Preconditions are part of the body.
 
         `force` takes fields over from other managers (server-side apply only). Raises NotFoundError,
         ConflictError, InvalidError (a JSON patch whose `test` fails, among others).
         """
-        path = resource.path(namespace, name, subresource)
-        query = _options(dry_run, field_manager)
-        if force:
-            query["force"] = "true"
-        return await self._write("PATCH", path, query, body, patch_type.value, priority)
+        kind = patch_type.value
+        return await self._write("PATCH", resource, namespace, name, body, kind, options, force=force)
 
     async def delete(
         self,
@@ -344,32 +354,16 @@ class Client:
         name: str,
         *,
         uid: str = "",
-        resource_version: str = "",
-        grace_period_s: int | None = None,
-        propagation: str = "",
-        dry_run: bool = False,
-        priority: int = 0,
+        **options: Unpack[DeleteOptions],
     ) -> bytes:
         """DELETE an object, only if it still has `uid` and `resource_version` (where given).
 
-        `grace_period_s=None` leaves the object's own; `propagation` is Background, Foreground or Orphan
-        (empty: the default of the resource). Returns the object when it only begins to terminate, else it
-        or a Status. Raises NotFoundError; ConflictError when a precondition does not hold.
+        Returns the object when it only begins to terminate, else it or a Status. Raises NotFoundError;
+        ConflictError when a precondition does not hold.
         """
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        preconditions = {"uid": uid} if uid else {}
-        if resource_version:
-            preconditions["resourceVersion"] = resource_version
-        if preconditions:
-            options["preconditions"] = preconditions
-        if grace_period_s is not None:
-            options["gracePeriodSeconds"] = grace_period_s
-        if propagation:
-            options["propagationPolicy"] = propagation
-        if dry_run:
-            options["dryRun"] = ["All"]
         path = resource.path(namespace, name)
-        return await self._write("DELETE", path, {}, options, JSON_CONTENT, priority)
+        body = orjson.dumps(_deletion(uid, options))
+        return await self._send("DELETE", path, {}, body, JSON_CONTENT, options.get("priority", 0))
 
     # ── one request ──────────────────────────────────────────────────────────
 
@@ -391,13 +385,29 @@ class Client:
     async def _write(
         self,
         method: str,
-        path: str,
-        query: Mapping[str, str],
+        resource: Resource,
+        namespace: str,
+        name: str,
         body: Body,
         content_type: str,
-        priority: int,
+        options: WriteOptions,
+        *,
+        force: bool = False,
     ) -> bytes:
+        path = resource.path(namespace, name, options.get("subresource", ""))
+        query = {}
+        if options.get("dry_run"):
+            query["dryRun"] = "All"
+        if manager := options.get("field_manager"):
+            query["fieldManager"] = manager
+        if force:
+            query["force"] = "true"
         data = body if isinstance(body, bytes) else orjson.dumps(body)
+        return await self._send(method, path, query, data, content_type, options.get("priority", 0))
+
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, str], data: bytes, content_type: str, priority: int
+    ) -> bytes:
         headers = self._write_headers[content_type]
 
         async def attempt() -> Response:
@@ -474,13 +484,21 @@ def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
     return query
 
 
-def _options(dry_run: bool, field_manager: str) -> dict[str, str]:
-    query = {}
-    if dry_run:
-        query["dryRun"] = "All"
-    if field_manager:
-        query["fieldManager"] = field_manager
-    return query
+def _deletion(uid: str, options: DeleteOptions) -> dict[str, Any]:
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    preconditions = {"uid": uid} if uid else {}
+    if version := options.get("resource_version"):
+        preconditions["resourceVersion"] = version
+    if preconditions:
+        body["preconditions"] = preconditions
+    grace_period_s = options.get("grace_period_s")
+    if grace_period_s is not None:
+        body["gracePeriodSeconds"] = grace_period_s
+    if propagation := options.get("propagation"):
+        body["propagationPolicy"] = propagation
+    if options.get("dry_run"):
+        body["dryRun"] = ["All"]
+    return body
 
 
 async def _events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:

@@ -11,12 +11,13 @@ Errors are the client's and pass through. A write that ended without a definite 
 nothing; whoever sent it asks with `read()` or repeats it (plans/execute.py).
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol, Unpack
 
 import msgspec
 
-from pykruise.kube.client import Body, Client
+from pykruise.kube.client import Body, Client, DeleteOptions, WriteOptions
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -66,11 +67,8 @@ class Writer:
 
         `uid`: the object the doubt is about, which is gone when it is not found. Raises NotFoundError.
         """
-        try:
+        with self._noticing_absence(resource, key, uid):
             raw = await self._client.get(resource, key.namespace, key.name, priority=priority)
-        except NotFoundError as err:
-            self._observe_missing(resource, key, uid, err)
-            raise
         self._observe_written(resource, raw)
         return raw
 
@@ -81,55 +79,20 @@ class Writer:
         body: Body,
         *,
         name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-        field_manager: str = "",
-        priority: int = 0,
+        **options: Unpack[WriteOptions],
     ) -> bytes:
         """`Client.create`."""
-        raw = await self._client.create(
-            resource,
-            namespace,
-            body,
-            name=name,
-            subresource=subresource,
-            dry_run=dry_run,
-            field_manager=field_manager,
-            priority=priority,
-        )
-        if not dry_run:
-            self._observe_written(resource, raw, subresource)
+        raw = await self._client.create(resource, namespace, body, name=name, **options)
+        self._observe_answer(resource, raw, options)
         return raw
 
     async def update(
-        self,
-        resource: Resource,
-        key: Key,
-        body: Body,
-        *,
-        uid: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-        field_manager: str = "",
-        priority: int = 0,
+        self, resource: Resource, key: Key, body: Body, *, uid: str = "", **options: Unpack[WriteOptions]
     ) -> bytes:
         """`Client.update`; `uid` is the object the decision was about (the caller puts it into the body)."""
-        try:
-            raw = await self._client.update(
-                resource,
-                key.namespace,
-                key.name,
-                body,
-                subresource=subresource,
-                dry_run=dry_run,
-                field_manager=field_manager,
-                priority=priority,
-            )
-        except NotFoundError as err:
-            self._observe_missing(resource, key, uid, err)
-            raise
-        if not dry_run:
-            self._observe_written(resource, raw, subresource)
+        with self._noticing_absence(resource, key, uid):
+            raw = await self._client.update(resource, key.namespace, key.name, body, **options)
+        self._observe_answer(resource, raw, options)
         return raw
 
     async def patch(
@@ -140,65 +103,31 @@ class Writer:
         *,
         patch_type: PatchType,
         uid: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-        field_manager: str = "",
         force: bool = False,
-        priority: int = 0,
+        **options: Unpack[WriteOptions],
     ) -> bytes:
         """`Client.patch`; `uid` is the object the decision was about (the caller puts it into the body)."""
-        try:
+        with self._noticing_absence(resource, key, uid):
             raw = await self._client.patch(
-                resource,
-                key.namespace,
-                key.name,
-                body,
-                patch_type=patch_type,
-                subresource=subresource,
-                dry_run=dry_run,
-                field_manager=field_manager,
-                force=force,
-                priority=priority,
+                resource, key.namespace, key.name, body, patch_type=patch_type, force=force, **options
             )
-        except NotFoundError as err:
-            self._observe_missing(resource, key, uid, err)
-            raise
-        if not dry_run:
-            self._observe_written(resource, raw, subresource)
+        self._observe_answer(resource, raw, options)
         return raw
 
     async def delete(
-        self,
-        resource: Resource,
-        key: Key,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace_period_s: int | None = None,
-        propagation: str = "",
-        dry_run: bool = False,
-        priority: int = 0,
+        self, resource: Resource, key: Key, *, uid: str = "", **options: Unpack[DeleteOptions]
     ) -> bytes:
         """`Client.delete`; `uid` is its precondition."""
-        try:
-            raw = await self._client.delete(
-                resource,
-                key.namespace,
-                key.name,
-                uid=uid,
-                resource_version=resource_version,
-                grace_period_s=grace_period_s,
-                propagation=propagation,
-                dry_run=dry_run,
-                priority=priority,
-            )
-        except NotFoundError as err:
-            self._observe_missing(resource, key, uid, err)
-            raise
+        with self._noticing_absence(resource, key, uid):
+            raw = await self._client.delete(resource, key.namespace, key.name, uid=uid, **options)
         cache = self._caches.get(resource)
-        if cache is not None and not dry_run:
+        if cache is not None and not options.get("dry_run"):
             cache.observe_deleted(key, uid, raw)
         return raw
+
+    def _observe_answer(self, resource: Resource, raw: bytes, options: WriteOptions) -> None:
+        if not options.get("dry_run"):
+            self._observe_written(resource, raw, options.get("subresource", ""))
 
     def _observe_written(self, resource: Resource, raw: bytes, subresource: str = "") -> None:
         cache = self._caches.get(resource)
@@ -208,8 +137,13 @@ class Writer:
             return
         cache.observe_written(raw)
 
-    def _observe_missing(self, resource: Resource, key: Key, uid: str, err: NotFoundError) -> None:
-        cache = self._caches.get(resource)
-        details = err.status.details
-        if cache is not None and uid and details is not None and details.name == key.name:
-            cache.observe_deleted(key, uid, b"")
+    @contextmanager
+    def _noticing_absence(self, resource: Resource, key: Key, uid: str) -> Iterator[None]:
+        try:
+            yield
+        except NotFoundError as err:
+            cache = self._caches.get(resource)
+            details = err.status.details
+            if cache is not None and uid and details is not None and details.name == key.name:
+                cache.observe_deleted(key, uid, b"")
+            raise
