@@ -6,8 +6,10 @@ Names and labels of controller-runtime and of OpenKruise where they have one, so
 `pykruise_…` for the rest. Nothing is counted here: a scrape reads what the parts count themselves.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, Literal, TypeVar
 
+import msgspec
 import prometheus_client
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -18,8 +20,11 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from pykruise import __version__
+from pykruise.kube.cache import CacheStats
+from pykruise.kube.controller import ControllerStats
 from pykruise.kube.histogram import HistogramStats
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.queue import QueueStats
 from pykruise.manager.manager import Manager, ManagerStats
 from pykruise.manager.serving import Answer, Query, Responder
 
@@ -117,14 +122,12 @@ class StatsCollector(Collector):
                 for (method, code), count in metered.answers.items()
             ],
         )
-        durations = HistogramMetricFamily(
+        yield _histogram(
             "rest_client_request_duration_seconds",
             "How long requests to the API server took.",
-            labels=["verb", "host"],
+            ["verb", "host"],
+            [([method, self._host], one.snapshot()) for method, one in metered.durations.items()],
         )
-        for method, histogram in metered.durations.items():
-            _add(durations, [method, self._host], histogram.snapshot())
-        yield durations
         yield _counter(
             "pykruise_api_requests",
             "Requests by method and resource; watches too.",
@@ -146,7 +149,6 @@ class StatsCollector(Collector):
 
 
 def _controllers(stats: ManagerStats, labels: Mapping[str, str]) -> Iterator[Metric]:
-    label = ["controller"]
     found = [([labels.get(name, name)], one) for name, one in stats.controllers.items()]
     yield _counter(
         "controller_runtime_reconcile",
@@ -158,116 +160,122 @@ def _controllers(stats: ManagerStats, labels: Mapping[str, str]) -> Iterator[Met
             for result in ("success", "requeue", "requeue_after", "error")
         ],
     )
-    yield _counter(
-        "controller_runtime_reconcile_errors",
-        "Failed turns.",
-        label,
-        [(name, one.failures) for name, one in found],
-    )
-    yield _counter(
-        "controller_runtime_terminal_reconcile_errors",
-        "Failed turns that are not tried again: none here.",
-        label,
-        [(name, 0) for name, _ in found],
-    )
-    yield _gauge(
-        "controller_runtime_max_concurrent_reconciles",
-        "Workers.",
-        label,
-        [(name, one.workers) for name, one in found],
-    )
-    yield _gauge(
-        "controller_runtime_active_workers",
-        "Busy workers.",
-        label,
-        [(name, one.in_flight) for name, one in found],
-    )
-    yield _counter(
-        "pykruise_conflicts",
-        "Turns that found the world changed.",
-        label,
-        [(n, one.conflicts) for n, one in found],
-    )
-    yield _counter(
-        "pykruise_plan_seconds",
-        "CPU time of turns: planning, mostly.",
-        label,
-        [(name, one.cost_sum_s) for name, one in found],
-    )
-    durations = HistogramMetricFamily(
-        "controller_runtime_reconcile_time_seconds", "How long turns took, writes included.", labels=label
-    )
-    for name, one in found:
-        _add(durations, name, one.durations)
-    yield durations
+    yield from _tables(["controller"], found, _OF_CONTROLLERS)
 
 
 def _queues(stats: ManagerStats, labels: Mapping[str, str]) -> Iterator[Metric]:
-    label = ["name", "controller"]
     found = [([labels.get(name, name)] * 2, one) for name, one in stats.queues.items()]
-    yield _gauge("workqueue_depth", "Keys that wait.", label, [(name, one.depth) for name, one in found])
-    yield _counter("workqueue_adds", "Keys added.", label, [(name, one.adds) for name, one in found])
-    yield _counter(
-        "workqueue_retries", "Keys added after a failure.", label, [(n, one.retries) for n, one in found]
-    )
-    yield _gauge(
-        "workqueue_unfinished_work_seconds",
-        "How long keys have been worked on that are not done, together.",
-        label,
-        [(name, one.unfinished_s) for name, one in found],
-    )
-    yield _gauge(
-        "workqueue_longest_running_processor_seconds",
-        "... and the one that has been for longest.",
-        label,
-        [(name, one.longest_s) for name, one in found],
-    )
-    waits = HistogramMetricFamily("workqueue_queue_duration_seconds", "How long keys waited.", labels=label)
-    works = HistogramMetricFamily("workqueue_work_duration_seconds", "How long work took.", labels=label)
-    for name, one in found:
-        _add(waits, name, one.waits)
-        _add(works, name, one.works)
-    yield waits
-    yield works
+    yield from _tables(["name", "controller"], found, _OF_QUEUES)
 
 
 def _caches(stats: ManagerStats) -> Iterator[Metric]:
-    label = ["resource"]
     found = [([name], one) for name, one in stats.caches.items()]
-    yield _gauge("pykruise_cache_objects", "Mirrored objects.", label, [(n, one.objects) for n, one in found])
-    yield _gauge("pykruise_cache_synced", "1 once filled.", label, [(n, int(one.synced)) for n, one in found])
-    yield _gauge(
-        "pykruise_cache_connected",
-        "1 while a watch is open.",
-        label,
-        [(n, int(one.connected)) for n, one in found],
-    )
-    yield _gauge(
+    yield from _tables(["resource"], found, _OF_CACHES)
+
+
+S = TypeVar("S")
+
+
+class _Of(msgspec.Struct, Generic[S], frozen=True):
+    """A metric that each of a kind of parts has, and where its stats say it (None: not yet)."""
+
+    name: str
+    what: str
+    read: Callable[[S], float | HistogramStats | None]
+    type: Literal["gauge", "counter", "histogram"] = "gauge"
+    """The format ends the names of counters with `_total`."""
+
+
+_OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
+    _Of("controller_runtime_reconcile_errors", "Failed turns.", lambda one: one.failures, type="counter"),
+    _Of(
+        "controller_runtime_terminal_reconcile_errors",
+        "Failed turns that are not tried again: none here.",
+        lambda _: 0,
+        type="counter",
+    ),
+    _Of("controller_runtime_max_concurrent_reconciles", "Workers.", lambda one: one.workers),
+    _Of("controller_runtime_active_workers", "Busy workers.", lambda one: one.in_flight),
+    _Of(
+        "pykruise_conflicts", "Turns that found the world changed.", lambda one: one.conflicts, type="counter"
+    ),
+    _Of(
+        "pykruise_plan_seconds",
+        "CPU time of turns: planning, mostly.",
+        lambda one: one.cost_sum_s,
+        type="counter",
+    ),
+    _Of(
+        "controller_runtime_reconcile_time_seconds",
+        "How long turns took, writes included.",
+        lambda one: one.durations,
+        type="histogram",
+    ),
+)
+
+_OF_QUEUES: tuple[_Of[QueueStats], ...] = (
+    _Of("workqueue_depth", "Keys that wait.", lambda one: one.depth),
+    _Of("workqueue_adds", "Keys added.", lambda one: one.adds, type="counter"),
+    _Of("workqueue_retries", "Keys added after a failure.", lambda one: one.retries, type="counter"),
+    _Of(
+        "workqueue_unfinished_work_seconds",
+        "How long keys have been worked on that are not done, together.",
+        lambda one: one.unfinished_s,
+    ),
+    _Of(
+        "workqueue_longest_running_processor_seconds",
+        "... and the one that has been for longest.",
+        lambda one: one.longest_s,
+    ),
+    _Of("workqueue_queue_duration_seconds", "How long keys waited.", lambda one: one.waits, type="histogram"),
+    _Of("workqueue_work_duration_seconds", "How long work took.", lambda one: one.works, type="histogram"),
+)
+
+_OF_CACHES: tuple[_Of[CacheStats], ...] = (
+    _Of("pykruise_cache_objects", "Mirrored objects.", lambda one: one.objects),
+    _Of("pykruise_cache_synced", "1 once filled.", lambda one: one.synced),
+    _Of("pykruise_cache_connected", "1 while a watch is open.", lambda one: one.connected),
+    _Of(
         "pykruise_cache_pending_writes",
         "Own writes that the watch has not shown yet.",
-        label,
-        [(name, one.pending) for name, one in found],
-    )
-    yield _gauge(
+        lambda one: one.pending,
+    ),
+    _Of(
         "pykruise_cache_lag_seconds",
         "How long the watch took to show a write of this manager's, the last time that was measured.",
-        label,
-        [(name, one.lag_s) for name, one in found],
-    )
-    yield _gauge(
+        lambda one: one.lag_s,
+    ),
+    _Of(
         "pykruise_cache_last_event_timestamp_seconds",
         "When something last came.",
-        label,
-        [(name, one.last_event_at) for name, one in found if one.last_event_at is not None],
-    )
-    for field, what in (
-        ("events", "Events and bookmarks received."),
-        ("relists", "Lists after the first."),
-        ("reconnects", "Watches after the first."),
-        ("errors", "Lists and watches that failed."),
-        ("unreadable", "Objects that could not be read."),
-    ):
-        yield _counter(f"pykruise_cache_{field}", what, label, [(n, getattr(one, field)) for n, one in found])
+        lambda one: one.last_event_at,
+    ),
+    _Of("pykruise_cache_events", "Events and bookmarks received.", lambda one: one.events, type="counter"),
+    _Of("pykruise_cache_relists", "Lists after the first.", lambda one: one.relists, type="counter"),
+    _Of("pykruise_cache_reconnects", "Watches after the first.", lambda one: one.reconnects, type="counter"),
+    _Of("pykruise_cache_errors", "Lists and watches that failed.", lambda one: one.errors, type="counter"),
+    _Of(
+        "pykruise_cache_unreadable",
+        "Objects that could not be read.",
+        lambda one: one.unreadable,
+        type="counter",
+    ),
+)
+
+
+def _tables(
+    labels: list[str], found: Sequence[tuple[list[str], S]], rows: Iterable[_Of[S]]
+) -> Iterator[Metric]:
+    for row in rows:
+        values = [(name, value) for name, one in found if (value := row.read(one)) is not None]
+        if row.type == "histogram":
+            histograms = [(name, value) for name, value in values if isinstance(value, HistogramStats)]
+            yield _histogram(row.name, row.what, labels, histograms)
+        else:
+            numbers = [
+                (name, float(value)) for name, value in values if not isinstance(value, HistogramStats)
+            ]
+            yield (_gauge if row.type == "gauge" else _counter)(row.name, row.what, labels, numbers)
 
 
 Samples = Iterable[tuple[list[str], float]]
@@ -288,10 +296,15 @@ def _counter(name: str, what: str, labels: list[str], samples: Samples) -> Metri
     return family
 
 
-def _add(family: HistogramMetricFamily, labels: list[str], stats: HistogramStats) -> None:
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for bound, count in zip((*stats.bounds, float("inf")), stats.counts, strict=True):
-        total += count
-        buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", float(total)))
-    family.add_metric(labels, buckets=buckets, sum_value=stats.sum_s)
+def _histogram(
+    name: str, what: str, labels: list[str], found: Iterable[tuple[list[str], HistogramStats]]
+) -> Metric:
+    family = HistogramMetricFamily(name, what, labels=labels)
+    for values, stats in found:
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for bound, count in zip((*stats.bounds, float("inf")), stats.counts, strict=True):
+            total += count
+            buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", float(total)))
+        family.add_metric(values, buckets=buckets, sum_value=stats.sum_s)
+    return family
