@@ -100,7 +100,10 @@ KINDS: Sequence[Kind] = (
         component=daemonset.COMPONENT,
         resource=DAEMON_SETS,
         build=lambda context, settings: daemonset.build(context, settings=settings.daemonset),
-        rights=workload_rights(DAEMON_SETS),
+        rights=(
+            *workload_rights(DAEMON_SETS),
+            on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
+        ),
     ),
 )
 """In the order in which their controllers start."""

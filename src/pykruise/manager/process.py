@@ -36,7 +36,7 @@ from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import metrics_responder, registry
 from pykruise.manager.serving import Answer, PlainServer, Query
-from pykruise.manager.settings import ServingSettings, Settings, cloneset_settings
+from pykruise.manager.settings import ServingSettings, Settings
 from pykruise.manager.watchdog import Watchdog
 from pykruise.manager.webhooks import Webhooks
 from pykruise.pods.in_place import has_resize
@@ -113,13 +113,8 @@ async def _fitted(client: Client, settings: Settings) -> Settings:
     version = orjson.loads(await client.get_path("/version"))
     git_version = str(version.get("gitVersion") or "")
     _log.info("the cluster is Kubernetes %s", git_version)
-    fitted = cloneset_settings(
-        settings.gates,
-        exclude_preparing_delete=settings.cloneset.exclude_preparing_delete,
-        # Discovery, not the version: vendors write versions as they like, and clusters are upgraded in steps.
-        uses_resize=has_resize(orjson.loads(await client.get_path("/api/v1"))),
-    )
-    return settings.with_cloneset(fitted)
+    # Discovery, not the version: vendors write versions as they like, and clusters are upgraded in steps.
+    return settings.with_resize(has_resize(orjson.loads(await client.get_path("/api/v1"))))
 
 
 def identity() -> str:

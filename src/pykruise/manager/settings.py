@@ -120,9 +120,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What a person should know about how the flags were understood."""
 
-    def with_cloneset(self, cloneset: CloneSetSettings) -> "Settings":
-        """These settings with others for CloneSet."""
-        return msgspec.structs.replace(self, cloneset=cloneset)
+    def with_resize(self, is_served: bool) -> "Settings":
+        """These settings for an API server that serves `pods/resize`, or does not."""
+        return msgspec.structs.replace(
+            self,
+            cloneset=msgspec.structs.replace(self.cloneset, uses_resize=is_served),
+            daemonset=msgspec.structs.replace(self.daemonset, uses_resize=is_served),
+        )
 
 
 def cloneset_settings(
@@ -153,5 +157,6 @@ def daemonset_settings(
         prune_ineligible_nodes=gates["DaemonSetPruneIneligibleNodes"],
         in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
         in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
+        pre_download=gates["PreDownloadImageForDaemonSetUpdate"] and gates["KruiseDaemon"],
         uses_resize=uses_resize,
     )

@@ -1,68 +1,114 @@
-"""Steps about whose pods and revisions are whose: to release, to adopt, and to record the selector.
+"""Whose pods and revisions are whose: taking what nobody controls, and letting go of what no longer matches.
 
-pod or revision + owner ──▶ a Step or Chain; a kind's plan says when, and tells its own events
+pods, revisions ──▶ adoption_stages() ──▶ a check that the owner is still there, then the adoptions
+pods            ──▶ release_stages()  ──▶ patches that take the owner off
+revision        ──▶ record_selector(), delete_revision() ──▶ a chain
 
 Pure; serves every kind. Which pods match is decided before, and only under the selector that pods are managed
 by (pods/selector_guard.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
+from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, Resource
 from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.phases import pod_key
-from pykruise.plans.plan import Chain, Note, Step
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Chain, Note, Stage, Step
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 
 __all__ = [
-    "adopt_pod",
-    "adopt_revision",
+    "Adopter",
+    "adoption_stages",
     "delete_revision",
     "record_selector",
     "release_pod",
+    "release_stages",
 ]
 
 _ADOPTED: Final = "it matches the selector, and nobody controls it"
+_RELEASED: Final = "its labels no longer match the selector"
 
 
-def release_pod(pod: PodView, *, owner_uid: str, done: Note | None = None) -> Step:
-    """Let a pod go whose labels no longer match. Only the labels that were seen are a reason to."""
+class Adopter(msgspec.Struct, frozen=True, kw_only=True):
+    """Who adopts."""
+
+    resource: Resource
+    key: Key
+    uid: str
+    resource_version: int
+    reference: Document
+    """What the adopted carry as their managing owner."""
+    selector: Mapping[str, Any]
+    """`spec.selector`; recorded with adopted revisions."""
+
+
+def adoption_stages(
+    adopter: Adopter, pods: Sequence[PodView], revisions: Sequence[RevisionView] = ()
+) -> list[Stage]:
+    """The writes by which these become the adopter's; none when there is nothing to adopt."""
+    if not pods and not revisions:
+        return []
+    chains = [
+        *(_adopt_revision(adopter, one) for one in revisions),
+        *(_adopt_pod(adopter, one) for one in pods),
+    ]
+    return [_still_there(adopter), Stage(name="adopt", chains=tuple(chains))]
+
+
+def _still_there(adopter: Adopter) -> Stage:
+    """A write that changes nothing, and that the API server refuses when the adopter is gone, is going, or is
+    another: an adoption would bring back what its deletion has just let go."""
     action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body=release_patch(owner_uid=owner_uid, uid=pod.uid),
-        uid=pod.uid,
-        resource_version=str(pod.resource_version),
+        resource=adopter.resource,
+        key=adopter.key,
+        patch_type=PatchType.MERGE,
+        body={},
+        subresource="status",
+        uid=adopter.uid,
+        resource_version=str(adopter.resource_version),
     )
-    return Step(action=action, because="its labels no longer match the selector", done=done)
+    step = Step(action=action, because="asks whether it is still there, as it was seen")
+    return Stage(name="check before adoption", chains=(Chain(subject="", steps=(step,)),))
 
 
-def adopt_pod(pod: PodView, *, owner: Mapping[str, Any]) -> Step:
-    """Take a pod that nobody controls. `owner`: the reference that it gets."""
-    action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body=adoption_patch(owner, uid=pod.uid),
-        uid=pod.uid,
-        resource_version=str(pod.resource_version),
-    )
-    return Step(action=action, because=_ADOPTED)
+def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:
+    body = adoption_patch(adopter.reference, uid=pod.uid)
+    return pod_chain(pod, Step(action=_as_seen(pod, body), because=_ADOPTED))
 
 
-def adopt_revision(revision: RevisionView, *, owner: Mapping[str, Any], selector: Mapping[str, Any]) -> Chain:
-    """Take a revision that nobody controls. The record of the selector comes with it: the one that it was
-    stored with may be that of another owner."""
-    body = adoption_patch(owner, uid=revision.uid)
-    body["metadata"]["annotations"] = record_of(selector)
+def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
+    """The record of the selector comes with it: the one it was stored with may be that of another owner."""
+    body = adoption_patch(adopter.reference, uid=revision.uid)
+    body["metadata"]["annotations"] = record_of(adopter.selector)
     return _patched(revision, body, PatchType.STRATEGIC, because=_ADOPTED)
+
+
+def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _RELEASED) -> list[Stage]:
+    """The writes by which these pods are nobody's again, each with its event."""
+    chains = tuple(
+        pod_chain(pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released(pod, because)))
+        for pod in pods
+    )
+    return [Stage(name="release pods", chains=chains)] if chains else []
+
+
+def _released(pod: PodView, because: str) -> Note:
+    return Note(reason="PodReleased", message=f"released pod {pod.name}: {because}")
+
+
+def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done: Note | None = None) -> Step:
+    """Let one pod go. Only the labels that were seen are a reason to."""
+    body = release_patch(owner_uid=owner_uid, uid=pod.uid)
+    return Step(action=_as_seen(pod, body), because=because, done=done)
 
 
 def record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
@@ -79,7 +125,18 @@ def delete_revision(revision: RevisionView, because: str) -> Chain:
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))
 
 
-def _patched(revision: RevisionView, body: dict[str, Any], patch_type: PatchType, *, because: str) -> Chain:
+def _as_seen(pod: PodView, body: Document) -> Patch:
+    return Patch(
+        resource=PODS,
+        key=pod_key(pod),
+        patch_type=PatchType.STRATEGIC,
+        body=body,
+        uid=pod.uid,
+        resource_version=str(pod.resource_version),
+    )
+
+
+def _patched(revision: RevisionView, body: Document, patch_type: PatchType, *, because: str) -> Chain:
     action = Patch(
         resource=CONTROLLER_REVISIONS,
         key=Key(revision.namespace, revision.name),

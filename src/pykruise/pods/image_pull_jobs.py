@@ -7,13 +7,14 @@ Pure; serves every kind that updates in place. Only nodes with pods of older rev
 pulls is another matter: the ImagePullJob controller and the agents on the nodes.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.int_or_percent import IntOrPercent
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_percent, resolve
 from pykruise.kube.resources import Resource
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView
@@ -22,6 +23,8 @@ __all__ = [
     "IMAGE_PULL_JOBS",
     "PullJobView",
     "PullSettings",
+    "annotated_settings",
+    "annotated_threshold",
     "changed_images",
     "project_pull_job",
     "pull_job_name",
@@ -33,6 +36,8 @@ IMAGE_PULL_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "imagepulljobs", 
 DEFAULT_TIMEOUT_S: Final = 300
 BACKOFF_LIMIT: Final = 1
 TTL_S: Final = 600
+
+_WHOLE: Final = re.compile(r"[+]?[0-9]{1,9}", re.ASCII)
 
 
 class PullJobView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -53,6 +58,29 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that pull at once; 0 pauses the job."""
     timeout_s: int = DEFAULT_TIMEOUT_S
     """Of one attempt."""
+
+
+def annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
+    """The settings of a workload that has them as annotations; what is no whole number counts as absent."""
+    parallelism = _whole(annotations.get(keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, ""))
+    timeout_s = _whole(annotations.get(keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, ""))
+    return PullSettings(
+        parallelism=1 if parallelism is None else parallelism,
+        timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
+    )
+
+
+def annotated_threshold(annotations: Mapping[str, str], *, of: int) -> int:
+    """Updated and ready pods that a workload wants before its images are pulled ahead: a number, or a share
+    of `of` pods, rounded up. What is neither counts as 0."""
+    text = annotations.get(keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "")
+    if is_percent(text):
+        return max(resolve(text, of=of, rounding=Rounding.UP), 0)
+    return _whole(text) or 0
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 class _Owner(msgspec.Struct, gc=False):

@@ -37,6 +37,11 @@ PRE_DOWNLOAD_CREATED_LABEL: Final = "apps.kruise.io/pre-predownload-created"
 PRE_DOWNLOAD_IGNORED_LABEL: Final = "apps.kruise.io/image-predownload-ignored"
 """On a ControllerRevision: its images need not be pulled ahead."""
 
+PRE_DOWNLOAD_PARALLELISM_ANNOTATION: Final = "apps.kruise.io/image-predownload-parallelism"
+PRE_DOWNLOAD_TIMEOUT_ANNOTATION: Final = "apps.kruise.io/image-predownload-timeout-seconds"
+PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+"""On a workload: how images of a new revision are pulled ahead, and after how many updated ready pods."""
+
 RELATED_PUB_ANNOTATION: Final = "pub.kruise.io/related-pub"
 """On a pod: name of the PodUnavailableBudget that protects it."""
 

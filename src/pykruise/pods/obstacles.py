@@ -6,6 +6,8 @@ Pure; serves every kind. A condition of the owner, `explain` and people read it.
 stays until somebody does something; one without goes by itself.
 """
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -14,7 +16,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.lifecycle import Lifecycle, LifecycleState, why_waiting
 from pykruise.pods.views import PodView
 
-__all__ = ["Obstacle", "obstacle_of"]
+__all__ = ["Obstacle", "obstacle_of", "obstacles_of"]
 
 
 class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +34,9 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it stays until somebody does something."""
         return bool(self.remedy)
 
+
+LOOKED_AT: Final = 500
+"""Pods of one workload whose obstacles are looked for."""
 
 _IMAGE_TROUBLE: Final = frozenset(
     {
@@ -71,6 +76,19 @@ def obstacle_of(
         or _of_lifecycle(pod, lifecycle)
         or _of_readiness(pod, min_ready_seconds=min_ready_seconds, now=now)
     )
+
+
+def obstacles_of(
+    pods: Iterable[PodView], lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
+) -> list[tuple[PodView, Obstacle]]:
+    """What is in the way of these pods, which are not available, by their names. They mostly share it, so no
+    more than LOOKED_AT of them are looked at."""
+    found = (
+        (pod, obstacle_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now))
+        for pod in islice(pods, LOOKED_AT)
+    )
+    told = [(pod, obstacle) for pod, obstacle in found if obstacle is not None]
+    return sorted(told, key=lambda pair: pair[0].name)
 
 
 def _of_containers(pod: PodView) -> Obstacle | None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from pykruise.kinds.gates import GateError
+from pykruise.kinds.gates import GateError, Gates
 from pykruise.manager.flags import FLAGS, RESYNC_S, WORKERS, FlagError, help_text, parse
-from pykruise.manager.settings import Address, Settings
+from pykruise.manager.settings import Address, Settings, cloneset_settings, daemonset_settings
 
 # What the published chart and the plain manifests pass.
 UPSTREAM = [
@@ -228,3 +228,17 @@ def test_the_help_names_every_flag() -> None:
     assert parse(["--help"], environ={}).wants_help
     text = help_text()
     assert all(f"--{flag.name}" in text for flag in FLAGS)
+
+
+def test_what_depends_on_the_api_server_is_set_for_all_kinds() -> None:
+    settings = Settings().with_resize(False)
+    assert not settings.cloneset.uses_resize
+    assert not settings.daemonset.uses_resize
+
+
+@pytest.mark.parametrize("has_daemon", [True, False])
+def test_gates_of_pulling_ahead_get_to_their_kinds(has_daemon: bool) -> None:
+    """inplace-update 6.15: one gate each, and neither without the agent on the nodes"""
+    gates = Gates.of(PreDownloadImageForDaemonSetUpdate=True, KruiseDaemon=has_daemon)
+    assert daemonset_settings(gates).pre_download is has_daemon
+    assert not cloneset_settings(gates).pre_download

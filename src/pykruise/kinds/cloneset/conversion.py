@@ -14,23 +14,20 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.conversion import Conversion, annotate, drop, section
 from pykruise.kube.documents import Document
 from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
-from pykruise.pods import flat_strategy
+from pykruise.pods import flat_strategy, keys
 
 __all__ = ["CONVERSION", "EXCLUDE_PREPARING_DELETE"]
 
 EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 """Label of a v1alpha1 CloneSet: "true" is the field of that name."""
-PARALLELISM: Final = "apps.kruise.io/image-predownload-parallelism"
-TIMEOUT_SECONDS: Final = "apps.kruise.io/image-predownload-timeout-seconds"
-MIN_UPDATED_READY: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
-"""Annotations of a v1alpha1 CloneSet: fields of the in-place strategy. The last may be a share of replicas, and
-is resolved when it is written: v1beta1 has room for a number only."""
 
 _FIELDS: Final = (
-    (PARALLELISM, "imagePreDownloadParallelism"),
-    (TIMEOUT_SECONDS, "imagePreDownloadTimeoutSeconds"),
-    (MIN_UPDATED_READY, "imagePreDownloadMinUpdatedReadyPods"),
+    (keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, "imagePreDownloadParallelism"),
+    (keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, "imagePreDownloadTimeoutSeconds"),
+    (keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "imagePreDownloadMinUpdatedReadyPods"),
 )
+"""Annotations of a v1alpha1 CloneSet: fields of the in-place strategy. The last may be a share of replicas, and
+is resolved when it is written: v1beta1 has room for a number only."""
 
 _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
 

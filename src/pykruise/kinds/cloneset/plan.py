@@ -34,7 +34,7 @@ from pykruise.kinds.cloneset.status import (
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kinds.cloneset.update import SPEND_BUDGETS, UPDATE_PODS, plan_update
-from pykruise.kinds.cloneset.waiting import WAITING, goes_by_itself, waiting_of
+from pykruise.kinds.cloneset.waiting import waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.ids import Key
@@ -67,6 +67,7 @@ from pykruise.pods.selector_guard import (
     record_of,
 )
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING, goes_by_itself
 
 __all__ = ["plan_cloneset", "status_after"]
 

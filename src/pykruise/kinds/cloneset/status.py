@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneSetSpec, CloneSetStatus
-from pykruise.kinds.cloneset.waiting import WAITING, Waiting
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.waiting import WAITING, Waiting
 
 __all__ = [
     "FAILED_SCALE",

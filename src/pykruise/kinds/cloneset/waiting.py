@@ -8,44 +8,13 @@ needs a person comes first, then what the spec itself holds back, then what goes
 """
 
 from collections.abc import Mapping
-from typing import Final
-
-import msgspec
 
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.pods.obstacles import Obstacle, obstacle_of
+from pykruise.pods.obstacles import Obstacle, obstacles_of
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import Waiting, waiting_for_pods
 
-__all__ = ["WAITING", "Waiting", "goes_by_itself", "is_converged", "waiting_of"]
-
-WAITING: Final = "Waiting"
-"""Type of the condition. Its lastTransitionTime says since when the CloneSet has not converged, its
-lastUpdateTime since when for this reason."""
-
-LOOKED_AT: Final = 500
-"""Pods that are not available of which the obstacle is looked for; they mostly share it."""
-
-
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a CloneSet waits for."""
-
-    reason: str
-    because: str
-    remedy: str = ""
-    """What somebody has to do; empty: nothing."""
-
-    @property
-    def message(self) -> str:
-        """For the condition."""
-        return f"{self.because}; {self.remedy or _NOTHING}"
-
-
-_NOTHING: Final = "nothing has to be done"
-
-
-def goes_by_itself(message: str) -> bool:
-    """Whether a condition's message asks nothing of anybody."""
-    return message.endswith(_NOTHING)
+__all__ = ["is_converged", "waiting_of"]
 
 
 def is_converged(ws: WorkingSet) -> bool:
@@ -63,37 +32,19 @@ def waiting_of(ws: WorkingSet, *, left: Mapping[str, str]) -> Waiting | None:
     obstacles = _obstacles(ws)
     stuck = [(pod, found) for pod, found in obstacles if found.is_stuck]
     return (
-        _of_pods([pair for pair in stuck if pair[1].reason != "NotReady"])
+        waiting_for_pods([pair for pair in stuck if pair[1].reason != "NotReady"])
         or _of_number(ws, left)
-        or _of_pods(stuck)
-        or _of_pods(obstacles)
+        or waiting_for_pods(stuck)
+        or waiting_for_pods(obstacles)
         or _of_updates(ws, left)
     )
 
 
 def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Obstacle]]:
-    found: list[tuple[PodView, Obstacle]] = []
-    for pod, bits in zip(ws.pods, ws.marks, strict=True):
-        if bits & Mark.AVAILABLE:
-            continue
-        if len(found) == LOOKED_AT:
-            break
-        obstacle = obstacle_of(
-            pod, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
-        )
-        if obstacle is not None:
-            found.append((pod, obstacle))
-    return sorted(found, key=lambda pair: pair[0].name)
-
-
-def _of_pods(obstacles: list[tuple[PodView, Obstacle]]) -> Waiting | None:
-    """The first pod's obstacle, and how many pods share it."""
-    if not obstacles:
-        return None
-    pod, first = obstacles[0]
-    others = sum(found.reason == first.reason for _, found in obstacles) - 1
-    more = f" (and {others} more)" if others else ""
-    return Waiting(reason=first.reason, because=f"pod {pod.name}{more} {first.because}", remedy=first.remedy)
+    unavailable = (pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.AVAILABLE)
+    return obstacles_of(
+        unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
+    )
 
 
 def _of_number(ws: WorkingSet, left: Mapping[str, str]) -> Waiting | None:

@@ -12,12 +12,8 @@ import msgspec
 
 from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS
-from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Patch
-from pykruise.plans.ownership import adopt_pod, adopt_revision, release_pod
-from pykruise.plans.phases import pod_chain
-from pykruise.plans.plan import Chain, Note, Stage, Step
-from pykruise.pods.revisions import RevisionView
+from pykruise.plans.ownership import Adopter, adoption_stages, release_stages
+from pykruise.plans.plan import Stage
 from pykruise.pods.views import PodView
 
 __all__ = ["Claimed", "claim"]
@@ -32,64 +28,25 @@ class Claimed(msgspec.Struct, frozen=True):
 
 def claim(snapshot: Snapshot) -> Claimed:
     """Its own pods that match, and those of nobody that match and have a node to be counted on."""
-    selector = snapshot.daemonset.selector
+    daemonset = snapshot.daemonset
+    selector = daemonset.selector
     assert selector is not None
+    assert daemonset.spec is not None
     own: list[PodView] = []
     strangers: list[PodView] = []
     for pod in snapshot.pods:
         (own if selector.matches(pod.labels) else strangers).append(pod)
     adopted = [pod for pod in snapshot.orphans if not pod.is_deleting and selector.matches(pod.labels)]
-    stages = [
-        *_adoption(snapshot, adopted, snapshot.orphaned_revisions),
-        *_release(snapshot, strangers),
-    ]
-    return Claimed([*own, *adopted], stages)
-
-
-def _adoption(snapshot: Snapshot, pods: Sequence[PodView], revisions: Sequence[RevisionView]) -> list[Stage]:
-    if not pods and not revisions:
-        return []
-    chains = [
-        *(_adopt_revision(snapshot, one) for one in revisions),
-        *(_adopt_pod(snapshot, one) for one in pods),
-    ]
-    return [_still_there(snapshot), Stage(name="adopt", chains=tuple(chains))]
-
-
-def _still_there(snapshot: Snapshot) -> Stage:
-    """A write that changes nothing, and that the API server refuses when the DaemonSet is gone, is going, or is
-    another: an adoption would bring back what its deletion has just let go."""
-    daemonset = snapshot.daemonset
-    action = Patch(
+    adopter = Adopter(
         resource=DAEMON_SETS,
         key=daemonset.key,
-        patch_type=PatchType.MERGE,
-        body={},
-        subresource="status",
         uid=daemonset.uid,
-        resource_version=str(daemonset.resource_version),
+        resource_version=daemonset.resource_version,
+        reference=daemonset.owner_reference,
+        selector=msgspec.to_builtins(daemonset.spec.selector),
     )
-    step = Step(action=action, because="asks whether it is still there, as it was seen")
-    return Stage(name="check before adoption", chains=(Chain(subject="", steps=(step,)),))
-
-
-def _adopt_pod(snapshot: Snapshot, pod: PodView) -> Chain:
-    return pod_chain(pod, adopt_pod(pod, owner=snapshot.daemonset.owner_reference))
-
-
-def _adopt_revision(snapshot: Snapshot, revision: RevisionView) -> Chain:
-    spec = snapshot.daemonset.spec
-    assert spec is not None
-    selector = msgspec.to_builtins(spec.selector)
-    return adopt_revision(revision, owner=snapshot.daemonset.owner_reference, selector=selector)
-
-
-def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
-    uid = snapshot.daemonset.uid
-    chains = tuple(pod_chain(pod, release_pod(pod, owner_uid=uid, done=_released(pod))) for pod in pods)
-    return [Stage(name="release pods", chains=chains)] if chains else []
-
-
-def _released(pod: PodView) -> Note:
-    message = f"released pod {pod.name}: its labels no longer match the selector"
-    return Note(reason="PodReleased", message=message)
+    stages = [
+        *adoption_stages(adopter, adopted, snapshot.orphaned_revisions),
+        *release_stages(strangers, owner_uid=daemonset.uid),
+    ]
+    return Claimed([*own, *adopted], stages)

@@ -31,7 +31,15 @@ from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
 from pykruise.plans.sources import BY_CONTROLLER, ORPHANS, NodeView, Sources
-from pykruise.plans.workloads import is_unchanged, named_after, owner_of, owners_in, revisions_around
+from pykruise.plans.workloads import (
+    is_unchanged,
+    named_after,
+    owner_of,
+    owners_in,
+    pull_jobs_of,
+    revisions_around,
+)
+from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
@@ -48,7 +56,12 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
         DAEMON_SETS, project_daemonset, indexes={BY_NAMESPACE: lambda one: (one.namespace,)}
     )
     planner = DaemonSetPlanner(
-        context.sources, daemonsets, settings=settings, clock=context.clock, rng=context.rng
+        context.sources,
+        daemonsets,
+        pull_jobs=context.sources.pull_jobs() if settings.pre_download else None,
+        settings=settings,
+        clock=context.clock,
+        rng=context.rng,
     )
     queue = context.queue()
     waker = Waker(context.sources, daemonsets, queue)
@@ -68,12 +81,14 @@ class DaemonSetPlanner:
         sources: Sources,
         daemonsets: Cache[DaemonSetView],
         *,
+        pull_jobs: Cache[PullJobView] | None = None,
         settings: Settings,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self._sources = sources
         self._daemonsets = daemonsets
+        self._pull_jobs = pull_jobs
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -96,6 +111,7 @@ class DaemonSetPlanner:
             pods=self._sources.pods.by_index(BY_CONTROLLER, daemonset.uid),
             orphans=self._sources.pods.by_index(ORPHANS, daemonset.namespace),
             revisions=revisions_around(daemonset, self._sources),
+            pull_jobs=None if self._pull_jobs is None else pull_jobs_of(daemonset, self._pull_jobs),
             failed_until=self._backoffs_of(daemonset).until(now=now),
             now=now,
             seed=self._rng.getrandbits(64),

@@ -1,8 +1,8 @@
 """What to do about one DaemonSet: the table of contents of its decisions.
 
 Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ plans/execute.py
-             the selector guard ▶ claim pods and revisions ▶ store the revision ▶ bring pods into service
-             ▶ pods to and from nodes, or else update ▶ tidy up; and the status
+             the selector guard ▶ claim pods and revisions ▶ store the revision ▶ pull images ahead
+             ▶ bring pods into service ▶ pods to and from nodes, or else update ▶ tidy up; and the status
 
 Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
 """
@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.kinds.daemonset.claim import Claimed, claim
 from pykruise.kinds.daemonset.manage import plan_manage
+from pykruise.kinds.daemonset.pre_download import plan_pre_download
 from pykruise.kinds.daemonset.refresh import plan_refresh
 from pykruise.kinds.daemonset.revisions import (
     Revisions,
@@ -132,6 +133,7 @@ def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None
     return Plan(
         stages=(
             *before,
+            *plan_pre_download(ws),
             *refresh.stages,
             *manage.stages,
             *update.stages,

@@ -18,6 +18,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read
 from pykruise.plans.sources import NodeView
+from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import RevisionView, candidate
@@ -44,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart."""
     in_place_vertical_scaling: bool = False
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
+    pre_download: bool = False
+    """Gates PreDownloadImageForDaemonSetUpdate and KruiseDaemon: new images are pulled ahead of an update."""
     uses_resize: bool = True
     """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
@@ -131,6 +134,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Revisions that nobody controls and whose labels match, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
+    pull_jobs: Sequence[PullJobView] | None = None
+    """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
     failed_until: Mapping[str, Instant] = {}
     """Nodes on which a pod failed a short while ago: until when the next failed pod stays there."""
     now: Instant
@@ -148,6 +153,7 @@ def build_snapshot(
     seed: int,
     orphans: Iterable[PodView] = (),
     fits: Mapping[str, Fit] | None = None,
+    pull_jobs: Iterable[PullJobView] | None = None,
     failed_until: Mapping[str, Instant] | None = None,
     settings: Settings | None = None,
 ) -> Snapshot:
@@ -169,6 +175,7 @@ def build_snapshot(
         revisions=around.own,
         orphaned_revisions=around.free,
         other_revisions=around.others,
+        pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
         failed_until=failed_until or {},
         now=now,
         ids=IdSource(seed),

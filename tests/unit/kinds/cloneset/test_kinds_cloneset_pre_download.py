@@ -8,17 +8,14 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.plans.pre_download import PRE_DOWNLOAD
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template
 from support.plan_views import steps_named
-
-
-def job(name: str, **fields: Any) -> PullJobView:
-    return PullJobView(namespace="shop", name=name, uid=f"uid-{name}", resource_version=1, **fields)
+from support.pulling_ahead import created_jobs, job, labels_given
 
 
 def rollout(replicas: int = 4, **arguments: Any) -> CloneSetBuilder:
@@ -31,20 +28,6 @@ def plan_of(builder: CloneSetBuilder, *jobs: PullJobView, is_served: bool = True
     snapshot: Snapshot = builder.snapshot()
     found = tuple(jobs) if is_served else None
     return plan_cloneset(msgspec.structs.replace(snapshot, pull_jobs=found))
-
-
-def created_jobs(plan: Plan) -> list[dict[str, Any]]:
-    return [step.action.body for step in steps_named(plan, PRE_DOWNLOAD) if isinstance(step.action, Create)]
-
-
-def labels_given(plan: Plan) -> list[str]:
-    """Labels that the update revision gets."""
-    return [
-        label
-        for step in steps_named(plan, PRE_DOWNLOAD)
-        if isinstance(step.action, Patch)
-        for label in step.action.body["metadata"]["labels"]
-    ]
 
 
 def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() -> None:

@@ -1,0 +1,73 @@
+"""Which images of a DaemonSet's new revision are pulled ahead.
+
+WorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+
+Pure. What would not help is left out: a first rollout, OnDelete, and all nodes at once. Recreated pods profit
+too, as their nodes have the image before the old pod goes. Settings are annotations of the DaemonSet.
+"""
+
+import msgspec
+
+from pykruise.kinds.daemonset.placement import Place
+from pykruise.kinds.daemonset.revisions import hash_of
+from pykruise.kinds.daemonset.working_set import WorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.int_or_percent import Rounding, resolve
+from pykruise.plans.plan import Stage
+from pykruise.plans.pre_download import PreDownload, pre_download_stages
+from pykruise.pods.image_pull_jobs import (
+    annotated_settings,
+    annotated_threshold,
+    changed_images,
+    pull_jobs,
+)
+
+__all__ = ["plan_pre_download"]
+
+
+def plan_pre_download(ws: WorkingSet) -> list[Stage]:
+    """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
+    if ws.snapshot.pull_jobs is None:
+        return []
+    daemonset = ws.snapshot.daemonset
+    running = [pods for node, pods in ws.by_node.items() if ws.place(node) is Place.RUN]
+    is_rolling = any(not pods or not ws.is_updated(pods[0]) for pods in running)
+    need = annotated_threshold(daemonset.annotations, of=ws.limits.desired)
+    wish = PreDownload(
+        revision=ws.revisions.current,
+        is_rolling=is_rolling,
+        is_due=not ws.limits.problems and need <= _updated_ready(ws),
+        not_needed=_not_needed(ws) if is_rolling else "",
+        jobs=lambda: pull_jobs(
+            ws.revisions.current,
+            changed_images(ws.revisions.current.template, _templates_in_use(ws)),
+            selector=msgspec.to_builtins(ws.spec.selector),
+            owner=daemonset.owner_reference,
+            settings=annotated_settings(daemonset.annotations),
+        ),
+    )
+    return pre_download_stages(wish, owned=ws.snapshot.pull_jobs)
+
+
+def _updated_ready(ws: WorkingSet) -> int:
+    return sum(1 for pod in ws.pods if pod.is_ready and pod.is_active and ws.is_updated(pod))
+
+
+def _templates_in_use(ws: WorkingSet) -> list[Document]:
+    """Templates of the old revisions that pods are of; of all old ones when a pod's revision is not known."""
+    used = {pod.revision for pod in ws.pods if not ws.is_updated(pod)}
+    known = [one for one in ws.revisions.old if hash_of(one) in used]
+    return [one.template for one in (known if len(known) == len(used) else ws.revisions.old)]
+
+
+def _not_needed(ws: WorkingSet) -> str:
+    if ws.spec.is_on_delete:
+        return "pods are not updated before somebody deletes them"
+    if not ws.revisions.old:
+        return "there is no older revision"
+    block, desired = ws.spec.rolling_update, ws.limits.desired
+    given = 1 if block is None or block.max_unavailable is None else block.max_unavailable
+    if ws.limits.problems or ws.limits.partition > 0:
+        return ""
+    at_once = resolve(given, of=desired, rounding=Rounding.UP)
+    return "all pods are updated at once" if at_once >= desired else ""

@@ -1,0 +1,201 @@
+"""Images of a DaemonSet's new revision are pulled ahead: when jobs are created, what is in them, when they go."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.daemonset.plan import plan_daemonset
+from pykruise.plans.actions import Delete
+from pykruise.plans.plan import Plan
+from pykruise.plans.pre_download import PRE_DOWNLOAD
+from pykruise.pods import keys
+from pykruise.pods.image_pull_jobs import PullJobView
+from support.daemonset_builder import DaemonSetBuilder, daemonset, revision, template
+from support.plan_views import left, steps_named
+from support.pulling_ahead import created_jobs, job, labels_given
+
+CREATED, IGNORED = keys.PRE_DOWNLOAD_CREATED_LABEL, keys.PRE_DOWNLOAD_IGNORED_LABEL
+PARALLELISM, TIMEOUT, THRESHOLD = (
+    f"apps.kruise.io/image-predownload-{what}"
+    for what in ("parallelism", "timeout-seconds", "min-updated-ready-pods")
+)
+
+
+def rollout(nodes: int = 5, **rolling: Any) -> DaemonSetBuilder:
+    """From nginx:0 to nginx:1, all pods old."""
+    return daemonset(nodes, **rolling).all_old()
+
+
+def annotated(builder: DaemonSetBuilder, **annotations: str) -> DaemonSetBuilder:
+    names = {"parallelism": PARALLELISM, "timeout": TIMEOUT, "threshold": THRESHOLD}
+    builder.document["metadata"]["annotations"] = {names[key]: text for key, text in annotations.items()}
+    return builder
+
+
+def plan_of(builder: DaemonSetBuilder, *jobs: PullJobView, is_served: bool = True) -> Plan:
+    return plan_daemonset(
+        msgspec.structs.replace(builder.snapshot(), pull_jobs=tuple(jobs) if is_served else None)
+    )
+
+
+def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() -> None:
+    """daemonset 6.11; not only for updates in place: a node has the image before its old pod goes"""
+    # given
+    builder = rollout()
+    builder.spec["template"]["metadata"]["annotations"] = {"example.com/a": "b"}
+    builder.spec["template"]["spec"]["imagePullSecrets"] = [{"name": "registry"}]
+    # when
+    plan = plan_of(builder)
+    # then
+    (document,) = created_jobs(plan)
+    metadata, spec = document["metadata"], document["spec"]
+    assert metadata["name"] == f"web-{builder.update_hash}-main"
+    assert metadata["labels"] == {"app": "web", "controller.kubernetes.io/hash": builder.update_hash}
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("DaemonSet", "owner-uid", True)
+    not_new = {
+        "key": "controller-revision-hash",
+        "operator": "NotIn",
+        "values": [f"web-{builder.update_hash}", builder.update_hash],
+    }
+    assert spec == {
+        "image": "nginx:1",
+        "pullSecrets": ["registry"],
+        "podSelector": {"matchLabels": {"app": "web"}, "matchExpressions": [not_new]},
+        "parallelism": 1,
+        "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": 300},
+        "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": 600},
+        "sandboxConfig": {"labels": metadata["labels"], "annotations": {"example.com/a": "b"}},
+    }
+    assert labels_given(plan) == [CREATED]
+    assert {note.reason for step in plan.steps if (note := step.done)} >= {"CreatedImagePullJob"}
+    # and the update goes on beside it
+    assert next(stage for stage in plan.stages if stage.name == PRE_DOWNLOAD).is_optional
+    assert steps_named(plan, "delete pods")
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "timeout", "expected"),
+    [("5", "60", (5, 60)), ("x", "", (1, 300)), ("-1", "1.5", (1, 300)), ("0", "+30", (0, 30))],
+)
+def test_settings_are_annotations_and_what_is_no_number_counts_as_absent(
+    parallelism: str, timeout: str, expected: tuple[int, int]
+) -> None:
+    """inplace-update case 73"""
+    (document,) = created_jobs(plan_of(annotated(rollout(), parallelism=parallelism, timeout=timeout)))
+    spec = document["spec"]
+    assert (spec["parallelism"], spec["pullPolicy"]["timeoutSeconds"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("threshold", "ready", "is_due"),
+    [("2", 1, False), ("2", 2, True), ("30%", 1, False), ("30%", 2, True), ("abc", 0, True)],
+)
+def test_the_threshold_is_waited_for(threshold: str, ready: int, is_due: bool) -> None:
+    """inplace-update case 70: of five nodes 30% are two"""
+    # given some updated pods, of which one more is not ready
+    updated = [f"n{5 - number}" for number in range(ready + 1)]
+    builder = annotated(daemonset().old(*({f"n{n}" for n in range(1, 6)} - {*updated})), threshold=threshold)
+    builder.not_ready(updated[-1])
+    # when
+    plan = plan_of(builder)
+    # then
+    assert bool(created_jobs(plan)) is is_due
+    assert bool(labels_given(plan)) is is_due
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        rollout().on_delete(),
+        daemonset().without_pod("n3"),
+        rollout(maxUnavailable="100%"),
+        rollout(maxUnavailable=5),
+        rollout(1),
+    ],
+    ids=["OnDelete", "first rollout", "all at once", "as many as nodes", "one node"],
+)
+def test_what_would_not_help_is_left_out_once_and_for_all(builder: DaemonSetBuilder) -> None:
+    plan = plan_of(builder)
+    assert created_jobs(plan) == []
+    assert labels_given(plan) == [IGNORED]
+
+
+@pytest.mark.parametrize("rolling", [{"maxUnavailable": "100%", "partition": 1}, {"paused": True}])
+def test_what_does_not_go_at_once_is_pulled_ahead(rolling: dict[str, Any]) -> None:
+    """inplace-update case 69; also while updates are paused"""
+    assert created_jobs(plan_of(rollout(**rolling)))
+
+
+def test_a_limit_that_cannot_be_read_decides_nothing() -> None:
+    assert not steps_named(plan_of(rollout(partition="abc")), PRE_DOWNLOAD)
+
+
+def test_only_images_that_pods_of_older_revisions_do_not_have_count() -> None:
+    # given pods of nginx:0 with a container that stays, and a history that had another image for it
+    stays = {"name": "same", "image": "same:2"}
+    history = template("nginx:0")
+    history["spec"]["containers"].append({"name": "same", "image": "same:1"})
+    builder = daemonset()
+    builder.old_template["spec"]["containers"].append(stays)
+    builder.spec["template"]["spec"]["containers"].append(stays)
+    builder.all_old().with_revisions(
+        revision(history, 1), revision(builder.old_template, 2), revision(builder.spec["template"], 3)
+    )
+    # then
+    assert [one["spec"]["image"] for one in created_jobs(plan_of(builder))] == ["nginx:1"]
+    # and of pods that nobody knows the revision of, everything may be missing
+    builder.labelled({keys.REVISION_LABEL: "unknown"}, "n1")
+    images = [one["spec"]["image"] for one in created_jobs(plan_of(builder))]
+    assert images == ["nginx:1", "same:2"]
+
+
+def test_a_job_that_is_there_already_is_not_created_again_but_the_revision_is_labelled() -> None:
+    """inplace-update case 71"""
+    builder = rollout()
+    plan = plan_of(builder, job(f"web-{builder.update_hash}-main"))
+    assert (created_jobs(plan), labels_given(plan)) == ([], [CREATED])
+
+
+@pytest.mark.parametrize("label", [CREATED, IGNORED])
+def test_a_revision_that_is_labelled_is_done_with(label: str) -> None:
+    builder = rollout()
+    stored = builder.stored_revisions()
+    stored[-1]["metadata"]["labels"][label] = "true"
+    assert not steps_named(plan_of(builder.with_revisions(*stored)), PRE_DOWNLOAD)
+
+
+def test_a_revision_that_is_not_stored_yet_is_waited_for() -> None:
+    builder = rollout()
+    builder.with_revisions(revision(builder.old_template, 1))
+    assert not steps_named(plan_of(builder), PRE_DOWNLOAD)
+
+
+def test_after_the_rollout_the_jobs_go() -> None:
+    """inplace-update case 72"""
+    plan = plan_of(daemonset(), job("web-1-main"), job("web-2-main", is_deleting=True))
+    (step,) = plan.steps
+    assert isinstance(step.action, Delete)
+    assert (step.action.key.name, step.action.uid) == ("web-1-main", "uid-web-1-main")
+
+
+def test_a_node_that_joins_later_starts_no_pulling() -> None:
+    """Not even when the revision was never decided about, as the gate was off during its rollout."""
+    builder = daemonset().node("n6")
+    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+    plan = plan_of(builder)
+    assert created_jobs(plan) == []
+
+
+def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:
+    assert not steps_named(plan_of(rollout(), is_served=False), PRE_DOWNLOAD)
+
+
+def test_under_the_selector_guard_no_job_is_created_or_deleted() -> None:
+    builder = rollout()
+    builder.with_revisions(*builder.stored_revisions())
+    builder.with_spec(selector={"matchLabels": {"app": "other"}})
+    plan = plan_of(builder, job("web-1-main"))
+    assert not plan.stages
+    assert set(left(plan)) == {"n1", "n2", "n3", "n4", "n5"}
