@@ -18,10 +18,12 @@ import pytest
 from conformance.cases import GROUPS
 from conformance.hooks import DirectCaller, HookServer
 from conformance.recordings import Conversation, Recordings
+from conformance.talking import Compact
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.http import HttpTransport
 from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.apiserver.storage import MemoryStorage
 from pykruise.sandbox.local import LocalTransport
 from testbed.control_plane import ControlPlane
 
@@ -71,17 +73,35 @@ def recorder(request: pytest.FixtureRequest) -> dict[tuple[str, str], dict[str, 
 
 
 @pytest.fixture
-async def sandbox() -> AsyncIterator[LocalTransport]:
+def storage() -> MemoryStorage:
+    """What a sandbox of the case's own remembers."""
+    return MemoryStorage()
+
+
+@pytest.fixture
+async def sandbox(storage: MemoryStorage) -> AsyncIterator[LocalTransport]:
     """A sandbox of the case's own."""
-    server = ApiServer(clock=loop_clock(start=_START), rng=random.Random(20260131), webhooks=DirectCaller())
+    server = ApiServer(
+        clock=loop_clock(start=_START), rng=random.Random(20260131), storage=storage, webhooks=DirectCaller()
+    )
     transport = LocalTransport(server, username="admin")
     yield transport
     await transport.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def forgetting(storage: MemoryStorage) -> Compact:
+    """Has that sandbox forget its past."""
+
+    async def compact() -> None:
+        storage.compact(storage.revision)
+
+    return compact
+
+
+@pytest.fixture(scope="package")  # other tests need the processors for a control plane of theirs
 def plane() -> Iterator[ControlPlane]:
-    """One real API server for the whole run."""
+    """One real API server for all cases."""
     plane = asyncio.run(ControlPlane.start(controller_manager=False, scheduler=False))
     yield plane
     asyncio.run(plane.stop())

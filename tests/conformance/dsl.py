@@ -30,6 +30,7 @@ __all__ = [
     "BasedOn",
     "Case",
     "Define",
+    "Forget",
     "Pause",
     "Request",
     "Step",
@@ -40,6 +41,7 @@ __all__ = [
     "create",
     "define",
     "delete",
+    "forget",
     "get",
     "owned",
     "patch",
@@ -121,7 +123,15 @@ class Pause:
         return f"PAUSE {self.seconds:g} s"
 
 
-Step = Request | Watch | Define | Pause
+@dataclass(frozen=True)
+class Forget:
+    """Have the server forget the past up to now, as every server does of a past some minutes old."""
+
+    def __str__(self) -> str:
+        return "FORGET"
+
+
+Step = Request | Watch | Define | Pause | Forget
 
 
 @dataclass(frozen=True)
@@ -220,6 +230,11 @@ def define(crd: Mapping[str, Any]) -> Define:
 def pause(seconds: float = 1.0) -> Pause:
     """Wait."""
     return Pause(seconds)
+
+
+def forget() -> Forget:
+    """The past is compacted away."""
+    return Forget()
 
 
 def based_on(step: int, changes: Mapping[str, Any] | None = None) -> BasedOn:

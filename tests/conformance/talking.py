@@ -5,20 +5,23 @@ Case ──▶ talk() ──▶ [Answer, …], as received ──▶ normalising
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
-from conformance.dsl import BasedOn, Case, Define, Pause, Request, Step, Watch
+from conformance.dsl import BasedOn, Case, Define, Forget, Pause, Request, Step, Watch
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import NAMESPACES
 from pykruise.kube.transport import Transport
 from pykruise.sandbox.apiserver.statuses import status_document
 
-__all__ = ["Answer", "talk"]
+__all__ = ["Answer", "Compact", "talk"]
+
+Compact = Callable[[], Awaitable[None]]
+"""Has a server forget its past."""
 
 _REFERENCE: Final = re.compile(r"\$\{(\d+)((?:\.[^}]+)?)\}")
 _HEADERS: Final = ("warning", "retry-after")
@@ -36,9 +39,15 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-async def talk(case: Case, transport: Transport, hooks: Mapping[str, str] | None = None) -> list[Answer]:
-    """The answers to a case's steps. `hooks`: what stands for `$hook` and `$bundle`."""
-    conversation = _Conversation(case, transport, hooks or {})
+async def talk(
+    case: Case,
+    transport: Transport,
+    hooks: Mapping[str, str] | None = None,
+    *,
+    compact: Compact | None = None,
+) -> list[Answer]:
+    """The answers to a case's steps. `hooks`: what stands for `$hook` and `$bundle`; `compact` is what Forget does."""
+    conversation = _Conversation(case, transport, hooks or {}, compact)
     await conversation.make_namespace()
     for step in case.steps:
         conversation.answers.append(await conversation.ask(step))
@@ -46,8 +55,11 @@ async def talk(case: Case, transport: Transport, hooks: Mapping[str, str] | None
 
 
 class _Conversation:
-    def __init__(self, case: Case, transport: Transport, hooks: Mapping[str, str]) -> None:
+    def __init__(
+        self, case: Case, transport: Transport, hooks: Mapping[str, str], compact: Compact | None
+    ) -> None:
         self._case = case
+        self._compact = compact
         self._hooks = hooks
         self._transport = transport
         self.answers: list[Answer] = []
@@ -69,6 +81,10 @@ class _Conversation:
                 return await self._define(step)
             case Pause():
                 await asyncio.sleep(step.seconds)
+                return Answer(0, None)
+            case Forget():
+                assert self._compact is not None, "nobody says how this server is made to forget"
+                await self._compact()
                 return Answer(0, None)
 
     async def _request(self, step: Request) -> Answer:

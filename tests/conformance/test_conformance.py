@@ -19,7 +19,7 @@ from conformance.known_differences import (
 from conformance.known_differences import MINORS as MINORS_DIFFER
 from conformance.normalising import differences, differences_from_all, normalised
 from conformance.recordings import MINORS, Conversation, Recordings
-from conformance.talking import talk
+from conformance.talking import Compact, talk
 from pykruise.kube.http import HttpTransport
 from pykruise.sandbox.local import LocalTransport
 from testbed.control_plane import ControlPlane
@@ -33,12 +33,12 @@ _SANDBOX_PAGE: Final = Path(__file__).parents[2] / "docs" / "sandbox.md"
 
 @_each_case
 async def test_the_sandbox_answers_as_kubernetes_does(
-    group: str, case: Case, sandbox: LocalTransport, recordings: Recordings
+    group: str, case: Case, sandbox: LocalTransport, recordings: Recordings, forgetting: Compact
 ) -> None:
     # given what real API servers answered
     wanted = _recorded(recordings, group, case)
     # when the sandbox is asked the same
-    found = normalised(case, await talk(case, sandbox, SANDBOX_HOOKS))
+    found = normalised(case, await talk(case, sandbox, SANDBOX_HOOKS, compact=forgetting))
     # then at each place it answers as one of them, but for what is listed, and all of that differs
     assert _surprises(case, wanted, found) == ""
 
@@ -58,7 +58,7 @@ async def test_a_real_api_server_answers_as_recorded(
     # given what was recorded of this minor
     wanted = recordings.get(plane.kubernetes, group, case.title)
     # when it is asked again
-    found = normalised(case, await talk(case, real, hooks))
+    found = normalised(case, await talk(case, real, hooks, compact=plane.compact))
     # then it says the same, or that is what is recorded now
     if recorder is not None:
         recorder.setdefault((plane.kubernetes, group), {})[case.title] = found

@@ -120,8 +120,16 @@ class HttpFront:
         runner, self._runner = self._runner, None
         for watch in tuple(self._watches):
             await watch.aclose()
-        if runner is not None:
-            await runner.cleanup()
+        if runner is None:
+            return
+        assert runner.server is not None
+        transports = [handler.transport for handler in runner.server.connections]
+        await runner.cleanup()
+        for transport in transports:
+            if transport is not None:
+                # Closing politely would wait for the other side's goodbye; a client with a pool never says it.
+                transport.abort()
+        await asyncio.sleep(0)  # an abort takes place a moment later
 
     # --- requests ---
 

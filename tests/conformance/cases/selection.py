@@ -1,7 +1,7 @@
 """Lists: selectors, pages, versions, and what a list says about itself."""
 
 from conformance.builders import config_map, crd, labelled, pod
-from conformance.dsl import case, create, define, delete, get
+from conformance.dsl import case, create, define, delete, forget, get
 
 _THREE = (
     create("configmaps", labelled(config_map("a"), app="web", tier="front")),
@@ -150,6 +150,26 @@ CASES = [
         get("configmaps", only=(*_NAMES, "metadata"), limit="1", **{"continue": "${4.metadata.continue}"}),
         get("configmaps", only=(*_NAMES, "metadata"), **{"continue": "${7.metadata.continue}"}),
         get("configmaps", only=_NAMES),
+    ),
+    case(
+        "the pages after a moment that was compacted away are gone and a new token goes on from now",
+        *_THREE,
+        get("configmaps", limit="1", only=(*_NAMES, "metadata")),
+        delete("configmaps/a"),
+        create("configmaps", config_map("d")),
+        create("configmaps", config_map("e")),
+        forget(),
+        get("configmaps", limit="1", **{"continue": "${4.metadata.continue}"}),
+        get("configmaps", limit="2", only=(*_NAMES, "metadata"), **{"continue": "${9.metadata.continue}"}),
+        create("configmaps", config_map("f")),
+        get("configmaps", only=(*_NAMES, "metadata"), **{"continue": "${10.metadata.continue}"}),
+        get("configmaps", only=(*_NAMES, "metadata"), **{"continue": "${9.metadata.continue}"}),
+        get(
+            "configmaps",
+            resourceVersion="${2.metadata.resourceVersion}",
+            resourceVersionMatch="Exact",
+        ),
+        get("configmaps", resourceVersion="${2.metadata.resourceVersion}", limit="2"),
     ),
     case(
         "a list can be of a version",

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import random
+import socket
 import ssl
 import time
 import warnings
@@ -94,6 +96,29 @@ async def test_health_and_version_are_open_as_on_a_real_server() -> None:
             async with session.get(path, headers={"Authorization": ""}) as answer:
                 # then
                 assert answer.status == 200, path
+
+
+async def test_stopping_ends_connections_of_clients_that_say_no_goodbye() -> None:
+    async with running() as front:
+        # given a client with an idle connection in its pool
+        context = ssl.create_default_context(cadata=CERTIFICATE.authority.decode())
+        port = int(front.url.rpartition(":")[2])
+        idle = await asyncio.to_thread(_connected, context, port)
+        raw = socket.socket(fileno=os.dup(idle.fileno()))
+        with idle, raw:
+            # when
+            await front.stop()
+            # then its connection has ended below TLS, too
+            raw.settimeout(10)
+            while await asyncio.to_thread(raw.recv, 4096):
+                pass
+
+
+def _connected(context: ssl.SSLContext, port: int) -> ssl.SSLSocket:
+    idle = context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1")
+    idle.sendall(f"GET /version HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    assert idle.recv(4096).startswith(b"HTTP/1.1 200")
+    return idle
 
 
 async def test_a_client_that_does_not_know_the_authority_is_not_served() -> None:

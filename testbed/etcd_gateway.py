@@ -1,0 +1,36 @@
+"""What is asked of etcd itself, over the JSON that its client port speaks beside gRPC."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.processes import HOST, REQUEST_SECONDS
+
+# Where API servers tell each other how far the history is gone.
+COMPACTED = b"compact_rev_key"
+
+
+def compact(port: int) -> None:
+    """Forget all versions before the present one, and tell API servers as the one that compacts does."""
+    revision = int(_ask(port, "range", {"key": _bytes(COMPACTED)})["header"]["revision"])
+    _ask(port, "put", {"key": _bytes(COMPACTED), "value": _bytes(str(revision).encode())})
+    _ask(port, "compaction", {"revision": str(revision)})
+
+
+def _ask(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    request = urllib.request.Request(
+        f"http://{HOST}:{port}/v3/kv/{what}",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:
+        found: Mapping[str, Any] = json.load(answer)
+        return found
+
+
+def _bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode()
