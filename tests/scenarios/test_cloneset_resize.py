@@ -108,14 +108,17 @@ async def test_resize_that_no_node_can_give_says_so_and_goes_on_when_it_is_taken
     }
     await stage.merge("web", huge)
 
-    async def waits() -> bool:
+    async def says_so() -> bool:
         conditions = (await stage.status()).get("conditions") or []
-        return any(one["type"] == "Waiting" and one["reason"] == "ResizeInfeasible" for one in conditions)
+        told = {one["type"]: (one["reason"], one.get("message", "")) for one in conditions}
+        # Newer API servers ask the node themselves, and refuse; of older ones a kubelet finds out.
+        refused = "didn't have enough allocatable resources: cpu" in told.get("FailedUpdate", ("", ""))[1]
+        return refused or told.get("Waiting", ("",))[0] == "ResizeInfeasible"
 
-    # then one pod waits and the others are left in service
-    await stage.until(waits, what="Waiting: ResizeInfeasible")
+    # then at most one pod waits and the others are left in service
+    await stage.until(says_so, what="that no node can give it")
     await asyncio.sleep(min(stage.long_s, 30))
-    assert (await stage.status())["updatedReplicas"] == 1
+    assert (await stage.status())["updatedReplicas"] <= 1
     # when
     await stage.merge("web", with_resources("100m"))
     # then
