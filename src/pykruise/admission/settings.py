@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.gates import Gates
 
 __all__ = ["MANAGER_NAMESPACE", "AdmissionSettings"]
 
@@ -16,6 +17,8 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace: str = MANAGER_NAMESPACE
     """The manager's own: webhooks of pods and built-in kinds leave it alone, as they leave kube-system."""
+    gates: Gates = Gates()
+    """Kinds whose gate is off are refused (gated.py)."""
     pod_webhook: bool = True
     """Gate PodWebhook."""
     readiness_gate_for_all: bool = False

@@ -37,7 +37,7 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
 )
-from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.counts import LiveCounts, live_pods, live_trial
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -132,6 +132,7 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
     gates = settings.gates
     return AdmissionSettings(
         namespace=settings.own_namespace,
+        gates=gates,
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
         enhanced_liveness=gates["EnhancedLivenessProbe"],
@@ -189,8 +190,15 @@ class Webhooks:
             crd_cascading=admission.crd_cascading,
             on_refused=self.metrics.refuse,
         )
-        looked_up = live_pods(lambda: client)
-        rules = over(reviewers(admission, protection=protection, pods=looked_up, rng=rng))
+        rules = over(
+            reviewers(
+                admission,
+                protection=protection,
+                pods=live_pods(lambda: client),
+                trial=live_trial(lambda: client, namespace=settings.own_namespace),
+                rng=rng,
+            )
+        )
         reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
