@@ -150,7 +150,7 @@ def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None
         left = {**{name: why for name, why in waits.items() if name not in manage.touched}, **left}
     status = status_of(
         ws,
-        waiting=waiting_of(ws, left=left, left_nodes=left_nodes),
+        waiting=waiting_of(ws, left=left, left_nodes=left_nodes, broken=refresh.failure),
         is_writing=bool(before or manage.stages or update.stages),
     )
     return Plan(

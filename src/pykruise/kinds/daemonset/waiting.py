@@ -13,6 +13,7 @@ from typing import Final
 
 from pykruise.kinds.daemonset.manage import FINISHED
 from pykruise.kinds.daemonset.placement import Place
+from pykruise.kinds.daemonset.refresh import BROKEN
 from pykruise.kinds.daemonset.update import BY_PARTITION, BY_SELECTOR, INVALID_SPEC, still_old
 from pykruise.kinds.daemonset.working_set import WorkingSet, is_leaving
 from pykruise.kube.clock import Instant, format_time
@@ -23,6 +24,7 @@ from pykruise.pods.waiting import Waiting, waiting_for_pods
 __all__ = ["CORRECT", "is_converged", "waiting_of", "waits_until"]
 
 CORRECT: Final = "correct the field"
+RECREATE: Final = "delete the pod, to have it recreated"
 
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
@@ -55,9 +57,11 @@ def _is_as_wanted(ws: WorkingSet, place: Place, pods: Sequence[PodView]) -> bool
     return place is Place.STAY or (place is Place.RUN and ws.is_available(pod))
 
 
-def waiting_of(ws: WorkingSet, *, left: Mapping[str, str], left_nodes: Mapping[str, str]) -> Waiting | None:
+def waiting_of(
+    ws: WorkingSet, *, left: Mapping[str, str], left_nodes: Mapping[str, str], broken: str = ""
+) -> Waiting | None:
     """What the DaemonSet waits for; None: it has converged. `left`, `left_nodes`: why the plan leaves pods
-    alone, and nodes without a pod."""
+    alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves."""
     if is_converged(ws):
         return None
     obstacles = [pair for pair in _obstacles(ws) if not _passes(ws, *pair)]
@@ -67,6 +71,7 @@ def waiting_of(ws: WorkingSet, *, left: Mapping[str, str], left_nodes: Mapping[s
     goes_on = updates is not None and updates.reason == _UPDATING
     return (
         waiting_for_pods([pair for pair in stuck if pair[1].reason != "NotReady"])
+        or (Waiting(reason=BROKEN, because=broken, remedy=RECREATE) if broken else None)
         or _of_limits(ws)
         or waiting_for_pods(stuck)
         or (None if goes_on else waiting_for_pods(obstacles))
