@@ -44,6 +44,13 @@ async def says(stage: Stage, kind: str, reason: str, *words: str) -> Object:
     return condition
 
 
+async def told(stage: Stage, reason: str, words: str) -> None:
+    """Wait for the event that says the same."""
+    events = await stage.until(lambda: stage.events(reason), what=f"an event {reason}")
+    assert events[0]["type"] == "Warning"
+    assert words in events[0]["message"]
+
+
 async def quiet(stage: Stage) -> None:
     """Nothing is reported any more."""
 
@@ -134,6 +141,7 @@ async def test_a_value_that_got_around_admission(
     with stage.past_admission():
         await stage.merge("web", {"spec": broken})
     await says(stage, kind, "InvalidSpec", field)
+    await told(stage, "InvalidSpec", field)
     await stage.scale("web", 4) if "template" not in broken else None
     # then no pod is touched
     await neighbour_works(stage)
@@ -240,6 +248,7 @@ async def test_pods_that_fit_on_no_node(stage: Stage) -> None:
     await stage.create(body)
     # then
     await says(stage, "Waiting", "Unschedulable", "cannot be scheduled", "; add nodes")
+    await told(stage, "Unschedulable", "; add nodes")
     await neighbour_works(stage)
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"nodeSelector": None}}}})
@@ -254,6 +263,7 @@ async def test_an_image_that_cannot_be_pulled(stage: Stage) -> None:
     await stage.create(cloneset(replicas=2, image="shop/broken:1"))
     # then
     await says(stage, "Waiting", "ImagePull", "shop/broken:1", "; correct the image")
+    await told(stage, "ImagePull", "shop/broken:1")
     await neighbour_works(stage)
     # when
     await stage.set_image("web", "nginx:1")
@@ -278,6 +288,7 @@ async def test_claims_that_cannot_be_bound(stage: Stage) -> None:
     await stage.create(cloneset(replicas=1, volumeClaimTemplates=[claim]))
     # then
     await says(stage, "Waiting", "UnboundClaims", "PersistentVolumeClaim", "; provide a volume")
+    await told(stage, "UnboundClaims", "PersistentVolumeClaim")
     await neighbour_works(stage)
     # when the claim templates go
     await stage.merge("web", {"spec": {"volumeClaimTemplates": None}})
