@@ -76,7 +76,7 @@ def reviewers(
             "CREATE",
             "UPDATE",
             "DELETE",
-            spoke=spoke_rules(pods),
+            spoke=spoke_rules(pods, resources_in_place=settings.resources_in_place),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.

@@ -34,6 +34,8 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate DeletionProtectionForCRDCascadingGate."""
     defaulting: DefaultingSettings = DefaultingSettings()
     """Gates TemplateNoDefaults and DefaultHostNetworkHostPortsInPodTemplates."""
+    resources_in_place: bool = False
+    """Gate InPlaceWorkloadVerticalScaling: InPlaceOnly lets cpu and memory change too."""
     timeout_s: int = 10
     """How long an API server waits for an answer. OpenKruise's 30 s would hold up every writer when a manager
     hangs; answers take milliseconds."""

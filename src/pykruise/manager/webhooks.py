@@ -138,6 +138,7 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
         enhanced_liveness=gates["EnhancedLivenessProbe"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
+        resources_in_place=gates["InPlaceWorkloadVerticalScaling"],
         defaulting=DefaultingSettings(
             template_no_defaults=gates["TemplateNoDefaults"],
             host_network_ports=gates["DefaultHostNetworkHostPortsInPodTemplates"],
