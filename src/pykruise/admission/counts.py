@@ -4,16 +4,16 @@ Not from caches: a pod that began a second ago must count, and these deletions a
 pages, and only what the count needs is decoded.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError, NotFoundError
-from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Resource
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES, Resource
 
-__all__ = ["LiveCounts", "live_pods"]
+__all__ = ["LiveCounts", "live_classes", "live_pods"]
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector: the API server leaves finished pods out."""
@@ -83,5 +83,14 @@ def live_pods(client: Callable[[], Client]) -> Callable[[str, str], Awaitable[Do
             return decode(await client().get(PODS, namespace, name))
         except NotFoundError:
             return None
+
+    return look_up
+
+
+def live_classes(client: Callable[[], Client]) -> Callable[[], Awaitable[Sequence[Document]]]:
+    """A lookup of all StorageClasses. It raises KubeError."""
+
+    async def look_up() -> Sequence[Document]:
+        return [decode(raw) for raw in (await client().list(STORAGE_CLASSES)).items]
 
     return look_up

@@ -25,6 +25,10 @@ from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
 from pykruise.kinds.cloneset.admission import validate_cloneset
 from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds.statefulset.admission import mutating as mutating_statefulset
+from pykruise.kinds.statefulset.admission import validating as validating_statefulset
+from pykruise.kinds.statefulset.claim_rules import ClassLookup
+from pykruise.kinds.statefulset.defaults import DefaultingSettings as StatefulSetDefaulting
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -48,12 +52,14 @@ def reviewers(
     counts: Counts | None = None,
     protection: Protection | None = None,
     pods: PodLookup | None = None,
+    classes: ClassLookup | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
-    looks up pods that a CloneSet of v1alpha1 is to delete. `rng` draws names of pods that need one early.
+    looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims
+    that are to grow. `rng` draws names of pods that need one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
@@ -63,6 +69,7 @@ def reviewers(
         *_pods(settings, rng or random.Random()),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
+        _mutating("statefulset", mutating_statefulset(_statefulset_defaulting(settings))),
         *_protecting(settings, protection),
         _validating(
             "cloneset",
@@ -73,11 +80,29 @@ def reviewers(
             spoke=spoke_rules(pods),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
+        _validating(
+            "statefulset",
+            guarded(
+                protection,
+                validating_statefulset(resizes_claims=settings.auto_resize_claims, classes=classes),
+            ),
+            "CREATE",
+            "UPDATE",
+            "DELETE",
+        ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
-        _validating("statefulset", guarded(protection, _allow), "DELETE"),
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
     ]
     return tuple(_timed(rule, settings) for rule in rules)
+
+
+def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaulting:
+    return StatefulSetDefaulting(
+        template_no_defaults=settings.defaulting.template_no_defaults,
+        host_network_ports=settings.defaulting.host_network_ports,
+        auto_delete_claims=settings.auto_delete_claims,
+        auto_resize_claims=settings.auto_resize_claims,
+    )
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────

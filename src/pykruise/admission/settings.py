@@ -31,6 +31,10 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate DeletionProtectionForCRDCascadingGate."""
     defaulting: DefaultingSettings = DefaultingSettings()
     """Gates TemplateNoDefaults and DefaultHostNetworkHostPortsInPodTemplates."""
+    auto_delete_claims: bool = True
+    """Gate StatefulSetAutoDeletePVC."""
+    auto_resize_claims: bool = False
+    """Gate StatefulSetAutoResizePVCGate."""
     timeout_s: int = 10
     """How long an API server waits for an answer. OpenKruise's 30 s would hold up every writer when a manager
     hangs; answers take milliseconds."""

@@ -37,7 +37,7 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
 )
-from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -141,6 +141,8 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
             template_no_defaults=gates["TemplateNoDefaults"],
             host_network_ports=gates["DefaultHostNetworkHostPortsInPodTemplates"],
         ),
+        auto_delete_claims=gates["StatefulSetAutoDeletePVC"],
+        auto_resize_claims=gates["StatefulSetAutoResizePVCGate"],
     )
 
 
@@ -190,7 +192,8 @@ class Webhooks:
             on_refused=self.metrics.refuse,
         )
         looked_up = live_pods(lambda: client)
-        rules = over(reviewers(admission, protection=protection, pods=looked_up, rng=rng))
+        classes = live_classes(lambda: client)
+        rules = over(reviewers(admission, protection=protection, pods=looked_up, classes=classes, rng=rng))
         reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
