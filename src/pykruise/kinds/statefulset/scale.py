@@ -42,7 +42,13 @@ REPAIR_PODS = "repair pods"
 KEEP_CLAIMS = "claims of wanted pods"
 DELETE_PODS = "delete surplus pods"
 
-_ADVANCED = (LifecycleState.PREPARING_UPDATE, LifecycleState.PREPARING_DELETE)
+_TAKEN_OUT = (
+    LifecycleState.PREPARING_UPDATE,
+    LifecycleState.UPDATING,
+    LifecycleState.UPDATED,
+    LifecycleState.PREPARING_DELETE,
+)
+"""States into which this very controller has brought a pod."""
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,9 +121,9 @@ def _ordered(ws: WorkingSet) -> Scale:
             pod is not None
             and not pod.is_deleting
             and pod.phase not in FINISHED
-            and (pod.state in _ADVANCED or pod.is_specified_delete)
+            and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
         )
-        # What is held for its update or deletion is brought on all the same: nobody else would ever do it.
+        # What was taken out of service by an update or deletion is brought on all the same: only that ends it.
         return Scale(
             phase=_phase(found.stages(), found, (), {}, is_partial=False),
             may_update=advances,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.plans.actions import Create
+from pykruise.plans.actions import Patch
 from pykruise.pods import keys
 from support.statefulset_builder import (
     HOOK,
@@ -375,8 +375,8 @@ def test_a_pod_that_lost_the_label_with_its_name_gets_it_back() -> None:
     builder = statefulset(1)
     del builder.pods["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
     (step,) = builder.plan().steps
+    assert isinstance(step.action, Patch)
     assert step.action.body["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
-    assert not isinstance(step.action, Create)
 
 
 def test_a_set_that_is_being_deleted_touches_nothing() -> None:
