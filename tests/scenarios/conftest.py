@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -174,6 +174,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         admission_settings(Settings(gates=GATES)),
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
+        classes=live_classes(lambda: client),
         rng=rng,
     )
     async with Cluster(

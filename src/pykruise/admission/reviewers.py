@@ -28,6 +28,10 @@ from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.resourcedistribution import admission as resourcedistribution
+from pykruise.kinds.statefulset.admission import mutating as mutating_statefulset
+from pykruise.kinds.statefulset.admission import validating as validating_statefulset
+from pykruise.kinds.statefulset.claim_rules import ClassLookup
+from pykruise.kinds.statefulset.defaults import DefaultingSettings as StatefulSetDefaulting
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -53,13 +57,15 @@ def reviewers(
     protection: Protection | None = None,
     pods: PodLookup | None = None,
     trial: resourcedistribution.Trial | None = None,
+    classes: ClassLookup | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
-    looks up pods that a CloneSet of v1alpha1 is to delete. `trial` asks an API server whether a Secret or a
-    ConfigMap could be created (ResourceDistribution). `rng` draws names of pods that need one early.
+    looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims that are to
+    grow. `trial` asks an API server whether a Secret or a ConfigMap could be created (ResourceDistribution).
+    `rng` draws names of pods that need one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
@@ -69,6 +75,7 @@ def reviewers(
         *_pods(settings, rng or random.Random()),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
+        _mutating("statefulset", mutating_statefulset(_statefulset_defaulting(settings))),
         *_protecting(settings, protection),
         _validating(
             "cloneset",
@@ -79,12 +86,30 @@ def reviewers(
             spoke=spoke_rules(pods, resources_in_place=settings.resources_in_place),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
+        _validating(
+            "statefulset",
+            guarded(
+                protection,
+                validating_statefulset(resizes_claims=settings.auto_resize_claims, classes=classes),
+            ),
+            "CREATE",
+            "UPDATE",
+            "DELETE",
+        ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
-        _validating("statefulset", guarded(protection, _allow), "DELETE"),
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
         *_gated(settings.gates, resourcedistribution.validating(trial)),
     ]
     return tuple(_timed(rule, settings) for rule in rules)
+
+
+def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaulting:
+    return StatefulSetDefaulting(
+        template_no_defaults=settings.defaulting.template_no_defaults,
+        host_network_ports=settings.defaulting.host_network_ports,
+        auto_delete_claims=settings.auto_delete_claims,
+        auto_resize_claims=settings.auto_resize_claims,
+    )
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────

@@ -36,6 +36,10 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gates TemplateNoDefaults and DefaultHostNetworkHostPortsInPodTemplates."""
     resources_in_place: bool = False
     """Gate InPlaceWorkloadVerticalScaling: InPlaceOnly lets cpu and memory change too."""
+    auto_delete_claims: bool = True
+    """Gate StatefulSetAutoDeletePVC."""
+    auto_resize_claims: bool = False
+    """Gate StatefulSetAutoResizePVCGate."""
     timeout_s: int = 10
     """How long an API server waits for an answer. OpenKruise's 30 s would hold up every writer when a manager
     hangs; answers take milliseconds."""

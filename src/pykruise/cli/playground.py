@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from pykruise.admission.counts import live_pods
+from pykruise.admission.counts import live_classes, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kube.client import Client
@@ -91,7 +91,9 @@ async def playground(
         clock=clock,
         rng=rng,
         storage=contents.storage,
-        reviewers=reviewers(pods=live_pods(lambda: cluster.client)),
+        reviewers=reviewers(
+            pods=live_pods(lambda: cluster.client), classes=live_classes(lambda: cluster.client)
+        ),
         conversions=ConversionFunctions(conversions()),
         rules=contents.rules,
     )

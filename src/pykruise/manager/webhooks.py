@@ -37,7 +37,7 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
 )
-from pykruise.admission.counts import LiveCounts, live_pods, live_trial
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -143,6 +143,8 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
             template_no_defaults=gates["TemplateNoDefaults"],
             host_network_ports=gates["DefaultHostNetworkHostPortsInPodTemplates"],
         ),
+        auto_delete_claims=gates["StatefulSetAutoDeletePVC"],
+        auto_resize_claims=gates["StatefulSetAutoResizePVCGate"],
     )
 
 
@@ -196,6 +198,7 @@ class Webhooks:
                 admission,
                 protection=protection,
                 pods=live_pods(lambda: client),
+                classes=live_classes(lambda: client),
                 trial=live_trial(lambda: client, namespace=settings.own_namespace),
                 rng=rng,
             )
