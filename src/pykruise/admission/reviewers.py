@@ -25,6 +25,8 @@ from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
 from pykruise.kinds.cloneset.admission import validate_cloneset
 from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds.workloadspread.admission import validating as validating_workloadspread
+from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -48,19 +50,21 @@ def reviewers(
     counts: Counts | None = None,
     protection: Protection | None = None,
     pods: PodLookup | None = None,
+    spreading: Spreading | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
-    looks up pods that a CloneSet of v1alpha1 is to delete. `rng` draws names of pods that need one early.
+    looks up pods that a CloneSet of v1alpha1 is to delete. `spreading` puts pods into subsets; without it none is.
+    `rng` draws names of pods that need one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
         counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     rules = [
-        *_pods(settings, rng or random.Random()),
+        *_pods(settings, rng or random.Random(), spreading),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
         *_protecting(settings, protection),
@@ -73,6 +77,14 @@ def reviewers(
             spoke=spoke_rules(pods),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
+        _validating(
+            "workloadspread",
+            validating_workloadspread(
+                spreading.reader if spreading is not None else None, is_on=settings.workload_spread
+            ),
+            "CREATE",
+            "UPDATE",
+        ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
         _validating("statefulset", guarded(protection, _allow), "DELETE"),
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
@@ -83,10 +95,10 @@ def reviewers(
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
+def _pods(settings: AdmissionSettings, rng: random.Random, spreading: Spreading | None) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
-    changing = chain.changing_steps(settings, rng=rng)
+    changing = chain.changing_steps(settings, rng=rng, spreading=spreading)
     rules = [
         ReviewRule(
             name="mpod.kb.io",
@@ -98,7 +110,7 @@ def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
             conditions=chain.condition_of(changing),
         )
     ]
-    judging = chain.judging_steps(settings)
+    judging = chain.judging_steps(settings, spreading=spreading)
     if judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",

@@ -54,6 +54,8 @@ from pykruise.admission.stores import (
 from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
@@ -135,6 +137,7 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
         enhanced_liveness=gates["EnhancedLivenessProbe"],
+        workload_spread=gates["WorkloadSpread"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
         defaulting=DefaultingSettings(
@@ -190,7 +193,14 @@ class Webhooks:
             on_refused=self.metrics.refuse,
         )
         looked_up = live_pods(lambda: client)
-        rules = over(reviewers(admission, protection=protection, pods=looked_up, rng=rng))
+        self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
+        self.spreading = Spreading(
+            self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
+        )
+        self._spreads_pods = admission.pod_webhook and admission.workload_spread
+        rules = over(
+            reviewers(admission, protection=protection, pods=looked_up, spreading=self.spreading, rng=rng)
+        )
         reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
@@ -251,6 +261,7 @@ class Webhooks:
         if not self._is_initialized:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
+        found += self._spreads.problems() if self._spreads_pods else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -274,6 +285,8 @@ class Webhooks:
                     "webhook-upkeep": self._keep_up(),
                     "webhook-check": self._check(),
                 }
+                if self._spreads_pods:
+                    parts["webhook-spreads"] = self._spreads.run()
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
                 for task in background:
