@@ -27,6 +27,8 @@ from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
@@ -37,7 +39,7 @@ from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.manager.roles import roles
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import NAMESPACE, Settings
 from pykruise.manager.webhooks import admission_settings, endpoint_of
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -175,6 +177,9 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
         classes=live_classes(lambda: client),
+        spreading=Spreading(
+            LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
+        ),
         rng=rng,
     )
     async with Cluster(

@@ -32,6 +32,8 @@ from pykruise.kinds.statefulset.admission import mutating as mutating_statefulse
 from pykruise.kinds.statefulset.admission import validating as validating_statefulset
 from pykruise.kinds.statefulset.claim_rules import ClassLookup
 from pykruise.kinds.statefulset.defaults import DefaultingSettings as StatefulSetDefaulting
+from pykruise.kinds.workloadspread.admission import validating as validating_workloadspread
+from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -58,6 +60,7 @@ def reviewers(
     pods: PodLookup | None = None,
     trial: resourcedistribution.Trial | None = None,
     classes: ClassLookup | None = None,
+    spreading: Spreading | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
@@ -65,6 +68,7 @@ def reviewers(
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
     looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims that are to
     grow. `trial` asks an API server whether a Secret or a ConfigMap could be created (ResourceDistribution).
+    `spreading` puts pods into subsets; without it none is.
     `rng` draws names of pods that need one early.
     """
     settings = settings or AdmissionSettings()
@@ -72,7 +76,7 @@ def reviewers(
         counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     rules = [
-        *_pods(settings, rng or random.Random()),
+        *_pods(settings, rng or random.Random(), spreading),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
         _mutating("statefulset", mutating_statefulset(_statefulset_defaulting(settings))),
@@ -96,6 +100,14 @@ def reviewers(
             "UPDATE",
             "DELETE",
         ),
+        _validating(
+            "workloadspread",
+            validating_workloadspread(
+                spreading.reader if spreading is not None else None, is_on=settings.workload_spread
+            ),
+            "CREATE",
+            "UPDATE",
+        ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
         *_gated(settings.gates, resourcedistribution.validating(trial)),
@@ -115,10 +127,10 @@ def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaultin
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
+def _pods(settings: AdmissionSettings, rng: random.Random, spreading: Spreading | None) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
-    changing = chain.changing_steps(settings, rng=rng)
+    changing = chain.changing_steps(settings, rng=rng, spreading=spreading)
     rules = [
         ReviewRule(
             name="mpod.kb.io",
@@ -131,7 +143,7 @@ def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
             needs=(_APPS, "SidecarSet"),
         )
     ]
-    judging = chain.judging_steps(settings)
+    judging = chain.judging_steps(settings, spreading=spreading)
     if judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",

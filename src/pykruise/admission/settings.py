@@ -28,6 +28,8 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     yet: without it such containers would never start."""
     enhanced_liveness: bool = False
     """Gate EnhancedLivenessProbe."""
+    workload_spread: bool = True
+    """Gate WorkloadSpread."""
     deletion_protection: bool = False
     """Gate ResourcesDeletionProtection."""
     crd_cascading: bool = False

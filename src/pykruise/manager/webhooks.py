@@ -54,6 +54,8 @@ from pykruise.admission.stores import (
 from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
@@ -136,6 +138,7 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
         enhanced_liveness=gates["EnhancedLivenessProbe"],
+        workload_spread=gates["WorkloadSpread"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
         resources_in_place=gates["InPlaceWorkloadVerticalScaling"],
@@ -193,6 +196,11 @@ class Webhooks:
             crd_cascading=admission.crd_cascading,
             on_refused=self.metrics.refuse,
         )
+        self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
+        self.spreading = Spreading(
+            self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
+        )
+        self._spreads_pods = admission.pod_webhook and admission.workload_spread
         rules = over(
             reviewers(
                 admission,
@@ -200,6 +208,7 @@ class Webhooks:
                 pods=live_pods(lambda: client),
                 classes=live_classes(lambda: client),
                 trial=live_trial(lambda: client, namespace=settings.own_namespace),
+                spreading=self.spreading,
                 rng=rng,
             )
         )
@@ -263,6 +272,7 @@ class Webhooks:
         if not self._is_initialized:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
+        found += self._spreads.problems() if self._spreads_pods else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -286,6 +296,8 @@ class Webhooks:
                     "webhook-upkeep": self._keep_up(),
                     "webhook-check": self._check(),
                 }
+                if self._spreads_pods:
+                    parts["webhook-spreads"] = self._spreads.run()
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
                 for task in background:

@@ -55,6 +55,9 @@ NO_PROTECT_ANNOTATION: Final = "pub.kruise.io/no-protect"
 PROTECT_OPERATIONS_ANNOTATION: Final = "kruise.io/pub-protect-operations"
 """On a PodUnavailableBudget of v1alpha1: comma-separated operations."""
 
+MATCHED_SPREAD_ANNOTATION: Final = "apps.kruise.io/matched-workloadspread"
+"""On a pod: of which WorkloadSpread and which of its subsets it is, as JSON."""
+
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"

@@ -29,6 +29,7 @@ from pykruise.pods.ranks import Rank, deletion_cost, update_rank
 NEEDED_ANNOTATIONS: Final = (
     keys.STATE_TIME_ANNOTATION,
     keys.DELETION_COST_ANNOTATION,
+    keys.MATCHED_SPREAD_ANNOTATION,
     keys.IN_PLACE_STATE_ANNOTATION,
     keys.IN_PLACE_GRACE_ANNOTATION,
     keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
