@@ -23,7 +23,6 @@ from simulation.world import Outcome, run
 COLLECT_EVERY = 10
 
 
-
 def main() -> int:
     """0: nothing was found."""
     arguments = _arguments()
@@ -60,9 +59,9 @@ def _hunt(seeds: range, *, processes: int, out: Path, most: int) -> int:
     with ProcessPoolExecutor(processes, initializer=_begin) as pool:
         for seed, rule, text in pool.map(_try, seeds, chunksize=8):
             done += 1
-            if done % 500 == 0:
+            if done % 100 == 0:
                 print(
-                    f"{done} seeds, {sum(rules.values())} failures, {time.monotonic() - begun:.0f} s",
+                    f"{done} seeds (the last is {seed}), {sum(rules.values())} failures, {time.monotonic() - begun:.0f} s",
                     flush=True,
                 )
             if not rule:
