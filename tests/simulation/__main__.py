@@ -60,10 +60,9 @@ def _hunt(seeds: range, *, processes: int, out: Path, most: int) -> int:
         for seed, rule, text in pool.map(_try, seeds, chunksize=8):
             done += 1
             if done % 100 == 0:
-                print(
-                    f"{done} seeds (the last is {seed}), {sum(rules.values())} failures, {time.monotonic() - begun:.0f} s",
-                    flush=True,
-                )
+                passed = time.monotonic() - begun
+                failures = sum(rules.values())
+                print(f"{done} seeds, up to {seed}: {failures} failures, {passed:.0f} s", flush=True)
             if not rule:
                 continue
             rules[rule] += 1
