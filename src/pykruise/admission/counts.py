@@ -4,7 +4,7 @@ Not from caches: a pod that began a second ago must count, and these deletions a
 pages, and only what the count needs is decoded.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -12,9 +12,16 @@ import msgspec
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, KubeError, NotFoundError
-from pykruise.kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, Resource
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    STORAGE_CLASSES,
+    Resource,
+)
 
-__all__ = ["LiveCounts", "live_pods", "live_trial"]
+__all__ = ["LiveCounts", "live_classes", "live_pods", "live_trial"]
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector: the API server leaves finished pods out."""
@@ -101,3 +108,12 @@ def live_trial(client: Callable[[], Client], *, namespace: str) -> Callable[[Doc
             await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
 
     return attempt
+
+
+def live_classes(client: Callable[[], Client]) -> Callable[[], Awaitable[Sequence[Document]]]:
+    """A lookup of all StorageClasses. It raises KubeError."""
+
+    async def look_up() -> Sequence[Document]:
+        return [decode(raw) for raw in (await client().list(STORAGE_CLASSES)).items]
+
+    return look_up

@@ -28,6 +28,12 @@ from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.resourcedistribution import admission as resourcedistribution
+from pykruise.kinds.statefulset.admission import mutating as mutating_statefulset
+from pykruise.kinds.statefulset.admission import validating as validating_statefulset
+from pykruise.kinds.statefulset.claim_rules import ClassLookup
+from pykruise.kinds.statefulset.defaults import DefaultingSettings as StatefulSetDefaulting
+from pykruise.kinds.workloadspread.admission import validating as validating_workloadspread
+from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -53,22 +59,27 @@ def reviewers(
     protection: Protection | None = None,
     pods: PodLookup | None = None,
     trial: resourcedistribution.Trial | None = None,
+    classes: ClassLookup | None = None,
+    spreading: Spreading | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
-    looks up pods that a CloneSet of v1alpha1 is to delete. `trial` asks an API server whether a Secret or a
-    ConfigMap could be created (ResourceDistribution). `rng` draws names of pods that need one early.
+    looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims that are to
+    grow. `trial` asks an API server whether a Secret or a ConfigMap could be created (ResourceDistribution).
+    `spreading` puts pods into subsets; without it none is.
+    `rng` draws names of pods that need one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
         counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     rules = [
-        *_pods(settings, rng or random.Random()),
+        *_pods(settings, rng or random.Random(), spreading),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
+        _mutating("statefulset", mutating_statefulset(_statefulset_defaulting(settings))),
         *_protecting(settings, protection),
         _validating(
             "cloneset",
@@ -76,24 +87,50 @@ def reviewers(
             "CREATE",
             "UPDATE",
             "DELETE",
-            spoke=spoke_rules(pods),
+            spoke=spoke_rules(pods, resources_in_place=settings.resources_in_place),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
+        _validating(
+            "statefulset",
+            guarded(
+                protection,
+                validating_statefulset(resizes_claims=settings.auto_resize_claims, classes=classes),
+            ),
+            "CREATE",
+            "UPDATE",
+            "DELETE",
+        ),
+        _validating(
+            "workloadspread",
+            validating_workloadspread(
+                spreading.reader if spreading is not None else None, is_on=settings.workload_spread
+            ),
+            "CREATE",
+            "UPDATE",
+        ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
-        _validating("statefulset", guarded(protection, _allow), "DELETE"),
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
         *_gated(settings.gates, resourcedistribution.validating(trial)),
     ]
     return tuple(_timed(rule, settings) for rule in rules)
 
 
+def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaulting:
+    return StatefulSetDefaulting(
+        template_no_defaults=settings.defaulting.template_no_defaults,
+        host_network_ports=settings.defaulting.host_network_ports,
+        auto_delete_claims=settings.auto_delete_claims,
+        auto_resize_claims=settings.auto_resize_claims,
+    )
+
+
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
+def _pods(settings: AdmissionSettings, rng: random.Random, spreading: Spreading | None) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
-    changing = chain.changing_steps(settings, rng=rng)
+    changing = chain.changing_steps(settings, rng=rng, spreading=spreading)
     rules = [
         ReviewRule(
             name="mpod.kb.io",
@@ -106,7 +143,7 @@ def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
             needs=(_APPS, "SidecarSet"),
         )
     ]
-    judging = chain.judging_steps(settings)
+    judging = chain.judging_steps(settings, spreading=spreading)
     if judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS
 from pykruise.kube.rights import READ, Right, merged, on
@@ -42,6 +43,8 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
         ),
         on(SECRETS, *READ, in_namespace=True, why="the certificate of the webhooks"),
     ]
+    if gates["WorkloadSpread"]:
+        rights += SPREAD_RIGHTS
     if not gates["EnableExternalCerts"]:
         rights += [
             on(
