@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kinds.workloadspread.readers import STATEFUL_SETS_OF_KRUISE
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource
@@ -162,7 +162,7 @@ async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resour
     assert (await spread.status())["a"] == (5, 0)
 
 
-@kinds(CLONE_SETS, STATEFUL_SETS, STATEFUL_SETS_OF_KRUISE)
+@kinds(CLONE_SETS, STATEFUL_SETS, ADVANCED_STATEFUL_SETS)
 async def test_a_patch_is_tried_with_the_volumes_of_claims(
     spread: Spread, stage: Stage, resource: Resource
 ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
@@ -63,7 +64,7 @@ class Spread:
         if resource == JOBS:
             pod["restartPolicy"] = "Never"
             fields = {"parallelism": replicas, "completions": replicas, "template": template}
-        if resource == STATEFUL_SETS:
+        if resource in (STATEFUL_SETS, ADVANCED_STATEFUL_SETS):
             fields |= {"serviceName": "web", "podManagementPolicy": "Parallel"}
         return {
             "apiVersion": resource.api_version,
@@ -126,4 +127,4 @@ def noted_in(pod: PodView) -> str:
     return found.subset if found is not None else ""
 
 
-ALL_KINDS = (CLONE_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, JOBS)
+ALL_KINDS = (CLONE_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, ADVANCED_STATEFUL_SETS, JOBS)

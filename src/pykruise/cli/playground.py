@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from pykruise.admission.counts import live_pods
+from pykruise.admission.counts import live_classes, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.workloadspread.assignment import Spreading
@@ -96,6 +96,7 @@ async def playground(
         storage=contents.storage,
         reviewers=reviewers(
             pods=live_pods(lambda: cluster.client),
+            classes=live_classes(lambda: cluster.client),
             spreading=Spreading(
                 LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
             ),

@@ -37,7 +37,7 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
 )
-from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -134,16 +134,20 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
     gates = settings.gates
     return AdmissionSettings(
         namespace=settings.own_namespace,
+        gates=gates,
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
         enhanced_liveness=gates["EnhancedLivenessProbe"],
         workload_spread=gates["WorkloadSpread"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
+        resources_in_place=gates["InPlaceWorkloadVerticalScaling"],
         defaulting=DefaultingSettings(
             template_no_defaults=gates["TemplateNoDefaults"],
             host_network_ports=gates["DefaultHostNetworkHostPortsInPodTemplates"],
         ),
+        auto_delete_claims=gates["StatefulSetAutoDeletePVC"],
+        auto_resize_claims=gates["StatefulSetAutoResizePVCGate"],
     )
 
 
@@ -192,14 +196,21 @@ class Webhooks:
             crd_cascading=admission.crd_cascading,
             on_refused=self.metrics.refuse,
         )
-        looked_up = live_pods(lambda: client)
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
             self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
         )
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         rules = over(
-            reviewers(admission, protection=protection, pods=looked_up, spreading=self.spreading, rng=rng)
+            reviewers(
+                admission,
+                protection=protection,
+                pods=live_pods(lambda: client),
+                classes=live_classes(lambda: client),
+                trial=live_trial(lambda: client, namespace=settings.own_namespace),
+                spreading=self.spreading,
+                rng=rng,
+            )
         )
         reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}

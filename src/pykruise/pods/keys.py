@@ -26,6 +26,9 @@ REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
 LEAVES_WITH_ANNOTATION: Final = "pykruise.io/leaves-with"
 """On a claim that would be reused: uid of the pod that its owner is deleting together with it."""
 
+OWNED_BY_STATEFULSET_ANNOTATION: Final = "apps.kruise.io/owned-by-asts"
+"""On a claim that was let grow: name of the Advanced StatefulSet that did, and that looks at it when it changes."""
+
 CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
 MANAGED_SELECTOR_ANNOTATION: Final = "pykruise.io/managed-selector"
