@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.admission.counts import LiveCounts, live_classes, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -201,6 +201,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
         classes=live_classes(lambda: client),
+        trial=live_trial(lambda: client, namespace="scenario"),
         spreading=Spreading(
             LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
         ),

@@ -102,8 +102,10 @@ def reviewers(
         ),
         _validating(
             "workloadspread",
-            validating_workloadspread(
-                spreading.reader if spreading is not None else None, is_on=settings.workload_spread
+            behind(
+                settings.gates,
+                "WorkloadSpread",
+                reviewer=validating_workloadspread(spreading.reader if spreading is not None else None),
             ),
             "CREATE",
             "UPDATE",
@@ -238,7 +240,6 @@ def _gated(gates: Gates, validate_resourcedistribution: Reviewer) -> list[Review
             *writes,
             versions=("v1alpha1",),
         ),
-        _validating("workloadspread", behind(gates, "WorkloadSpread", reviewer=_allow), *writes),
         _validating(
             "resourcedistribution",
             behind(gates, "ResourceDistributionGate", reviewer=validate_resourcedistribution),
