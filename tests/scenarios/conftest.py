@@ -24,6 +24,7 @@ from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
@@ -34,7 +35,7 @@ from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.manager.roles import roles
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import NAMESPACE, Settings
 from pykruise.manager.webhooks import admission_settings, endpoint_of
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -168,6 +169,8 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         admission_settings(Settings(gates=GATES)),
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
+        sidecars=LiveSidecars(lambda: client, namespace=NAMESPACE),
+        clock=clock,
         rng=rng,
     )
     async with Cluster(

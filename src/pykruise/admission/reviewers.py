@@ -9,13 +9,15 @@ mutating reviews run.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.admission.hub import in_hub_version
 from pykruise.admission.pods import chain
+from pykruise.admission.pods.sidecars import Refused
+from pykruise.admission.pods.steps import PodStep
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Counts, Protection, guarded
 from pykruise.admission.readable import readable
@@ -25,6 +27,9 @@ from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
 from pykruise.kinds.cloneset.admission import validate_cloneset
 from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds.sidecarset.admission import mutate_sidecarset
+from pykruise.kinds.sidecarset.admission import validating as validating_sidecarset
+from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -35,6 +40,7 @@ from pykruise.kube.admission import (
     ReviewRule,
     SpokeRules,
 )
+from pykruise.kube.clock import Clock, system_clock
 
 __all__ = ["reviewers"]
 
@@ -48,21 +54,36 @@ def reviewers(
     counts: Counts | None = None,
     protection: Protection | None = None,
     pods: PodLookup | None = None,
+    sidecars: SidecarReader | None = None,
+    on_refused: Refused = lambda pod, request, error: None,
+    clock: Clock = system_clock,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
-    looks up pods that a CloneSet of v1alpha1 is to delete. `rng` draws names of pods that need one early.
+    looks up pods that a CloneSet of v1alpha1 is to delete. `sidecars` reads SidecarSets; without it no pod gets
+    sidecars. `on_refused` hears of pods that were refused for want of them. `rng` draws names of pods that need
+    one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
         counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     rules = [
-        *_pods(settings, rng or random.Random()),
+        *_pods(
+            settings,
+            chain.changing_steps(
+                settings,
+                rng=rng or random.Random(),
+                clock=clock,
+                sidecars=sidecars,
+                on_refused=on_refused,
+            ),
+        ),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
+        _mutating("sidecarset", mutate_sidecarset),
         *_protecting(settings, protection),
         _validating(
             "cloneset",
@@ -73,6 +94,12 @@ def reviewers(
             spoke=spoke_rules(pods),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
+        _validating(
+            "sidecarset",
+            validating_sidecarset(sidecars, allows_any_annotation=settings.any_pod_annotation),
+            "CREATE",
+            "UPDATE",
+        ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
         _validating("statefulset", guarded(protection, _allow), "DELETE"),
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
@@ -83,10 +110,9 @@ def reviewers(
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
+def _pods(settings: AdmissionSettings, changing: Sequence[PodStep]) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
-    changing = chain.changing_steps(settings, rng=rng)
     rules = [
         ReviewRule(
             name="mpod.kb.io",

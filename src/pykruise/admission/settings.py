@@ -25,6 +25,10 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     yet: without it such containers would never start."""
     enhanced_liveness: bool = False
     """Gate EnhancedLivenessProbe."""
+    sort_sidecars: bool = False
+    """Gate EnableSortSidecarContainerByName."""
+    any_pod_annotation: bool = False
+    """Gate SidecarSetPatchPodMetadataDefaultsAllowed."""
     deletion_protection: bool = False
     """Gate ResourcesDeletionProtection."""
     crd_cascading: bool = False

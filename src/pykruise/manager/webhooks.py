@@ -54,6 +54,7 @@ from pykruise.admission.stores import (
 from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
@@ -135,6 +136,8 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
         enhanced_liveness=gates["EnhancedLivenessProbe"],
+        sort_sidecars=gates["EnableSortSidecarContainerByName"],
+        any_pod_annotation=gates["SidecarSetPatchPodMetadataDefaultsAllowed"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
         defaulting=DefaultingSettings(
@@ -190,7 +193,19 @@ class Webhooks:
             on_refused=self.metrics.refuse,
         )
         looked_up = live_pods(lambda: client)
-        rules = over(reviewers(admission, protection=protection, pods=looked_up, rng=rng))
+        self._sidecars = CachedSidecars(
+            client, namespace=settings.own_namespace, clock=self._clock, rng=self._rng
+        )
+        rules = over(
+            reviewers(
+                admission,
+                protection=protection,
+                pods=looked_up,
+                sidecars=self._sidecars,
+                clock=self._clock,
+                rng=rng,
+            )
+        )
         reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
@@ -251,6 +266,7 @@ class Webhooks:
         if not self._is_initialized:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
+        found += self._sidecars.problems()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -273,6 +289,7 @@ class Webhooks:
                     f"cache-{self._crds.resource}": self._crds.run(),
                     "webhook-upkeep": self._keep_up(),
                     "webhook-check": self._check(),
+                    "webhook-sidecars": self._sidecars.run(),
                 }
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()

@@ -6,7 +6,7 @@
 The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
 `judging_steps`:
 
-    changing   readiness gate · [WorkloadSpread] · [SidecarSet] · launch priority · [PodUnavailableBudget]
+    changing   readiness gate · [WorkloadSpread] · SidecarSet · launch priority · [PodUnavailableBudget]
                · [PersistentPodState] · enhanced liveness · [PodProbeMarker]
     judging    [WorkloadSpread] · [PodUnavailableBudget]
 
@@ -20,9 +20,12 @@ from collections.abc import Sequence
 from pykruise.admission.pods.launch_priority import LaunchPriority
 from pykruise.admission.pods.liveness import EnhancedLiveness
 from pykruise.admission.pods.readiness_gate import ReadinessGate
+from pykruise.admission.pods.sidecars import Refused, SidecarInjection
 from pykruise.admission.pods.steps import EVERY_POD, JudgingStep, PodStep, StepError, read_pod
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
+from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
 from pykruise.kube.field_errors import bad_request
@@ -35,9 +38,26 @@ CONDITION = "pykruise.io/asked-for"
 """The match condition of the pod webhooks. Upkeep knows it by this name (see upkeep.py)."""
 
 
-def changing_steps(settings: AdmissionSettings, *, rng: random.Random) -> tuple[PodStep, ...]:
-    """The steps of `/mutate-pod`, in their order."""
+def changing_steps(
+    settings: AdmissionSettings,
+    *,
+    rng: random.Random,
+    clock: Clock = system_clock,
+    sidecars: SidecarReader | None = None,
+    on_refused: Refused = lambda pod, request, error: None,
+) -> tuple[PodStep, ...]:
+    """The steps of `/mutate-pod`, in their order. Without a reader of SidecarSets none is injected."""
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
+    if sidecars is not None:
+        steps.append(
+            SidecarInjection(
+                sidecars,
+                clock=clock,
+                rng=rng,
+                sort_by_name=settings.sort_sidecars,
+                on_refused=on_refused,
+            )
+        )
     if settings.launch_priority:
         steps.append(LaunchPriority(rng))
     if settings.enhanced_liveness:

@@ -1,0 +1,92 @@
+"""SidecarSet injection: the step that puts sidecars into new pods.
+
+pod ──▶ SidecarSets that select it (reader) ──▶ Surroundings ──▶ kinds/sidecarset inject() ──▶ the pod with them
+
+The decision is pure and elsewhere; here is what it has to know. A pod that cannot get its sidecars is refused.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from pykruise.admission.pods.steps import EVERY_POD, StepError
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.facts import SidecarReader
+from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.matching import candidates
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.errors import KubeError
+from pykruise.pods.revisions import RevisionView
+
+__all__ = ["Refused", "SidecarInjection"]
+
+Refused = Callable[[Document, AdmissionRequest, InjectionError], None]
+"""Hears of a pod that was refused for want of its sidecars."""
+
+
+class SidecarInjection:
+    """The step. `sort_by_name`: gate EnableSortSidecarContainerByName."""
+
+    name = "sidecarset"
+    wanted = EVERY_POD
+
+    def __init__(
+        self,
+        reader: SidecarReader,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        sort_by_name: bool = False,
+        on_refused: Refused = lambda pod, request, error: None,
+    ) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._rng = rng
+        self._sort_by_name = sort_by_name
+        self._on_refused = on_refused
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        try:
+            sets = candidates(await self._reader.sidecar_sets(), labels=labels_of(pod))
+            if not sets:
+                return None
+            around = await self._surroundings(pod, request, sets)
+        except KubeError as error:
+            raise StepError(f"sidecars cannot be looked up: {error}") from error
+        try:
+            return inject(pod, around)
+        except InjectionError as error:
+            if not request.dry_run:
+                self._on_refused(pod, request, error)
+            raise StepError(str(error)) from error
+
+    async def _surroundings(
+        self, pod: Document, request: AdmissionRequest, sets: Sequence[SidecarSetView]
+    ) -> Surroundings:
+        namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace or "default"
+        labels: Mapping[str, str] | None = None
+        if any(one.namespace_selector is not None for one in sets):
+            labels = await self._namespace_labels(namespace)
+        revisions: dict[str, Sequence[RevisionView]] = {}
+        for one in sets:
+            strategy = one.spec.injection_strategy if one.spec else None
+            if strategy is not None and strategy.revision is not None:
+                revisions[one.name] = await self._reader.revisions(one.name)
+        return Surroundings(
+            sets=sets,
+            namespace=namespace,
+            namespace_labels=labels,
+            revisions=revisions,
+            now=self._clock(),
+            seed=self._rng.getrandbits(64),
+            sort_by_name=self._sort_by_name,
+        )
+
+    async def _namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """A namespace that cannot be read is one that no selector selects: the pod is not held up."""
+        try:
+            return await self._reader.namespace_labels(name)
+        except KubeError:
+            return None
