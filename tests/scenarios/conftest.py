@@ -200,7 +200,8 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
             kubelets=cluster.kubelets,
             admission=switch,
         )
-        await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
+        for name in (stage.namespace, NAMESPACE):
+            await stage.client.create(NAMESPACES, "", {"metadata": {"name": name}})
         try:
             yield stage
         finally:

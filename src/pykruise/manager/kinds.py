@@ -14,11 +14,15 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset import controller as daemonset
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset import controller as sidecarset
+from pykruise.kinds.sidecarset.snapshot import Settings as SidecarSetSettings
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     EVENTS,
+    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -105,6 +109,18 @@ KINDS: Sequence[Kind] = (
         rights=(
             *workload_rights(DAEMON_SETS),
             on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
+        ),
+    ),
+    Kind(
+        name=sidecarset.NAME,
+        component=sidecarset.COMPONENT,
+        resource=SIDECAR_SETS,
+        build=lambda context, settings: sidecarset.build(
+            context, settings=SidecarSetSettings(namespace=settings.own_namespace)
+        ),
+        rights=(
+            *workload_rights(SIDECAR_SETS),
+            on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
         ),
     ),
 )

@@ -135,11 +135,12 @@ class KindContext:
         self.recorders.append(recorder)
 
         def record(owner: Owner, note: Note, count: int) -> None:
+            about = note.about or owner
             recorder.record(
-                owner.resource,
-                namespace=owner.key.namespace,
-                name=owner.key.name,
-                uid=owner.uid,
+                about.resource,
+                namespace=about.key.namespace,
+                name=about.key.name,
+                uid=about.uid,
                 reason=note.reason,
                 message=note.message,
                 warning=note.warning,

@@ -37,7 +37,11 @@ NEEDED_ANNOTATIONS: Final = (
     keys.LEGACY_RELATED_PUB_ANNOTATION,
     keys.NO_PROTECT_ANNOTATION,
 )
-"""The only annotations a view keeps; with an update in place also those that it is judged by."""
+"""The only annotations a view keeps; with an update in place also those that it is judged by, and with sidecars
+all, for SidecarSets may change any."""
+
+APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Never kept: it is as large as the pod."""
 
 SERVING_STATES: Final = ("", "Normal")
 """Lifecycle states in which a pod takes part; one without the label was never under management."""
@@ -74,8 +78,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
-    """Those of `NEEDED_ANNOTATIONS`. A pod that was updated in place keeps two more kinds: what the agent on
-    its node says of its containers, and what their environment is fed from."""
+    """Those of `NEEDED_ANNOTATIONS`, or all of a pod that a SidecarSet put sidecars into. A pod that was updated
+    in place keeps two more kinds: what the agent on its node says of its containers, and what their environment
+    is fed from."""
     finalizers: tuple[str, ...] = ()
     controller: ControllerView | None = None
     created_at: Instant | None = None
@@ -377,6 +382,8 @@ def project_pod(raw: bytes | msgspec.Raw) -> PodView:
 
 
 def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
+    if keys.SIDECARSET_LIST_ANNOTATION in annotations:
+        return {key: value for key, value in annotations.items() if key != APPLIED_ANNOTATION}
     found: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
     if keys.IN_PLACE_STATE_ANNOTATION in found or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in found:
         judged_by = {

@@ -21,7 +21,6 @@ from pykruise.kinds.sidecarset.pod_annotations import PatchError, with_patches
 from pykruise.kinds.sidecarset.records import (
     Record,
     RecordError,
-    injected_sets,
     joined_sets,
     read_records,
     read_working,
@@ -33,6 +32,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView
+from pykruise.pods.sidecars import injected_sets
 
 __all__ = ["Surroundings", "inject", "is_injectable"]
 

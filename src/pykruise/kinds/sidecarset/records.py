@@ -19,7 +19,6 @@ __all__ = [
     "Record",
     "RecordError",
     "State",
-    "injected_sets",
     "joined_sets",
     "read_records",
     "read_state",
@@ -165,12 +164,6 @@ def read_working(annotations: Mapping[str, str]) -> dict[str, str]:
 def working_text(working: Mapping[str, str]) -> str:
     """The annotation of it."""
     return go_json(dict(working), sort_keys=True)
-
-
-def injected_sets(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the SidecarSets that a pod lists, sorted, each once."""
-    listed = annotations.get(keys.SIDECARSET_LIST_ANNOTATION, "")
-    return tuple(sorted({name for name in listed.split(",") if name}))
 
 
 def joined_sets(names: Iterable[str] | Sequence[str]) -> str:
