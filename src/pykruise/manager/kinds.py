@@ -17,6 +17,8 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset import controller as sidecarset
 from pykruise.kinds.sidecarset.snapshot import Settings as SidecarSetSettings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarterminator import controller as sidecarterminator
+from pykruise.kinds.sidecarterminator.plan import REQUESTS as RECREATE_REQUESTS
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
@@ -121,6 +123,17 @@ KINDS: Sequence[Kind] = (
         rights=(
             *workload_rights(SIDECAR_SETS),
             on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
+        ),
+    ),
+    Kind(
+        name=sidecarterminator.NAME,
+        component=sidecarterminator.COMPONENT,
+        resource=RECREATE_REQUESTS,
+        build=lambda context, settings: sidecarterminator.build(context),
+        gates=("SidecarTerminator",),
+        rights=(
+            on(RECREATE_REQUESTS, *READ, "create", why="sidecars of jobs: to end them"),
+            on(PODS, "update", subresource="finalizers", why="sidecars of jobs: to own requests by pods"),
         ),
     ),
 )

@@ -93,6 +93,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     sidecars: tuple[ContainerFacts, ...] = ()
     """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
     readiness_gates: tuple[str, ...] = ()
+    restart_policy: str = "Always"
 
     phase: str = ""
     conditions: tuple[ConditionView, ...] = ()
@@ -180,6 +181,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     containers: tuple[ContainerText, ...] | None = None
     init_containers: tuple[_InitContainer, ...] | None = None
     readiness_gates: tuple[_Gate, ...] | None = None
+    restart_policy: str | None = None
 
 
 class _Field(msgspec.Struct, gc=False):
@@ -230,6 +232,7 @@ class _Pod(msgspec.Struct, gc=False, rename="camel"):
 _decode = msgspec.json.Decoder(_Pod).decode
 _decode_affinity = msgspec.json.Decoder(_Affinity | None).decode
 _NO_SPEC: Final = _Spec()
+_POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
 _GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
 _IN_PLACE: Final = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *_GRACE)
@@ -290,6 +293,7 @@ class PodProjector:
             containers=containers,
             sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
+            restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
             phase=share(phase, phase),
             conditions=conditions,
             ready_since=ready_since,
@@ -343,7 +347,7 @@ class PodProjector:
         """A status names its container's id, so only its parts are equal for many pods."""
         share = self._shared.setdefault
         state = raw.state
-        if state is not None and state.waiting is None and raw.resources is None:
+        if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
             return ContainerStatusFacts(
                 share(raw.name, raw.name),
                 share(raw.image, raw.image) or "",
@@ -362,6 +366,7 @@ class PodProjector:
             facts.ready,
             share(facts.waiting, facts.waiting),
             share(facts.resources, facts.resources),
+            facts.exit_code,
         )
 
     def _conditions(self, found: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
