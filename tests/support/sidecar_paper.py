@@ -163,12 +163,11 @@ class Paper:
         return plan
 
     def settle(self, most: int = 200) -> int:
-        """Rounds with a kubelet that catches up in between, until nothing is left to do; how many it took."""
+        """Rounds with a kubelet that catches up before each, until nothing is left to do; how many it took."""
         for number in range(most):
-            plan = self.round()
-            if plan.is_settled:
-                return number
             self.run_all()
+            if self.round().is_settled:
+                return number
         raise AssertionError("it does not settle")
 
     def carry_out(self, plan: Plan) -> None:
