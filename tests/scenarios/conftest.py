@@ -25,12 +25,13 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.readers import LiveSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import NotFoundError
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, NODES
@@ -284,6 +285,8 @@ async def _real_stage(
         await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
         await allow_election(stage.client, stage.namespace)
+        with suppress(AlreadyExistsError):
+            await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
         yield stage
     finally:
         await stage.close()
@@ -303,7 +306,7 @@ async def _leave(stage: Stage) -> None:
     to work on.
     """
     with suppress(NotFoundError):
-        for resource in (CLONE_SETS, DAEMON_SETS):
+        for resource in (SIDECAR_SETS, CLONE_SETS, DAEMON_SETS):
             for raw in (await stage.client.list(resource, stage.namespace)).items:
                 await stage.client.delete(resource, stage.namespace, decode(raw)["metadata"]["name"])
         await stage.client.delete(NAMESPACES, "", stage.namespace)
