@@ -55,7 +55,7 @@ def reviewers(
     protection: Protection | None = None,
     pods: PodLookup | None = None,
     sidecars: SidecarReader | None = None,
-    on_refused: Refused = lambda pod, request, error: None,
+    on_refused: Refused = lambda refusal: None,
     clock: Clock = system_clock,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:

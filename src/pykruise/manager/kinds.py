@@ -131,10 +131,7 @@ KINDS: Sequence[Kind] = (
         resource=RECREATE_REQUESTS,
         build=lambda context, settings: sidecarterminator.build(context),
         gates=("SidecarTerminator",),
-        rights=(
-            on(RECREATE_REQUESTS, *READ, "create", why="sidecars of jobs: to end them"),
-            on(PODS, "update", subresource="finalizers", why="sidecars of jobs: to own requests by pods"),
-        ),
+        rights=(on(RECREATE_REQUESTS, *READ, "create", why="sidecars of jobs: to end them"),),
     ),
 )
 """In the order in which their controllers start."""

@@ -38,6 +38,7 @@ from pykruise.admission.configurations import (
     Endpoint,
 )
 from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.pods.refusals import RefusalEvents
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -54,12 +55,14 @@ from pykruise.admission.stores import (
 from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.sidecarset.controller import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import ConflictError, KubeError
+from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
@@ -193,6 +196,7 @@ class Webhooks:
             on_refused=self.metrics.refuse,
         )
         looked_up = live_pods(lambda: client)
+        self._recorder = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
         self._sidecars = CachedSidecars(
             client, namespace=settings.own_namespace, clock=self._clock, rng=self._rng
         )
@@ -202,6 +206,7 @@ class Webhooks:
                 protection=protection,
                 pods=looked_up,
                 sidecars=self._sidecars,
+                on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
                 rng=rng,
             )
@@ -290,6 +295,7 @@ class Webhooks:
                     "webhook-upkeep": self._keep_up(),
                     "webhook-check": self._check(),
                     "webhook-sidecars": self._sidecars.run(),
+                    "webhook-events": self._recorder.run(),
                 }
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()

@@ -44,7 +44,7 @@ def changing_steps(
     rng: random.Random,
     clock: Clock = system_clock,
     sidecars: SidecarReader | None = None,
-    on_refused: Refused = lambda pod, request, error: None,
+    on_refused: Refused = lambda refusal: None,
 ) -> tuple[PodStep, ...]:
     """The steps of `/mutate-pod`, in their order. Without a reader of SidecarSets none is injected."""
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]

@@ -8,6 +8,7 @@ The decision is pure and elsewhere; here is what it has to know. A pod that cann
 import random
 from collections.abc import Callable, Mapping, Sequence
 
+from pykruise.admission.pods.refusals import Refusal, refusal_of
 from pykruise.admission.pods.steps import EVERY_POD, StepError
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.facts import SidecarReader
@@ -22,7 +23,7 @@ from pykruise.pods.revisions import RevisionView
 
 __all__ = ["Refused", "SidecarInjection"]
 
-Refused = Callable[[Document, AdmissionRequest, InjectionError], None]
+Refused = Callable[[Refusal], None]
 """Hears of a pod that was refused for want of its sidecars."""
 
 
@@ -39,7 +40,7 @@ class SidecarInjection:
         clock: Clock,
         rng: random.Random,
         sort_by_name: bool = False,
-        on_refused: Refused = lambda pod, request, error: None,
+        on_refused: Refused = lambda refusal: None,
     ) -> None:
         self._reader = reader
         self._clock = clock
@@ -59,8 +60,12 @@ class SidecarInjection:
             return inject(pod, around)
         except InjectionError as error:
             if not request.dry_run:
-                self._on_refused(pod, request, error)
+                self._tell(pod, around, error)
             raise StepError(str(error)) from error
+
+    def _tell(self, pod: Document, around: Surroundings, error: InjectionError) -> None:
+        blamed = next((one for one in around.sets if one.name == error.sidecarset), None)
+        self._on_refused(refusal_of(pod, namespace=around.namespace, error=error, sidecarset=blamed))
 
     async def _surroundings(
         self, pod: Document, request: AdmissionRequest, sets: Sequence[SidecarSetView]
