@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -49,8 +50,6 @@ class Crowd:
 
     @staticmethod
     def _pod(model: ManagedPod, name: str, facts: dict[str, bool]) -> ManagedPod:
-        import msgspec
-
         view = msgspec.structs.replace(model.pod, name=name, uid=name)
         told = {"is_ready": True, "is_consistent": True, "upgradable": "yes", **facts}
         return msgspec.structs.replace(model, pod=view, **told)
