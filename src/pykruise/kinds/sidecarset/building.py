@@ -40,17 +40,28 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     """All its containers."""
     sidecars: frozenset[str]
     """Names of all sidecars that this pod gets."""
+    mounts: tuple[Document, ...] = ()
+    """Volume mounts of its own containers, for those that share them."""
+    mount_variables: tuple[Document, ...] = ()
+    """Variables that the subPathExpr of these mounts need."""
 
 
 def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
     """What sidecars take from a pod that gets `contents`."""
     containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
-    names = {side.name for one in contents for side in (*one.init_containers, *one.containers)}
+    sidecars = [side for one in contents for side in (*one.init_containers, *one.containers)]
+    own = tuple(one for one in containers if not _is_injected(one))
+    mounts: list[Document] = []
+    variables: list[Document] = []
+    if any(_is_enabled(one.fields.share_volume_policy) for one in sidecars):
+        mounts, variables = _shared_mounts(own)
     return PodSource(
         pod=pod,
-        own=tuple(one for one in containers if not _is_injected(one)),
+        own=own,
+        mounts=tuple(mounts),
+        mount_variables=tuple(variables),
         by_name={str(one.get("name") or ""): one for one in reversed(containers)},
-        sidecars=frozenset(names),
+        sidecars=frozenset(one.name for one in sidecars),
     )
 
 
@@ -83,9 +94,10 @@ def build(sidecar: Sidecar, contents: Contents, source: PodSource) -> Built:
     devices: list[Document] = list(container.get("volumeDevices") or ())
     used = [str(one.get("name") or "") for one in (*mounts, *devices)]
     if _is_enabled(fields.share_volume_policy):
-        shared, needed = _shared_mounts(source)
-        mounts = _with_mounts(mounts, shared, taken={str(one.get("devicePath") or "") for one in devices})
-        extra = _distinct([*extra, *needed])
+        taken = {str(one.get("devicePath") or "") for one in devices}
+        mounts = _with_mounts(mounts, source.mounts, taken=taken)
+        if source.mount_variables:
+            extra = _distinct([*extra, *source.mount_variables])
     if _is_enabled(fields.share_volume_device_policy):
         devices = _with_devices(devices, source, taken={str(one.get("mountPath") or "") for one in mounts})
     container["env"] = _environment(container.get("env") or (), extra)
@@ -169,14 +181,15 @@ def _variable(container: Mapping[str, Any], name: str) -> Document | None:
 # Volumes
 
 
-def _shared_mounts(source: PodSource) -> tuple[list[Document], list[Document]]:
+def _shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[Document]]:
     """The mounts of the pod's own containers, and the variables that their subPathExpr needs."""
     mounts: list[Document] = []
     needed: list[Document] = []
-    for container in source.own:
+    for container in own:
         for mount in container.get("volumeMounts") or ():
             mounts.append(mount)
-            for name in _REFERENCE.findall(mount.get("subPathExpr") or ""):
+            expression = mount.get("subPathExpr")
+            for name in _REFERENCE.findall(expression) if expression else ():
                 found = _variable(container, name)
                 if found is not None:
                     needed.append(found)

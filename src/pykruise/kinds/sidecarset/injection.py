@@ -90,7 +90,7 @@ def _contents(one: SidecarSetView, labels: Mapping[str, str], around: Surroundin
         one,
         labels=labels,
         revisions=around.revisions.get(one.name, ()),
-        draw=random.Random(f"{around.seed}/{one.name}").random,
+        draw=lambda: random.Random(f"{around.seed}/{one.name}").random(),
     )
 
 

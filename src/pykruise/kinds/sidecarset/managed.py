@@ -29,6 +29,7 @@ from pykruise.pods.views import PodView
 __all__ = ["ManagedPod", "Twins", "is_consistent", "is_managed", "managed_pod", "twins_of"]
 
 RUNNING: Final = "Running"
+DIGEST: Final = "@"
 
 Upgradable = Literal["yes", "in flight", "no"]
 
@@ -46,9 +47,8 @@ def is_managed(pod: PodView, one: SidecarSetView) -> bool:
 
 def _has_all(pod: PodView, contents: Contents) -> bool:
     names = {container.name for container in pod.containers}
-    working = read_working(pod.annotations)
     return all(
-        (working.get(one.name) is not None and names.issuperset(hot_pair(one.name)))
+        (one.name in read_working(pod.annotations) and names.issuperset(hot_pair(one.name)))
         if one.is_hot
         else one.name in names
         for one in contents.containers
@@ -161,18 +161,27 @@ def is_consistent(pod: PodView, names: Collection[str], state: State | None) -> 
     """
     if len(pod.containers) != len(pod.container_statuses):
         return False
-    statuses = {status.name: status for status in pod.container_statuses}
-    named = [container for container in pod.containers if container.name in names]
-    for container in named:
-        digest = image_name(container.image).digest
-        if not digest:
-            return state is not None and not any(
-                _is_unchanged(statuses.get(one.name), one.image, state) for one in named
-            )
-        status = statuses.get(container.name)
+    for container in pod.containers:
+        if container.name not in names:
+            continue
+        if DIGEST not in container.image:
+            return state is not None and not _has_unchanged(pod, names, state)
+        status = _status(pod, container.name)
         if status is None or not _is_digest(status.image_id, container.image):
             return False
     return True
+
+
+def _status(pod: PodView, name: str) -> ContainerStatusFacts | None:
+    return next((one for one in pod.container_statuses if one.name == name), None)
+
+
+def _has_unchanged(pod: PodView, names: Collection[str], state: State) -> bool:
+    return bool(state.image_ids) and any(
+        _is_unchanged(_status(pod, one.name), one.image, state)
+        for one in pod.containers
+        if one.name in names and one.name in state.image_ids
+    )
 
 
 def _is_digest(image_id: str, image: str) -> bool:
@@ -182,7 +191,7 @@ def _is_digest(image_id: str, image: str) -> bool:
 
 def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: State) -> bool:
     """Whether a container still shows the image of before. Two tags may share an image, so names count too."""
-    if status is None or status.name not in state.image_ids:
+    if status is None:
         return False
     return state.image_ids[status.name] == status.image_id and not mean_the_same(image, status.image)
 
@@ -201,9 +210,7 @@ def _upgradable(
 ) -> Upgradable:
     if imageless is None or imageless.hash != contents.hashes.without_image:
         return "no"
-    statuses = {status.name: status for status in pod.container_statuses}
-    for name in names:
-        status = statuses.get(name)
-        if status is not None and status.ready and not is_consistent(pod, (name,), state):
+    for status in pod.container_statuses:
+        if status.ready and status.name in names and not is_consistent(pod, (status.name,), state):
             return "in flight"
     return "yes"

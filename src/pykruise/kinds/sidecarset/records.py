@@ -7,7 +7,8 @@ Pure. An older form of records, `{"<sidecarset>": "<hash>"}`, is read everywhere
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -27,6 +28,10 @@ __all__ = [
     "state_text",
     "working_text",
 ]
+
+
+REMEMBERED: Final = 8192
+"""Texts that are read only once: pods of one workload say the same, and every plan asks again."""
 
 
 class RecordError(ValueError):
@@ -73,8 +78,11 @@ def _object(text: str, key: str) -> dict[str, Any]:
 def read_records(annotations: Mapping[str, str], key: str) -> dict[str, Record]:
     """The records in an annotation, by SidecarSet; none when it is absent or empty. Raises RecordError."""
     text = annotations.get(key)
-    if not text:
-        return {}
+    return dict(_records(text, key)) if text else {}
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _records(text: str, key: str) -> Mapping[str, Record]:
     return {name: _record(item, name, key) for name, item in _object(text, key).items()}
 
 
@@ -112,11 +120,14 @@ def _record_document(name: str, record: Record) -> dict[str, Any]:
     return found
 
 
-def read_state(annotations: Mapping[str, str]) -> dict[str, State] | None:
+def read_state(annotations: Mapping[str, str]) -> Mapping[str, State] | None:
     """The upgrades of a pod, by SidecarSet; None when the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
-    if not text:
-        return {}
+    return _states(text) if text else {}
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _states(text: str) -> Mapping[str, State] | None:
     try:
         found = _object(text, keys.SIDECARSET_STATE_ANNOTATION)
         return {name: _state(item) for name, item in found.items()}
