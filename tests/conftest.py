@@ -20,6 +20,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where scenarios run: in the sandbox (virtual time), or on the real control plane of testbed/",
     )
     parser.addoption(
+        "--brief",
+        action="store_true",
+        help="with --cluster=real: of each scenario's parameters a third, at least one",
+    )
+    parser.addoption(
         "--record",
         action="store_true",
         help="with --cluster=real: keep what the real API server answers to tests/conformance",

@@ -6,10 +6,13 @@ On the real one time is real, so a scenario says what of it is worth that time:
     @pytest.mark.virtual_time("why")  not there: it waits for hours, or for timeouts
     @pytest.mark.sandbox_only         not there: it is about the sandbox's own command line
     @pytest.mark.real                 only there
+
+`--brief` runs each of them, but with parameters only a third of its sets.
 """
 
 import asyncio
 import functools
+import math
 import random
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -18,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -26,6 +29,8 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
@@ -78,23 +83,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elif item.get_closest_marker("sandbox_only"):
             item.add_marker(pytest.mark.skip(reason="about `pykruise up`"))
         item.add_marker(pytest.mark.timeout(_REAL_TEST_S))
-    unwanted = _beyond_the_sample([item for item in here if not item.get_closest_marker("skip")])
+    here = [item for item in here if not item.get_closest_marker("skip")]
+    unwanted = _beyond_the_sample(here, is_brief=config.getoption("--brief"))
     config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
     items[:] = [item for item in items if item not in unwanted]
 
 
-def _beyond_the_sample(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What `few_on_real` leaves out."""
+def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:
+    """What `few_on_real` leaves out, and `--brief`."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("few_on_real"):
-            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
     unwanted: set[pytest.Item] = set()
     for group in groups.values():
         marker = group[0].get_closest_marker("few_on_real")
-        assert marker is not None
-        kept = {int((number * _GOLDEN % 1) * len(group)) for number in range(marker.args[0])}
-        unwanted |= {item for number, item in enumerate(group) if number not in kept}
+        count = min(marker.args[0], len(group)) if marker else len(group)
+        if is_brief and "stage" in getattr(group[0], "fixturenames", ()):
+            count = math.ceil(count / 3)
+        if count < len(group):
+            kept = {int((number * _GOLDEN % 1) * len(group)) for number in range(count)}
+            unwanted |= {item for number, item in enumerate(group) if number not in kept}
     return unwanted
 
 
@@ -172,6 +180,10 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         pods=live_pods(lambda: client),
         sidecars=LiveSidecars(lambda: client, namespace=NAMESPACE),
         clock=clock,
+        classes=live_classes(lambda: client),
+        spreading=Spreading(
+            LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
+        ),
         rng=rng,
     )
     async with Cluster(
@@ -296,7 +308,8 @@ async def _real_stage(
         await asyncio.gather(*running)
         for each in transports:
             await each.close()
-    no_right_was_missing(what for each in of_managers for what in each.missing_rights)
+    if not stage.is_refused_at_times:
+        no_right_was_missing(what for each in of_managers for what in each.missing_rights)
 
 
 async def _leave(stage: Stage) -> None:

@@ -10,10 +10,12 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from pykruise.admission.counts import live_pods
+from pykruise.admission.counts import live_classes, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.sidecarset.readers import LiveSidecars
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import Document, decode
@@ -97,6 +99,10 @@ async def playground(
             pods=live_pods(lambda: cluster.client),
             sidecars=LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
             clock=clock,
+            classes=live_classes(lambda: cluster.client),
+            spreading=Spreading(
+                LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
+            ),
             rng=rng,
         ),
         conversions=ConversionFunctions(conversions()),

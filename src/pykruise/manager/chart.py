@@ -17,7 +17,7 @@ from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import crds
-from pykruise.kinds.gates import Gates
+from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.manager.install import SERVICE
@@ -49,10 +49,33 @@ def _crds() -> str:
 
 def _rbac() -> str:
     """Roles for certificates that the manager makes, or for those that come from elsewhere."""
-    own = _yaml(roles(Gates(), namespace=_PLACE))
-    external = _yaml(roles(Gates.of(EnableExternalCerts=True), namespace=_PLACE))
+    own, external = _roles(), _roles(EnableExternalCerts=True)
     both = _yaml(aggregated_roles())
     return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}"
+
+
+def _roles(**gates: bool) -> str:
+    """Roles under these gates, and with each other gate the rules that come with it."""
+    # A gate on which others depend, and which needs no right by itself.
+    gates = {**gates, "ResourcesDeletionProtection": True}
+    text = ""
+    for doc in roles(Gates.of(**gates), namespace=_PLACE):
+        text += _yaml([doc])
+        for name, gate in GATES.items():
+            if gate.default or name == "EnableExternalCerts":
+                continue
+            further = roles(Gates.of(**{**gates, name: True}), namespace=_PLACE)
+            same = next(one for one in further if _key(one) == _key(doc))
+            if added := [rule for rule in same.get("rules", ()) if rule not in doc["rules"]]:
+                rules = _placed(yaml.dump(added, Dumper=_Dumper, sort_keys=False, width=120))
+                everything = f"All{gate.stage.title()}=true"
+                asked = [f'(contains "{word}" .Values.featureGates)' for word in (f"{name}=true", everything)]
+                text += f"{{{{- if or {' '.join(asked)} }}}}\n{rules}{{{{- end }}}}\n"
+    return text
+
+
+def _key(doc: Document) -> tuple[str, str]:
+    return doc["kind"], doc["metadata"]["name"]
 
 
 def _webhooks() -> str:

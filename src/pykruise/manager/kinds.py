@@ -19,6 +19,8 @@ from pykruise.kinds.sidecarset.snapshot import Settings as SidecarSetSettings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarterminator import controller as sidecarterminator
 from pykruise.kinds.sidecarterminator.plan import REQUESTS as RECREATE_REQUESTS
+from pykruise.kinds.statefulset import controller as statefulset
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
@@ -28,6 +30,7 @@ from pykruise.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    STORAGE_CLASSES,
     Resource,
 )
 from pykruise.kube.rights import READ, Right, on
@@ -132,6 +135,19 @@ KINDS: Sequence[Kind] = (
         build=lambda context, settings: sidecarterminator.build(context),
         gates=("SidecarTerminator",),
         rights=(on(RECREATE_REQUESTS, *READ, "create", why="sidecars of jobs: to end them"),),
+    ),
+    Kind(
+        name=statefulset.NAME,
+        component=statefulset.COMPONENT,
+        resource=ADVANCED_STATEFUL_SETS,
+        build=lambda context, settings: statefulset.build(context, settings=settings.statefulset),
+        rights=(
+            *workload_rights(ADVANCED_STATEFUL_SETS),
+            on(STORAGE_CLASSES, *READ, why="StatefulSet: whether volumes of claims can grow"),
+            on(
+                IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"
+            ),
+        ),
     ),
 )
 """In the order in which their controllers start."""

@@ -211,7 +211,7 @@ class Reconciler(Generic[S]):
         if note.again_after_s > 0:
             told = self._told.setdefault(owner.key, {})
             now = asyncio.get_running_loop().time()
-            same = (owner.uid, note.reason, note.message)
+            same = (owner.uid, note.reason, note.same_as or note.message)
             if same in told and now - told[same] < note.again_after_s:
                 return
             # What the object was told before is past: only the latest wording of a reason is kept.

@@ -18,7 +18,6 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.node_rules import Taint
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
-from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.revisions import RevisionView, project_revision
@@ -122,12 +121,11 @@ class Sources:
                 ORPHANS: lambda revision: () if revision.controller_uid else (revision.namespace,),
             },
         )
-        # Claims without an id are of no kind here: the API server does not even send them.
+        # All of them: those of a StatefulSet carry no label that all of its kind have.
         self.claims: Cache[ClaimView] = self.add(
             PERSISTENT_VOLUME_CLAIMS,
             project_claim,
             indexes={BY_CONTROLLER: lambda claim: (claim.controller_uid,) if claim.controller_uid else ()},
-            label_selector=keys.INSTANCE_ID_LABEL,
         )
         self.nodes: Cache[NodeView] = self.add(NODES, project_node)
 
@@ -147,7 +145,12 @@ class Sources:
         indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
         label_selector: str = "",
     ) -> Cache[T]:
-        """A cache of one more resource, run and kept true with the others."""
+        """A cache of one more resource, run and kept true with the others.
+
+        A resource that another kind has asked for already gives the same cache: both ask for the same view.
+        """
+        if resource in self._caches:
+            return self._caches[resource]
         cache = Cache(
             self._client,
             resource,

@@ -6,9 +6,9 @@
 The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
 `judging_steps`:
 
-    changing   readiness gate · [WorkloadSpread] · SidecarSet · launch priority · [PodUnavailableBudget]
+    changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · [PodUnavailableBudget]
                · [PersistentPodState] · enhanced liveness · [PodProbeMarker]
-    judging    [WorkloadSpread] · [PodUnavailableBudget]
+    judging    WorkloadSpread · [PodUnavailableBudget]
 
 Those in brackets belong to kinds that do not exist here yet. While nobody judges, no API server asks.
 """
@@ -21,9 +21,11 @@ from pykruise.admission.pods.launch_priority import LaunchPriority
 from pykruise.admission.pods.liveness import EnhancedLiveness
 from pykruise.admission.pods.readiness_gate import ReadinessGate
 from pykruise.admission.pods.sidecars import Refused, SidecarInjection
-from pykruise.admission.pods.steps import EVERY_POD, JudgingStep, PodStep, StepError, read_pod
+from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
+from pykruise.admission.pods.steps import EVERY_POD, NO_POD, JudgingStep, PodStep, StepError, read_pod
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.sidecarset.facts import SidecarReader
+from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import same
@@ -43,21 +45,22 @@ def changing_steps(
     *,
     rng: random.Random,
     clock: Clock = system_clock,
+    spreading: Spreading | None = None,
     sidecars: SidecarReader | None = None,
     on_refused: Refused = lambda refusal: None,
 ) -> tuple[PodStep, ...]:
-    """The steps of `/mutate-pod`, in their order. Without a reader of SidecarSets none is injected."""
+    """The steps of `/mutate-pod`, in their order.
+
+    Without `spreading` no pod gets a subset, without `sidecars` (a reader of SidecarSets) none gets sidecars.
+    """
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
-    if sidecars is not None:
-        steps.append(
-            SidecarInjection(
-                sidecars,
-                clock=clock,
-                rng=rng,
-                sort_by_name=settings.sort_sidecars,
-                on_refused=on_refused,
-            )
+    if settings.workload_spread:
+        steps.append(SpreadInjection(spreading))
+    steps.append(
+        SidecarInjection(
+            sidecars, clock=clock, rng=rng, sort_by_name=settings.sort_sidecars, on_refused=on_refused
         )
+    )
     if settings.launch_priority:
         steps.append(LaunchPriority(rng))
     if settings.enhanced_liveness:
@@ -65,14 +68,16 @@ def changing_steps(
     return tuple(steps)
 
 
-def judging_steps(settings: AdmissionSettings) -> tuple[JudgingStep, ...]:
-    """The steps of `/validate-pod`, in their order: none yet."""
-    return ()
+def judging_steps(
+    settings: AdmissionSettings, *, spreading: Spreading | None = None
+) -> tuple[JudgingStep, ...]:
+    """The steps of `/validate-pod`, in their order. Without `spreading` no subset hears that a pod goes."""
+    return (SpreadRelease(spreading),) if settings.workload_spread else ()
 
 
 def condition_of(steps: Sequence[PodStep | JudgingStep]) -> tuple[MatchCondition, ...]:
     """What must hold for an API server to ask: that some step wants the pod. None when one wants all."""
-    expressions = list(dict.fromkeys(step.wanted for step in steps))
+    expressions = list(dict.fromkeys(step.wanted for step in steps if step.wanted != NO_POD))
     if EVERY_POD in expressions:
         return ()
     return (MatchCondition(CONDITION, " || ".join(f"({one})" for one in expressions)),)

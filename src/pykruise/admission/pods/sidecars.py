@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from pykruise.admission.pods.refusals import Refusal, refusal_of
-from pykruise.admission.pods.steps import EVERY_POD, StepError
+from pykruise.admission.pods.steps import EVERY_POD, NO_POD, StepError
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.sidecarset.injection import Surroundings, inject
@@ -28,14 +28,13 @@ Refused = Callable[[Refusal], None]
 
 
 class SidecarInjection:
-    """The step. `sort_by_name`: gate EnableSortSidecarContainerByName."""
+    """The step; without a reader it does nothing. `sort_by_name`: gate EnableSortSidecarContainerByName."""
 
     name = "sidecarset"
-    wanted = EVERY_POD
 
     def __init__(
         self,
-        reader: SidecarReader,
+        reader: SidecarReader | None,
         *,
         clock: Clock,
         rng: random.Random,
@@ -48,12 +47,20 @@ class SidecarInjection:
         self._sort_by_name = sort_by_name
         self._on_refused = on_refused
 
+    @property
+    def wanted(self) -> str:
+        """Only the SidecarSets themselves can tell."""
+        return NO_POD if self._reader is None else EVERY_POD
+
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        reader = self._reader
+        if reader is None:
+            return None
         try:
-            sets = candidates(await self._reader.sidecar_sets(), labels=labels_of(pod))
+            sets = candidates(await reader.sidecar_sets(), labels=labels_of(pod))
             if not sets:
                 return None
-            around = await self._surroundings(pod, request, sets)
+            around = await self._surroundings(pod, request, sets, reader)
         except KubeError as error:
             raise StepError(f"sidecars cannot be looked up: {error}") from error
         try:
@@ -68,17 +75,21 @@ class SidecarInjection:
         self._on_refused(refusal_of(pod, namespace=around.namespace, error=error, sidecarset=blamed))
 
     async def _surroundings(
-        self, pod: Document, request: AdmissionRequest, sets: Sequence[SidecarSetView]
+        self,
+        pod: Document,
+        request: AdmissionRequest,
+        sets: Sequence[SidecarSetView],
+        reader: SidecarReader,
     ) -> Surroundings:
         namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace or "default"
         labels: Mapping[str, str] | None = None
         if any(one.namespace_selector is not None for one in sets):
-            labels = await self._namespace_labels(namespace)
+            labels = await _namespace_labels(reader, namespace)
         revisions: dict[str, Sequence[RevisionView]] = {}
         for one in sets:
             strategy = one.spec.injection_strategy if one.spec else None
             if strategy is not None and strategy.revision is not None:
-                revisions[one.name] = await self._reader.revisions(one.name)
+                revisions[one.name] = await reader.revisions(one.name)
         return Surroundings(
             sets=sets,
             namespace=namespace,
@@ -89,9 +100,10 @@ class SidecarInjection:
             sort_by_name=self._sort_by_name,
         )
 
-    async def _namespace_labels(self, name: str) -> Mapping[str, str] | None:
-        """A namespace that cannot be read is one that no selector selects: the pod is not held up."""
-        try:
-            return await self._reader.namespace_labels(name)
-        except KubeError:
-            return None
+
+async def _namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, str] | None:
+    """A namespace that cannot be read is one that no selector selects: the pod is not held up."""
+    try:
+        return await reader.namespace_labels(name)
+    except KubeError:
+        return None

@@ -45,6 +45,7 @@ from pykruise.plans.actions import Create, Patch
 from pykruise.plans.ownership import delete_revision, record_selector, release_pod
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.troubles import trouble_notes
 from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.claims import templates_hash
@@ -169,7 +170,12 @@ def _joined(
         status=changed,
         after=_after(ws, status, (scale, update, refresh)),
         left={**leave(orphans, "matches spec.selector, but has no owner; it is never adopted"), **left},
-        notes=(*_orphans_note(orphans), *scale.notes, *update.notes),
+        notes=(
+            *_orphans_note(orphans),
+            *scale.notes,
+            *update.notes,
+            *trouble_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
+        ),
     )
 
 
@@ -413,6 +419,7 @@ def _refused(snapshot: Snapshot, problems: Mapping[str, Sequence[FieldProblem]])
     return Plan(
         status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
         left={pod.name: "; ".join(failure.message for failure in failures.values()) for pod in snapshot.pods},
+        notes=trouble_notes(snapshot.cloneset.status.conditions, conditions),
     )
 
 
