@@ -267,7 +267,6 @@ def _gated(gates: Gates, validate_resourcedistribution: Reviewer) -> list[Review
             *writes,
             versions=("v1alpha1",),
         ),
-        _validating("workloadspread", behind(gates, "WorkloadSpread", reviewer=_allow), *writes),
         _validating(
             "resourcedistribution",
             behind(gates, "ResourceDistributionGate", reviewer=validate_resourcedistribution),
