@@ -9,7 +9,7 @@ from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import NAMESPACE, Settings
@@ -17,6 +17,9 @@ from support.scenario import Stage, cloneset, rolling
 from support.sidecarsets import by_name, container, hot, names, sidecarset
 
 LOG = "log"
+
+RESTART_RULES_SINCE = 35
+"""The minor of Kubernetes whose containers have `restartPolicyRules`."""
 
 
 async def create_set(stage: Stage, doc: Document) -> Document:
@@ -100,9 +103,29 @@ async def test_pods_of_any_workload_get_the_sidecar_and_its_upgrades(
 SCALING = Settings(cloneset=CloneSetSettings(in_place_vertical_scaling=True))
 
 
-def main(image: str, cpu: str) -> Document:
-    """The CloneSet's own container, with a field that no decision here knows of."""
+async def policy_of_the_future(stage: Stage) -> Document:
+    """Fields of a container that no decision here knows of: of newer Kubernetes, or of none yet."""
+    version = decode(await stage.client.get_path("/version"))
+    if int(version["minor"].rstrip("+")) < RESTART_RULES_SINCE:
+        return {"policyOfTheFuture": {"restartPolicy": "Sometimes"}}
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+    return {"restartPolicy": "OnFailure", "restartPolicyRules": [rule]}
+
+
+def unchanging(pod: Document) -> Document:
+    """The spec without what both owners change, by container."""
+    changing = ("image", "resources")
+    containers = {
+        one["name"]: {field: value for field, value in one.items() if field not in changing}
+        for one in pod["spec"]["containers"]
+    }
+    return {**pod["spec"], "containers": containers}
+
+
+def main(image: str, cpu: str, further: Document) -> Document:
+    """The CloneSet's own container."""
     return {
+        **further,
         "name": "main",
         "image": image,
         "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": "900m"}},
@@ -118,12 +141,13 @@ async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: S
     manager = await stage.start_manager(settings=SCALING)
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=2)
     body = cloneset(replicas=4, updateStrategy=strategy)
-    body["spec"]["template"]["spec"]["containers"] = [main("nginx:1", "100m")]
+    further = await policy_of_the_future(stage)
+    body["spec"]["template"]["spec"]["containers"] = [main("nginx:1", "100m", further)]
     await stage.create(body)
     await stage.settled(replicas=4)
     before = await upgraded(stage, 4)
     # when both change, and the manager dies again and again
-    template = {"spec": {"containers": [main("nginx:2", "200m")]}}
+    template = {"spec": {"containers": [main("nginx:2", "200m", further)]}}
     await stage.merge("web", {"spec": {"template": template}})
     await set_images(stage, container(LOG, "log:2"))
     for pause_s in (0.3, 0.7, 1.1):
@@ -140,6 +164,9 @@ async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: S
         assert (own["image"], own["resources"]["requests"]["cpu"]) == ("nginx:2", "200m")
         assert own["resizePolicy"] == [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
         assert own["terminationMessagePolicy"] == "FallbackToLogsOnError"
+        assert [unchanging(pod)] == [
+            unchanging(one) for one in before if one["metadata"]["uid"] == pod["metadata"]["uid"]
+        ]
         running = {one["name"]: one["image"] for one in pod["status"]["containerStatuses"]}
         assert running[LOG].endswith("log:2")
         assert running["main"].endswith("nginx:2")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["go_json", "go_type", "quoted", "shown"]
+__all__ = ["go_json", "go_type", "html_escaped", "quoted", "shown"]
 
 _ESCAPES = {
     '"': '\\"',
@@ -85,8 +85,11 @@ def _printable(char: str) -> str:
 
 def go_json(value: Any, *, sort_keys: bool = False) -> str:
     """JSON text as Go's `encoding/json` writes it: compact, with five characters escaped inside strings."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
-    # Only strings can hold them.
+    return html_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys))
+
+
+def html_escaped(text: str) -> str:
+    """JSON text with the five characters escaped that Go escapes; only strings can hold them."""
     for char in "<>&\u2028\u2029":
         if char in text:
             text = text.replace(char, f"\\u{ord(char):04x}")

@@ -40,8 +40,8 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     """All its containers."""
     sidecars: frozenset[str]
     """Names of all sidecars that this pod gets."""
-    mounts: tuple[Document, ...] = ()
-    """Volume mounts of its own containers, for those that share them."""
+    mounts: tuple[tuple[str, Document], ...] = ()
+    """Volume mounts of its own containers with their paths, for those that share them."""
     mount_variables: tuple[Document, ...] = ()
     """Variables that the subPathExpr of these mounts need."""
 
@@ -51,7 +51,7 @@ def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
     containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
     sidecars = [side for one in contents for side in (*one.init_containers, *one.containers)]
     own = tuple(one for one in containers if not _is_injected(one))
-    mounts: list[Document] = []
+    mounts: list[tuple[str, Document]] = []
     variables: list[Document] = []
     if any(_is_enabled(one.fields.share_volume_policy) for one in sidecars):
         mounts, variables = _shared_mounts(own)
@@ -143,6 +143,8 @@ def _distinct(env: Iterable[Document]) -> list[Document]:
 
 
 def _transferred(items: Sequence[TransferEnv], source: PodSource) -> list[Document]:
+    if not items:
+        return []
     return _distinct(found for item in items for found in _transfer(item, source))
 
 
@@ -150,10 +152,12 @@ def _transfer(item: TransferEnv, source: PodSource) -> Iterator[Document]:
     container = source.by_name.get(_source_name(item, source.pod) or "")
     if container is None:
         return
-    for name in sorted({*(item.env_names or ()), *([item.env_name] if item.env_name else [])}):
-        found = _variable(container, name)
-        if found is not None:
-            yield found
+    wanted = {*(item.env_names or ()), *([item.env_name] if item.env_name else [])}
+    # The first of a name counts, so the last is put in first.
+    found = {
+        one.get("name"): one for one in reversed(container.get("env") or ()) if one.get("name") in wanted
+    }
+    yield from (found[name] for name in sorted(wanted) if name in found)
 
 
 def _source_name(item: TransferEnv, pod: Mapping[str, Any]) -> str | None:
@@ -181,13 +185,13 @@ def _variable(container: Mapping[str, Any], name: str) -> Document | None:
 # Volumes
 
 
-def _shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[Document]]:
+def _shared_mounts(own: Iterable[Document]) -> tuple[list[tuple[str, Document]], list[Document]]:
     """The mounts of the pod's own containers, and the variables that their subPathExpr needs."""
-    mounts: list[Document] = []
+    mounts: list[tuple[str, Document]] = []
     needed: list[Document] = []
     for container in own:
         for mount in container.get("volumeMounts") or ():
-            mounts.append(mount)
+            mounts.append((str(mount.get("mountPath") or ""), mount))
             expression = mount.get("subPathExpr")
             for name in _REFERENCE.findall(expression) if expression else ():
                 found = _variable(container, name)
@@ -197,12 +201,11 @@ def _shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[Docume
 
 
 def _with_mounts(
-    own: list[Document], shared: Iterable[Document], *, taken: Collection[str]
+    own: list[Document], shared: Iterable[tuple[str, Document]], *, taken: Collection[str]
 ) -> list[Document]:
     found = list(own)
     paths = {*taken, *(str(one.get("mountPath") or "") for one in own)}
-    for mount in shared:
-        path = str(mount.get("mountPath") or "")
+    for path, mount in shared:
         if path not in paths:
             paths.add(path)
             found.append(mount)
