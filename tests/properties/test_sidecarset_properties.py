@@ -65,7 +65,7 @@ def pods(draw: st.DrawFn) -> Document:
 
 
 @given(pods(), sets(), st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
     doc: Document, given_sets: list[Document], chance: Any
 ) -> None:
@@ -119,7 +119,7 @@ amounts = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda number: f"
         st.tuples(st.sampled_from(["run", "fail", "image", "plan"]), st.integers(0, 7)), max_size=25
     ),
 )
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
     count: int, partition: Any, unavailable: Any, moves: list[tuple[str, int]], *, is_hot: bool
 ) -> None:
@@ -183,7 +183,7 @@ texts = st.lists(
 
 
 @given(st.one_of(texts, st.text(max_size=40)), st.integers(0, 10**15))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_an_expression_is_a_quantity_or_an_error_and_nothing_else(text: str, milli: int) -> None:
     try:
         check(text, variable="cpu")
@@ -221,7 +221,7 @@ requirements = st.lists(
 
 
 @given(requirements, requirements)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_selectors_meet_exactly_when_some_object_has_the_labels_for_both(
     one: list[Document], other: list[Document]
 ) -> None:

@@ -6,7 +6,7 @@ ClusterSettings ──▶ playground() ──▶ Playground(cluster, manager, cl
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
@@ -22,7 +22,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE
 from pykruise.sandbox.apiserver import ConversionFunctions
@@ -111,6 +111,8 @@ async def playground(
     # Before the nodes live: they find pods with the status they had, and go on from there.
     for crd in crds():
         await _put_crd(cluster.client, crd)
+    with suppress(AlreadyExistsError):
+        await cluster.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
     if contents.dump is not None:
         loaded = await load(cluster.client, contents.dump)
         if on_loaded is not None:

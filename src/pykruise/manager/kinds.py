@@ -121,7 +121,7 @@ KINDS: Sequence[Kind] = (
         component=sidecarset.COMPONENT,
         resource=SIDECAR_SETS,
         build=lambda context, settings: sidecarset.build(
-            context, settings=SidecarSetSettings(namespace=settings.own_namespace)
+            context, settings=SidecarSetSettings(namespace=settings.revision_namespace)
         ),
         rights=(
             *workload_rights(SIDECAR_SETS),

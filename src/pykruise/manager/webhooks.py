@@ -204,7 +204,11 @@ class Webhooks:
         )
         self._recorder = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
         self._sidecars = CachedSidecars(
-            client, namespace=settings.own_namespace, clock=self._clock, rng=self._rng
+            client,
+            namespace=settings.own_namespace,
+            revision_namespace=settings.revision_namespace,
+            clock=self._clock,
+            rng=self._rng,
         )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(

@@ -111,10 +111,19 @@ class LiveSidecars:
 class CachedSidecars:
     """A `SidecarReader` over caches of its own, which are kept while `run()` runs.
 
-    Where a cache is not filled yet, a question waits for it: a pod must not slip through.
+    `namespace` is the manager's own, where the whitelist is, and revisions unless they are elsewhere. Where a
+    cache is not filled yet, a question waits for it: a pod must not slip through.
     """
 
-    def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        revision_namespace: str = "",
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         told: dict[str, Any] = {"clock": clock, "rng": rng}
@@ -124,7 +133,7 @@ class CachedSidecars:
             client,
             CONTROLLER_REVISIONS,
             project=project_revision,
-            namespace=namespace,
+            namespace=revision_namespace or namespace,
             label_selector=SET_LABEL,
             indexes={BY_SET: lambda one: (one.labels.get(SET_LABEL, ""),)},
             **told,

@@ -679,6 +679,22 @@ def test_the_stored_revision_is_that_of_the_original() -> None:
     assert one["revision"] == 1
 
 
+def test_a_revision_that_another_manager_stored_is_recognised_by_what_it_means() -> None:
+    paper = world(1)
+    (name,) = paper.revisions
+    spec = paper.revisions[name]["data"]["spec"]
+    spec["containers"][0] |= {"env": [], "ports": None, "tty": False, "lifecycle": None}
+    spec["initContainers"] = []
+    assert paper.plan().is_settled
+
+
+def test_a_paused_injection_does_not_stop_upgrades() -> None:
+    """case 34"""
+    paper = world(2)
+    new_image(paper, injectionStrategy={"paused": True}).settle()
+    assert {paper.images(pod)["log"] for pod in paper.pods} == {"log:2"}
+
+
 def test_without_history_one_revision_remains_but_none_that_is_used_goes() -> None:
     """case 77"""
     paper = world(2)
