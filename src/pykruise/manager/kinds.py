@@ -21,6 +21,9 @@ from pykruise.kinds.sidecarterminator import controller as sidecarterminator
 from pykruise.kinds.sidecarterminator.plan import REQUESTS as RECREATE_REQUESTS
 from pykruise.kinds.statefulset import controller as statefulset
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread import controller as workloadspread
+from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
@@ -148,6 +151,16 @@ KINDS: Sequence[Kind] = (
                 IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"
             ),
         ),
+    ),
+    Kind(
+        name=workloadspread.NAME,
+        component=workloadspread.COMPONENT,
+        resource=WORKLOAD_SPREADS,
+        build=lambda context, settings: workloadspread.build(
+            context, namespace=settings.own_namespace, versioned=settings.versioned_status_kinds
+        ),
+        gates=("WorkloadSpread",),
+        rights=SPREAD_RIGHTS,
     ),
 )
 """In the order in which their controllers start."""

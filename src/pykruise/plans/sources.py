@@ -103,6 +103,7 @@ class Sources:
         self._clock = clock
         self._rng = rng
         self._caches: dict[Resource, Cache[Any]] = {}
+        self._beside: list[Cache[Any]] = []
         self.pods: Cache[PodView] = self.add(
             PODS,
             PodProjector(),
@@ -151,7 +152,34 @@ class Sources:
         """
         if resource in self._caches:
             return self._caches[resource]
-        cache = Cache(
+        cache = self._cache(resource, project, indexes=indexes, label_selector=label_selector)
+        self._caches[resource] = cache
+        return cache
+
+    def beside(
+        self,
+        resource: Resource,
+        project: Callable[[bytes | msgspec.Raw], T],
+        *,
+        indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+    ) -> Cache[T]:
+        """A cache of a resource that another kind mirrors as something else; or does not, where it is not served.
+
+        It does not hear of own writes, and nobody waits for it but who asks it.
+        """
+        cache = self._cache(resource, project, indexes=indexes)
+        self._beside.append(cache)
+        return cache
+
+    def _cache(
+        self,
+        resource: Resource,
+        project: Callable[[bytes | msgspec.Raw], T],
+        *,
+        indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None,
+        label_selector: str = "",
+    ) -> Cache[T]:
+        return Cache(
             self._client,
             resource,
             project=project,
@@ -161,8 +189,6 @@ class Sources:
             clock=self._clock,
             rng=self._rng,
         )
-        self._caches[resource] = cache
-        return cache
 
     @property
     def by_resource(self) -> Mapping[Resource, Cache[Any]]:
@@ -183,7 +209,7 @@ class Sources:
         """Tell every object again to who has subscribed, about every `every_s` seconds, until cancelled."""
         while True:
             await asyncio.sleep(every_s * self._rng.uniform(0.9, 1.1))
-            for cache in tuple(self._caches.values()):
+            for cache in (*self._caches.values(), *self._beside):
                 await cache.redeliver()
 
     async def run(self) -> None:
@@ -191,6 +217,8 @@ class Sources:
         async with asyncio.TaskGroup() as tasks:
             for resource, cache in self._caches.items():
                 tasks.create_task(cache.run(), name=f"cache-{resource}")
+            for cache in self._beside:
+                tasks.create_task(cache.run(), name=f"cache-beside-{cache.resource}")
 
 
 def _pod_controller(pod: PodView) -> tuple[Hashable, ...]:

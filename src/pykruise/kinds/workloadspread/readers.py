@@ -69,7 +69,7 @@ _BUILT_IN: Final[Mapping[GroupKind, Resource]] = {
     for one in (CLONE_SETS, STATEFUL_SETS_OF_KRUISE, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS)
 }
 
-RIGHTS: Sequence[Right] = (
+RIGHTS: tuple[Right, ...] = (
     on(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to see them"),
     on(WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to note places of pods"),
     *(on(one, *READ, why="WorkloadSpread: whose pods are spread") for one in _BUILT_IN.values()),
