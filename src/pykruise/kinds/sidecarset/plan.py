@@ -7,7 +7,7 @@ Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ plans/execute.py
 Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.choosing import Chosen, choose
@@ -119,7 +119,7 @@ def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
             body = upgrade_patch(pod, snapshot.sidecarset, revision=revision.name, now=snapshot.now)
         except PatchError as error:
             left[pod.label] = str(error)
-            notes.append(_cannot_be_patched(snapshot, pod, str(error)))
+            notes += _cannot_be_patched(pod, str(error))
             continue
         step = Step(
             action=_patch(pod, body),
@@ -143,13 +143,11 @@ def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
     return [*stages, *said], left, tuple(notes)
 
 
-def _cannot_be_patched(snapshot: Snapshot, pod: ManagedPod, problem: str) -> Note:
-    return Note(
-        reason="FailedUpgradeSidecar",
-        message=f"{pod.label}: {problem}",
-        warning=True,
-        again_after_s=AGAIN_S,
-    )
+def _cannot_be_patched(pod: ManagedPod, problem: str) -> Iterator[Note]:
+    """Both are told: the SidecarSet, and the pod whose annotation is in the way."""
+    reason, subject = "FailedUpgradeSidecar", Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
+    yield Note(reason=reason, message=f"{pod.label}: {problem}", warning=True, again_after_s=AGAIN_S)
+    yield Note(reason=reason, message=problem, warning=True, again_after_s=AGAIN_S, about=subject)
 
 
 def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:

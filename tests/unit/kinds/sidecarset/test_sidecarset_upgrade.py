@@ -448,7 +448,8 @@ def test_annotations_are_patched_with_the_upgrade() -> None:
     new_image(paper, "log:3")
     plan = paper.round()
     assert upgraded(plan) == []
-    assert [note.reason for note in plan.notes] == ["FailedUpgradeSidecar"]
+    assert [note.reason for note in plan.notes] == ["FailedUpgradeSidecar"] * 2
+    assert [note.about.key.name if note.about else "" for note in plan.notes] == ["", "web-0"]
     assert "oom" in plan.left["shop/web-0"]
 
 
