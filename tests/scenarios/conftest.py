@@ -184,7 +184,9 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 @functools.cache
 def manager_rights() -> Authorizer:
     """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
-    return Authorizer(roles(Gates.of(InPlaceWorkloadVerticalScaling=True), namespace="scenario"))
+    return Authorizer(
+        roles(Gates.of(InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True), namespace="scenario")
+    )
 
 
 def no_right_was_missing(refused: Iterable[str]) -> None:
