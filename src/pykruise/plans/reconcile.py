@@ -45,6 +45,8 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: str
     stored_status: dict[str, Any]
+    is_guarded: bool = False
+    """Others write its status too: it is written only if the object is still as it was looked at."""
 
 
 class Planner(Protocol[S]):
@@ -240,7 +242,12 @@ class Reconciler(Generic[S]):
         if status is None:
             return _Report()
         patch = status_patch(
-            owner.resource, owner.key, uid=owner.uid, stored=owner.stored_status, wanted=status
+            owner.resource,
+            owner.key,
+            uid=owner.uid,
+            stored=owner.stored_status,
+            wanted=status,
+            resource_version=owner.resource_version if owner.is_guarded else "",
         )
         if patch is None:
             return _Report()

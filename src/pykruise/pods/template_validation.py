@@ -16,7 +16,7 @@ from pykruise.kube.field_errors import duplicate, invalid, not_found, not_suppor
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name, is_valid_label_value
 
-__all__ = ["labels_errors", "template_errors"]
+__all__ = ["labels_errors", "pod_spec_errors", "template_errors"]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
@@ -38,6 +38,11 @@ def template_errors(
             errors.append(invalid(f"{path}.metadata.annotations", key, problem))
     errors += _spec_errors(spec, f"{path}.spec", further_volumes)
     return errors
+
+
+def pod_spec_errors(spec: Mapping[str, Any], path: str) -> list[Cause]:
+    """All errors found in the spec of a pod at `path`."""
+    return _spec_errors(spec, path, ())
 
 
 def labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:

@@ -167,7 +167,8 @@ def _prepare(
             body=body,
             subresource="status" if conditions else "",
             uid=pod.uid,
-            resource_version=version(pod, unchanged=bool(conditions)),
+            # Had a pod that does not serve become ready meanwhile, it would cost a place in the budget.
+            resource_version=version(pod, unchanged=bool(conditions) or not pod.is_serving),
         ),
         because=f"to be updated in place to {target.name}; the inPlaceUpdate hook holds it",
     )

@@ -187,3 +187,17 @@ def test_a_finalizer_that_is_put_back_is_there_once(present: list[str]) -> None:
     pod = {"metadata": {"name": "a", "finalizers": present}}
     merged = apply_strategic_merge(pod, patch.body, definition=definition_for(PODS))
     assert sorted(merged["metadata"]["finalizers"]) == sorted({HOOK, *present})
+
+
+def test_a_pod_that_does_not_serve_is_prepared_only_if_it_has_not_become_ready_meanwhile() -> None:
+    """To prepare takes a pod out of service: those that serve go by the budget, the others by what was seen."""
+    # given pods under the hooks, of which one does not serve
+    down = in_place(2).with_rolling(maxUnavailable=2).with_finalizer(HOOK, "a", "b").not_ready("a")
+    marked_down = cloneset(2).with_hook("preDelete").with_finalizer(HOOK, "a", "b").marked("a", "b")
+    # when
+    updates = pod_patches(planned(down))
+    deletions = pod_patches(planned(marked_down.with_rolling(maxUnavailable=2).not_ready("a")))
+    # then
+    for patches in (updates, deletions):
+        assert patches["a"].resource_version == "50"
+        assert patches["b"].resource_version == ""
