@@ -20,7 +20,7 @@ import pytest
 
 from pykruise.admission.counts import LiveCounts, live_pods
 from pykruise.admission.reviewers import reviewers
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
@@ -32,7 +32,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.manager.roles import roles
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import admission_settings, endpoint_of
@@ -45,6 +45,7 @@ from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Audience, Stage, audience
+from support.stored_kinds import storage_with_kinds
 from support.volumes import Volumes
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
@@ -165,23 +166,28 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
     converting = ConversionFunctions(conversions())
     rules = reviewers(
         admission_settings(Settings(gates=GATES)),
-        counts=LiveCounts(lambda: cluster.client),
-        pods=live_pods(lambda: cluster.client),
+        counts=LiveCounts(lambda: client),
+        pods=live_pods(lambda: client),
         rng=rng,
     )
     async with Cluster(
-        settings, clock=clock, rng=rng, reviewers=switch.over(rules), conversions=converting
+        settings,
+        clock=clock,
+        rng=rng,
+        reviewers=switch.over(rules),
+        conversions=converting,
+        storage=await storage_with_kinds(START),
     ) as cluster:
-        for crd in crds():
-            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         of_managers: list[AuthorizingTransport] = []
 
         def manager_transport() -> AuthorizingTransport:
             of_managers.append(AuthorizingTransport(cluster.transport_for(MANAGER_USER), manager_rights()))
             return of_managers[-1]
 
+        # Without managedFields, which tests do not look at and which cost more than all else that they read.
+        client = cluster.client_for("kubernetes-admin", user_agent="pykruise")
         stage = Stage(
-            client=cluster.client,
+            client=client,
             manager_transport=manager_transport,
             namespace="scenario",
             clock=clock,

@@ -271,7 +271,6 @@ class Stage:
         async def is_settled() -> Object | None:
             found = await self.get(name)
             status = found.get("status") or {}
-            pods = await self.pods(name)
             wanted = {
                 "observedGeneration": found["metadata"]["generation"],
                 "replicas": replicas,
@@ -279,11 +278,9 @@ class Stage:
                 "availableReplicas": replicas,
                 "updatedReplicas": replicas if updated is None else updated,
             }
-            return (
-                found
-                if all(status.get(k) == v for k, v in wanted.items()) and len(pods) == replicas
-                else None
-            )
+            if any(status.get(k) != v for k, v in wanted.items()):
+                return None
+            return found if len(await self.pods(name)) == replicas else None
 
         found: Object = await self.until(is_settled, within_s=within_s, what=f"{name} settled at {replicas}")
         return found

@@ -74,6 +74,8 @@ SHARED_RIGHTS: Sequence[Right] = (
     on(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
     on(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
     on(PODS, "patch", subresource="resize", why="cpu and memory in place"),
+    # As for workloads: OwnerReferencesPermissionEnforcement asks for it.
+    on(PODS, "update", subresource="finalizers", why="claims that go with their pod"),
     on(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
     on(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
     on(NODES, *READ, why="where pods run"),
