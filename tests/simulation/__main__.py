@@ -6,6 +6,7 @@ python -m simulation --replay tests/simulation/found/name.json --trace
 """
 
 import argparse
+import gc
 import logging
 import os
 import sys
@@ -19,7 +20,7 @@ from simulation.script import from_json, to_json
 from simulation.shrinking import shrink
 from simulation.world import Outcome, run
 
-FOUND = Path(__file__).parent / "found"
+COLLECT_EVERY = 10
 
 
 def main() -> int:
@@ -55,14 +56,13 @@ def _hunt(seeds: range, *, processes: int, out: Path, most: int) -> int:
     begun = time.monotonic()
     rules: Counter[str] = Counter()
     done = 0
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=_begin) as pool:
         for seed, rule, text in pool.map(_try, seeds, chunksize=8):
             done += 1
-            if done % 500 == 0:
-                print(
-                    f"{done} seeds, {sum(rules.values())} failures, {time.monotonic() - begun:.0f} s",
-                    flush=True,
-                )
+            if done % 100 == 0:
+                passed = time.monotonic() - begun
+                failures = sum(rules.values())
+                print(f"{done} seeds, up to {seed}: {failures} failures, {passed:.0f} s", flush=True)
             if not rule:
                 continue
             rules[rule] += 1
@@ -79,8 +79,18 @@ def _hunt(seeds: range, *, processes: int, out: Path, most: int) -> int:
     return 1 if rules else 0
 
 
-def _try(seed: int) -> tuple[int, str, str]:
+def _begin() -> None:
+    """In each process: what lives from here on is all that the garbage collector looks at."""
     logging.disable(logging.CRITICAL)
+    run(generate(0))
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def _try(seed: int) -> tuple[int, str, str]:
+    if seed % COLLECT_EVERY == 0:
+        gc.collect()
     try:
         outcome = run(generate(seed))
     except Exception as error:  # a simulator that falls over is a failure like any other

@@ -11,6 +11,7 @@ import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
@@ -38,12 +39,20 @@ REQUEST_FAULTS = (*_ANSWERS, "refused", "request lost", "answer lost", "late eff
 STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate", "swap")
 
 
+@dataclass
+class _Left:
+    """How often a fault is still to strike."""
+
+    fault: Fault
+    count: int
+
+
 class Weather:
     """The faults of a script that are still to come or going on, shared by all wires of a simulation."""
 
     def __init__(self, faults: tuple[Fault, ...], *, now: Callable[[], float]) -> None:
         self._now = now
-        self._left = [[fault, fault.count] for fault in faults]
+        self._left = [_Left(fault, fault.count) for fault in faults]
         self.is_clear = False
         """Set when everything is to go well from now on."""
 
@@ -53,15 +62,15 @@ class Weather:
             return None
         now = self._now()
         for entry in self._left:
-            fault: Fault = entry[0]  # type: ignore[assignment]
-            if entry[1] > 0 and fault.at <= now and fault.kind in kinds and _concerns(fault, path, method):  # type: ignore[operator]
-                entry[1] -= 1  # type: ignore[operator]
+            fault = entry.fault
+            if entry.count > 0 and fault.at <= now and fault.kind in kinds and _concerns(fault, path, method):
+                entry.count -= 1
                 return fault
         return None
 
     def comes(self, kinds: tuple[str, ...]) -> bool:
         """Whether any of these may still come."""
-        return not self.is_clear and any(entry[1] > 0 and entry[0].kind in kinds for entry in self._left)  # type: ignore[operator,union-attr]
+        return not self.is_clear and any(one.count > 0 and one.fault.kind in kinds for one in self._left)
 
 
 def _concerns(fault: Fault, path: str, method: str) -> bool:

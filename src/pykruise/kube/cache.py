@@ -416,6 +416,11 @@ class Cache(Generic[T]):
             self._deliver()
             await asyncio.sleep(0)
 
+    @property
+    def position(self) -> int:
+        """The version of the cluster that has been followed so far."""
+        return self._position
+
     def stats(self) -> CacheStats:
         """How it is now."""
         return CacheStats(

@@ -10,6 +10,7 @@ Pure. Grammar, validation and messages are those of the API server.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -192,13 +193,19 @@ def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Require
         raise SelectorError(
             f"keys and values of a label selector are strings, got {key!r} and {list(values)!r}"
         )
+    return _checked(key, operator, tuple(values))
+
+
+@lru_cache(maxsize=4096)
+def _checked(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
+    """Selectors are read again with each turn of their owner, and hardly ever change."""
     errors = [*_key_errors("key", key), *_count_errors(operator, values)]
     for index, value in enumerate(values):
         errors += _value_errors(f"values[{index}][{key}]", value)
     if errors:
         distinct = list(dict.fromkeys(errors))
         raise SelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
-    return Requirement(key, operator, tuple(values))
+    return Requirement(key, operator, values)
 
 
 def _key_errors(path: str, key: str) -> list[str]:

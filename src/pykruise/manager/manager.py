@@ -137,6 +137,10 @@ class Manager:
             queues={one.name: one.queue.stats() for one in self.controllers},
         )
 
+    def positions(self) -> dict[str, int]:
+        """By resource: the version of the cluster that its cache has followed."""
+        return {str(resource): cache.position for resource, cache in self._sources.by_resource.items()}
+
     def problems(self) -> Sequence[str]:
         """Why it cannot do its work now, one sentence each; empty: it can."""
         return (

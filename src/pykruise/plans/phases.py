@@ -86,8 +86,12 @@ def state_step(
     now: Instant,
     because: str,
     conditions: Sequence[Document] = (),
+    unchanged: bool = False,
 ) -> Step:
-    """Set the lifecycle state; with conditions in one write of the status subresource, which takes both."""
+    """Set the lifecycle state; with conditions in one write of the status subresource, which takes both.
+
+    `unchanged`: only if the pod is still as it was seen.
+    """
     return Step(
         action=Patch(
             resource=PODS,
@@ -100,7 +104,7 @@ def state_step(
             subresource="status" if conditions else "",
             uid=pod.uid,
             # A condition with several writers is read, changed and written: nobody may come between.
-            resource_version=version(pod, unchanged=bool(conditions)),
+            resource_version=version(pod, unchanged=unchanged or bool(conditions)),
         ),
         because=because,
     )
@@ -111,8 +115,9 @@ def delete_steps(
 ) -> tuple[tuple[Step, ...], str]:
     """What a deletion of the pod takes now: steps, or none and the reason why it waits.
 
-    A pod that the preDelete hook holds goes to PreparingDelete first. A pod that goes because it does not
-    serve must still be as it was seen: had it become ready meanwhile, it would cost a place in the budget.
+    A pod that the preDelete hook holds goes to PreparingDelete first, which takes it out of service too. A pod
+    that goes because it does not serve must still be as it was seen: had it become ready meanwhile, it would
+    cost a place in the budget.
     """
     if hook is not None and is_hooked(hook, pod):
         conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []
@@ -120,7 +125,10 @@ def delete_steps(
             return (), "waits until the preDelete hook is taken off the pod"
         held = f"{because}; the preDelete hook holds it"
         state = LifecycleState.PREPARING_DELETE
-        return (state_step(pod, state, now=now, because=held, conditions=conditions),), ""
+        step = state_step(
+            pod, state, now=now, because=held, conditions=conditions, unchanged=not pod.is_serving
+        )
+        return (step,), ""
     step = Step(
         action=Delete(
             resource=PODS,

@@ -24,7 +24,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, loop_clock, system_clock
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
 from pykruise.sandbox.apiserver.catalog import Conversions
 from pykruise.sandbox.apiserver.storage import Storage
@@ -72,6 +72,12 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Instead of `kubelet.stop_s`."""
     scheduled_events: bool = False
     """Whether each binding is an Event too, as in a real cluster."""
+    tracks_fields: bool = True
+    """Whether the API server keeps managedFields; without them writes cost less."""
+    controllers: tuple[str, ...] | None = None
+    """Names of the built-in controllers that run; None: all. Fewer start sooner."""
+    collected: tuple[Resource, ...] | None = None
+    """What the garbage collector looks at; None: everything that is served."""
 
     def kubelet_settings(self) -> KubeletSettings:
         """`kubelet` with the shortcuts applied."""
@@ -140,6 +146,7 @@ class Cluster:
             reviewers=reviewers,
             conversions=conversions,
             webhooks=self._webhooks,
+            tracks_fields=self.settings.tracks_fields,
         )
         self.transport = self.transport_for(ADMIN, managed_fields=True)
         self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
@@ -192,11 +199,20 @@ class Cluster:
             tells_success=self.settings.scheduled_events,
         )
         self.collector = GarbageCollector(
-            manager_client, clock=self.clock, rng=self._branch(), shared={PODS: self._pods}
+            manager_client,
+            clock=self.clock,
+            rng=self._branch(),
+            shared={PODS: self._pods},
+            only=self.settings.collected,
         )
         self.namespaces = Namespaces(manager_client, clock=self.clock, rng=self._branch())
         self.controllers = Controllers(
-            manager_client, clock=self.clock, rng=self._branch(), pods=self._pods, nodes=self._nodes
+            manager_client,
+            clock=self.clock,
+            rng=self._branch(),
+            pods=self._pods,
+            nodes=self._nodes,
+            names=self.settings.controllers,
         )
 
     # ── ways in ──────────────────────────────────────────────────────────────

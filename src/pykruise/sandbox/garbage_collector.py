@@ -217,6 +217,7 @@ class GarbageCollector:
     """Collects garbage over all resources that discovery shows, also those of CRDs that come later.
 
     `shared`: caches that somebody else runs, used instead of ones of its own (their values: see `Owned`).
+    `only`: these resources, without asking discovery.
     Component: `run()` until `stop()`.
     """
 
@@ -227,9 +228,11 @@ class GarbageCollector:
         clock: Clock,
         rng: random.Random,
         shared: Mapping[Resource, Cache[Any]] | None = None,
+        only: Sequence[Resource] | None = None,
         workers: int = _AT_ONCE,
     ) -> None:
         self._client = client
+        self._only = None if only is None else Inventory(resources=tuple(only))
         self._clock = clock
         self._rng = rng
         self._shared = dict(shared or {})
@@ -316,7 +319,7 @@ class GarbageCollector:
 
     async def _refresh(self, group: asyncio.TaskGroup) -> None:
         """Watch what is new, stop watching what is no longer served."""
-        inventory = await discover(self._client)
+        inventory = self._only or await discover(self._client)
         served = dict.fromkeys(one for one in inventory.resources if (one.group, one.plural) not in _IGNORED)
         # What could not be read may well be there still.
         for resource in self._watched:

@@ -7,6 +7,7 @@ import pytest
 from pykruise.kube.documents import Document
 from pykruise.pods.in_place import RefMetadata, Settings, UpdateSpec, UpdateState
 from pykruise.pods.in_place.batches import Batch, next_batch
+from pykruise.pods.in_place.completion import containers_verdict
 from support.updatable_pod import NOW, PaperPod, container, pod_document
 
 
@@ -121,3 +122,19 @@ def test_earlier_batches_and_records_of_the_same_update_are_kept() -> None:
     assert set(second.image_records) == {"c1", "c2"}
     assert set(second.next_images) == {"c3"}
     assert (second.revision, second.started_at) == ("r", NOW)
+
+
+def test_a_container_that_nobody_has_reported_yet_is_waited_for_too() -> None:
+    """Its status may only be late: taken for updated, it would still run the old image."""
+    # given a pod whose container has no status yet
+    document = pod_document("c1")
+    document["status"].pop("containerStatuses")
+    pod = PaperPod(document).view()
+    state = UpdateState(revision="r", started_at=NOW)
+    # when its image changes
+    found = next_batch(pod, UpdateSpec(images={"c1": "c1:v2"}), state, now=NOW, settings=Settings())
+    # then the old container, once it is reported, is not taken for the new one
+    reported = pod_document("c1")
+    reported["spec"]["containers"][0]["image"] = "c1:v2"
+    late = PaperPod(reported).view()
+    assert not containers_verdict(late, found.state, now=NOW, settings=Settings()).is_complete

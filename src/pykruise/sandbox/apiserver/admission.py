@@ -50,9 +50,15 @@ class AdmissionChain:
 
     def __init__(self, rules: Sequence[ReviewRule] = ()) -> None:
         self._rules = tuple(rules)
+        self._concerns: dict[tuple[Resource, str, str], bool] = {}  # the rules never change
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
-        return any(rule.wants(resource, subresource, operation) for rule in self._rules)
+        asked = (resource, subresource, operation)
+        found = self._concerns.get(asked)
+        if found is None:
+            found = any(rule.wants(resource, subresource, operation) for rule in self._rules)
+            self._concerns[asked] = found
+        return found
 
     async def mutate(self, request: AdmissionRequest) -> Verdict:
         warnings: list[str] = []

@@ -43,6 +43,7 @@ class Core:
         admission: Admission,
         clock: Clock,
         rng: random.Random,
+        tracks_fields: bool = True,
     ) -> None:
         self.storage = storage
         self.catalog = catalog
@@ -50,7 +51,7 @@ class Core:
         self.admission = admission
         self.clock = clock
         self.rng = rng
-        self.ownership = Ownership()
+        self.ownership = Ownership(tracks=tracks_fields)
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
 

@@ -59,9 +59,13 @@ def manager_of(call: Call, operation: str = "Update") -> Manager:
 
 
 class Ownership:
-    """The managedFields of one API server's objects. Keeps what it learned about kinds."""
+    """The managedFields of one API server's objects. Keeps what it learned about kinds.
 
-    def __init__(self) -> None:
+    Without `tracks` nobody owns anything: writes cost less, and applies know no other appliers.
+    """
+
+    def __init__(self, *, tracks: bool = True) -> None:
+        self._tracks = tracks
         self._kinds: dict[tuple[str, str], Kind] = {}
 
     def kind(self, entry: CatalogEntry) -> Kind:
@@ -76,6 +80,8 @@ class Ownership:
 
     def of_new(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
         """A new object's: what was asked for is its creator's, what the server added is nobody's."""
+        if not self._tracks:
+            return b""
         kind = self.kind(call.entry)
         return managers.created(
             manager_of(call), format_time(now), asked, doc, kind.shape, ignored=kind.ignored()
@@ -83,8 +89,11 @@ class Ownership:
 
     def of_change(self, call: Call, stored: Stored, old: Document, new: Document, now: Instant) -> bytes:
         """An object's after a PUT or PATCH; the new document's managedFields are taken out of it."""
+        sent = new["metadata"].pop("managedFields", None)
+        if not self._tracks:
+            return b""
         kind = self.kind(call.entry)
-        kept = self._sent(call, stored, old, new["metadata"].pop("managedFields", None))
+        kept = self._sent(call, stored, old, sent)
         return managers.updated(
             kept,
             old,
@@ -109,6 +118,8 @@ class Ownership:
 
     def taken_by_server(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
         """After a change that the server itself made: what it set belongs to nobody."""
+        if not self._tracks:
+            return b""
         return managers.disowned(kept, old, new, self.kind(entry).shape)
 
     def by_server(
@@ -122,6 +133,8 @@ class Ownership:
         subresource: str,
     ) -> bytes:
         """After a change by a controller inside the server."""
+        if not self._tracks:
+            return b""
         kind = self.kind(entry)
         return managers.updated(
             kept,

@@ -88,7 +88,7 @@ class ApiServer:
 
     `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission`
     replaces that chain altogether. `conversions` convert the objects of CRDs. `watch_buffer` is how many
-    events a watcher may lag behind before it is cut off.
+    events a watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class ApiServer:
         conversions: Conversions | None = None,
         webhooks: Caller | None = None,
         watch_buffer: int = 10_000,
+        tracks_fields: bool = True,
     ) -> None:
         own = admission if admission is not None else AdmissionChain(reviewers)
         caller = webhooks if webhooks is not None else NoCaller()
@@ -113,6 +114,7 @@ class ApiServer:
             admission=configured,
             clock=clock,
             rng=rng,
+            tracks_fields=tracks_fields,
         )
         self._definitions = Definitions(self._core, WebhookConversions(conversions, caller, rng))
         self._expiry = EventExpiry(self._core)

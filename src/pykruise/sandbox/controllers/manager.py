@@ -5,6 +5,7 @@ client, pods, nodes ──▶ Controllers ──▶ caches and event recorders �
 
 import asyncio
 import random
+from collections.abc import Collection
 
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
@@ -46,7 +47,7 @@ _KINDS: tuple[type[Loop], ...] = (
 
 
 class Controllers:
-    """All built-in controllers. Component: `run()` until `stop()`.
+    """All built-in controllers, or those of these `names`. Component: `run()` until `stop()`.
 
     `pods` (with the indexes POD_INDEXES) and `nodes` are caches that somebody else runs.
     """
@@ -59,9 +60,12 @@ class Controllers:
         rng: random.Random,
         pods: Cache[PodView],
         nodes: Cache[NodeView],
+        names: Collection[str] | None = None,
     ) -> None:
         self._shared = Shared(client, clock=clock, rng=rng, pods=pods, nodes=nodes)
-        self._loops = [kind(self._shared) for kind in _KINDS]
+        if unknown := set(names or ()) - {kind.name for kind in _KINDS}:
+            raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
+        self._loops = [kind(self._shared) for kind in _KINDS if names is None or kind.name in names]
         self._stopped = asyncio.Event()
 
     @property

@@ -55,6 +55,18 @@ def test_a_pre_normal_hook_without_handlers_waits_for_a_node_only() -> None:
     assert states(planned(builder)) == {"a": "Normal"}
 
 
+def test_a_hooked_pod_prepares_and_keeps_its_image_and_its_revision() -> None:
+    """lifecycle case 10"""
+    # given
+    builder = in_place().with_finalizer(HOOK, "a")
+    # when
+    plan = planned(builder)
+    # then
+    assert states(plan) == {"a": "PreparingUpdate"}
+    assert image_given(plan, "a") == ""
+    assert keys.REVISION_LABEL not in pod_patches(plan)["a"].body["metadata"]["labels"]
+
+
 def test_a_pod_that_is_still_hooked_is_not_written_to_again() -> None:
     """lifecycle case 11"""
     plan = planned(in_place().with_finalizer(HOOK, "a").in_state("PreparingUpdate", "a"))
@@ -175,3 +187,17 @@ def test_a_finalizer_that_is_put_back_is_there_once(present: list[str]) -> None:
     pod = {"metadata": {"name": "a", "finalizers": present}}
     merged = apply_strategic_merge(pod, patch.body, definition=definition_for(PODS))
     assert sorted(merged["metadata"]["finalizers"]) == sorted({HOOK, *present})
+
+
+def test_a_pod_that_does_not_serve_is_prepared_only_if_it_has_not_become_ready_meanwhile() -> None:
+    """To prepare takes a pod out of service: those that serve go by the budget, the others by what was seen."""
+    # given pods under the hooks, of which one does not serve
+    down = in_place(2).with_rolling(maxUnavailable=2).with_finalizer(HOOK, "a", "b").not_ready("a")
+    marked_down = cloneset(2).with_hook("preDelete").with_finalizer(HOOK, "a", "b").marked("a", "b")
+    # when
+    updates = pod_patches(planned(down))
+    deletions = pod_patches(planned(marked_down.with_rolling(maxUnavailable=2).not_ready("a")))
+    # then
+    for patches in (updates, deletions):
+        assert patches["a"].resource_version == "50"
+        assert patches["b"].resource_version == ""
