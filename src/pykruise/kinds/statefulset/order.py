@@ -21,9 +21,10 @@ __all__ = ["candidates"]
 def candidates(ws: WorkingSet) -> Sequence[Slot]:
     """The slots that are to be of the update revision. Missing pods hold their place in the order."""
     descending = list(reversed(ws.slots))
-    if ws.limits.quota == 0 or ws.spec.is_on_delete or ws.spec.rolling_update is None:
+    if ws.limits.quota == 0 or ws.spec.is_on_delete:
         return []
-    unordered = ws.spec.rolling_update.unordered_update
+    block = ws.spec.rolling_update
+    unordered = block.unordered_update if block else None
     if unordered is None:
         return descending[: ws.limits.quota]
     ahead: list[Slot] = []

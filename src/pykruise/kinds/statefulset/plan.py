@@ -148,7 +148,9 @@ def _planned(
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     written = scale.phase.touched | update.touched
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
-    left = {**refresh.left, **update.left, **scale.phase.left}
+    acted = update.touched | refresh.touched
+    told = {**refresh.left, **update.left, **scale.phase.left}
+    left = {name: why for name, why in told.items() if name not in acted}
     status = status_of(
         ws,
         collision_count=choice.collision_count,
