@@ -9,11 +9,14 @@ import yaml
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
-RESOURCES: dict[str, Resource] = {one.kind: one for one in (CLONE_SETS, DAEMON_SETS, DEPLOYMENTS)}
+RESOURCES: dict[str, Resource] = {
+    one.kind: one for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS)
+}
 
 
 def manifests() -> list[Any]:
