@@ -117,6 +117,7 @@ class Legacy:
             },
             "spec": {
                 **stored_template(image)["spec"],
+                "readinessGates": [GATE, {"conditionType": keys.KRUISE_POD_READY}],
                 "hostname": name,
                 "subdomain": "web",
                 "volumes": [
@@ -129,9 +130,12 @@ class Legacy:
         }
         await self.stage.create(body, resource=PODS)
         await self.condition(number, "True")
+        await self.condition(number, "True", kind=keys.KRUISE_POD_READY)
 
-    async def condition(self, number: int, status: str, **fields: str) -> None:
-        entry = {"type": keys.IN_PLACE_READY, "status": status, "lastTransitionTime": PAST, **fields}
+    async def condition(
+        self, number: int, status: str, *, kind: str = keys.IN_PLACE_READY, **fields: str
+    ) -> None:
+        entry = {"type": kind, "status": status, "lastTransitionTime": PAST, **fields}
         await self.stage.client.patch(
             PODS,
             self.stage.namespace,
