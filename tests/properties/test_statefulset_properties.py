@@ -59,7 +59,7 @@ def builders(draw: st.DrawFn) -> StatefulSetBuilder:
         "paused": draw(st.sampled_from([False, False, True])),
         "minReadySeconds": draw(st.sampled_from([0, 0, 30, 5000])),
     }
-    make = draw(st.sampled_from([statefulset, updatable]))
+    make: Callable[..., StatefulSetBuilder] = draw(st.sampled_from([statefulset, updatable]))
     builder = make(count, parallel=parallel, **rolling)
     if parallel and draw(st.booleans()):
         builder.unordered()
@@ -123,7 +123,7 @@ def is_available(snapshot: Snapshot, pod: PodView | None) -> bool:
     return pod.ready_since + seconds <= snapshot.now
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(builders())
 def test_only_wanted_numbers_are_made_and_only_missing_ones(builder: StatefulSetBuilder) -> None:
     snapshot = builder.snapshot()
@@ -132,7 +132,7 @@ def test_only_wanted_numbers_are_made_and_only_missing_ones(builder: StatefulSet
     assert len(made) == len(set(made))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(builders())
 def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
     """OrderedReady: one pod is made or deleted at a time, in its turn."""
@@ -153,7 +153,7 @@ def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
         assert all(is_available(snapshot, pod) and pod is not None and not pod.is_deleting for pod in below)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(builders())
 def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetBuilder) -> None:
     # given all ways in which a plan takes a wanted pod that serves out of service
@@ -218,7 +218,7 @@ def _values(plan: Plan) -> Any:
     return [steps, plan.status, plan.after, sorted(plan.left.items())]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(builders())
 def test_a_set_that_is_not_as_wanted_says_what_it_waits_for(builder: StatefulSetBuilder) -> None:
     """Never silently stuck."""
@@ -395,7 +395,7 @@ def settle(world: World, rng: Any, *, turns: int = 400, look: Callable[[], None]
     raise AssertionError(f"still not settled: {plan}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder, rng: Any) -> None:
     # given a world that moves by chance while plans are carried out, and managers that are killed in between
@@ -425,7 +425,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
     assert plan_statefulset(snapshot).is_settled
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.integers(1, 6),
     st.integers(1, 3),

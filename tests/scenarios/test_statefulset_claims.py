@@ -59,7 +59,10 @@ async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
     # then the claims of pods that went are new, and none is used that is about to go
     async def are_new() -> bool:
         now = {name: one["metadata"]["uid"] for name, one in (await claims(stage)).items()}
-        return now["data-web-0"] == before["data-web-0"] and now["data-web-2"] != before["data-web-2"]
+        return bool(
+            now.get("data-web-0") == before["data-web-0"]
+            and now.get("data-web-2") not in (None, before["data-web-2"])
+        )
 
     await sets.until(are_new)
 

@@ -32,7 +32,7 @@ from support.scenario import Object, Stage, rolling
 from support.statefulsets import Order, Sets, claim_template, in_place, watching
 
 SIZE = 3
-WAYS = [
+WAYS: list[Object] = [
     {"parallel": False, "updateStrategy": rolling()},
     {"parallel": True, "updateStrategy": rolling(maxUnavailable=2)},
     {"parallel": False, "updateStrategy": in_place()},
@@ -86,7 +86,7 @@ async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, way: Object
 
 
 @pytest.mark.few_on_real(2)
-@pytest.mark.parametrize("after", [0, 3, 9])
+@pytest.mark.parametrize("after", [0, 5])
 @pytest.mark.parametrize(
     "path", ["/pods", "/statefulsets", "/controllerrevisions", "/persistentvolumeclaims"]
 )
@@ -96,7 +96,7 @@ async def test_a_watch_is_cut_after_any_event(stage: Stage, path: str, after: in
 
 
 @pytest.mark.few_on_real(3)
-@pytest.mark.parametrize("number", range(0, 16, 4))
+@pytest.mark.parametrize("number", [1, 7])
 @pytest.mark.parametrize(
     "fault",
     [
@@ -123,7 +123,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: in
     def prepare(faulty: FaultyTransport) -> None:
         faulty.on(writes(), choose)  # type: ignore[arg-type]  # they are faults
 
-    await live_through(stage, prepare, WAYS[number // 4 % 4])
+    await live_through(stage, prepare, WAYS[number % 4])
 
 
 @pytest.mark.few_on_real(1)
@@ -210,7 +210,7 @@ async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
     stage: Stage, sets: Sets, at: int, takes_effect: bool
 ) -> None:
     # given a manager that is killed at that write of a creation or a rollout
-    way = WAYS[at % 4]
+    way = WAYS[at // 3 % 4]
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(writes(), kill)

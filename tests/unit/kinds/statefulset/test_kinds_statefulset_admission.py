@@ -21,7 +21,7 @@ from support.reviews import request
 from support.statefulset_builder import claim_template, statefulset, template
 
 BLOCK = "spec.updateStrategy.rollingUpdate"
-GATE = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY}]}
+GATE: dict[str, Any] = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY}]}
 VALIDATE = validating()
 
 

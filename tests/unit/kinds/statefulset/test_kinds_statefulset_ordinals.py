@@ -30,9 +30,15 @@ def test_wanted_ordinals_leave_the_reserved_ones_out(
 
 def test_the_plan_makes_just_these() -> None:
     """statefulset case 5 and 7"""
-    parallel = {"pods": False, "parallel": True}
-    assert created(statefulset(4, **parallel).with_spec(reserveOrdinals=[1]).plan()) == [0, 2, 3, 4]
-    started = statefulset(3, **parallel).with_spec(reserveOrdinals=[0, 4], ordinals={"start": 2})
+    assert created(statefulset(4, pods=False, parallel=True).with_spec(reserveOrdinals=[1]).plan()) == [
+        0,
+        2,
+        3,
+        4,
+    ]
+    started = statefulset(3, pods=False, parallel=True).with_spec(
+        reserveOrdinals=[0, 4], ordinals={"start": 2}
+    )
     assert created(started.with_settings(start_ordinal=True).plan()) == [2, 3, 5]
 
 
