@@ -67,6 +67,12 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     out_p50_ms: float = 0.0
     """Time out of service, from not ready to ready, of pods that stay; 0: none left it."""
     out_p99_ms: float = 0.0
+    out_at_once: float = 0.0
+    """Pods out of service at the same time, on average: it does not depend on how fast the machine is."""
+    cpu_ms_per_pod: Mapping[str, float] = {}
+    """Of every process that takes part. The cores they share are the limit of all phases."""
+    writes_of_others: Mapping[str, int] = {}
+    """By everybody but the manager, as `user verb resource[/subresource]`."""
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,10 +138,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Bench:
     """A running cluster with a manager, and a client of one's own."""
 
-    def __init__(self, plane: ControlPlane, client: Client, manager_pid: int) -> None:
+    def __init__(self, plane: ControlPlane, client: Client, *, manager_pid: int, kubelets_pid: int) -> None:
         self.plane = plane
         self.client = client
         self.manager_pid = manager_pid
+        self._kubelets_pid = kubelets_pid
         self._audit_read = 0
 
     async def measure(
@@ -143,7 +150,7 @@ class Bench:
     ) -> RealPhase:
         """Do it, wait until `replicas` pods are available and all of the newest template, and say what it took."""
         self.writes()
-        cpu, api_cpu = cpu_s(self.manager_pid), self.plane.cpu_seconds(API_SERVER)
+        cpu = self.cpu()
         outages = Outages(self.client)
         watching = asyncio.create_task(outages.run())
         await asyncio.sleep(0.5)
@@ -154,21 +161,30 @@ class Bench:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         out = _latency("out of service", outages.seconds or [0.0])
-        cpu, api_cpu = cpu_s(self.manager_pid) - cpu, self.plane.cpu_seconds(API_SERVER) - api_cpu
-        writes = self.writes()
+        used = {name: (now - cpu[name]) * 1000 / pods for name, now in self.cpu().items()}
+        writes, of_others = self.writes()
         return RealPhase(
             name=name,
             pods=pods,
             seconds=seconds,
             pods_per_s=pods / seconds,
-            manager_cpu_ms_per_pod=cpu * 1000 / pods,
+            manager_cpu_ms_per_pod=used["manager"],
             manager_rss_mb=rss_mb(self.manager_pid),
-            api_server_cpu_ms_per_pod=api_cpu * 1000 / pods,
+            api_server_cpu_ms_per_pod=used[API_SERVER],
             writes_per_pod=sum(writes.values()) / pods,
             writes=dict(sorted(writes.items())),
             out_p50_ms=out.p50_ms,
             out_p99_ms=out.p99_ms,
+            out_at_once=sum(outages.seconds) / seconds,
+            cpu_ms_per_pod=used,
+            writes_of_others=dict(of_others.most_common(8)),
         )
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU so far, by process."""
+        own = {"manager": self.manager_pid, "kubelets": self._kubelets_pid, "bench": os.getpid()}
+        of_plane = {name: self.plane.cpu_seconds(name) for name in self.plane.components}
+        return of_plane | {name: cpu_s(pid) for name, pid in own.items()}
 
     async def settled(self, replicas: int) -> None:
         """Wait for that."""
@@ -190,9 +206,11 @@ class Bench:
         generation: int = decode(raw)["metadata"]["generation"]
         return generation
 
-    def writes(self) -> Counter[str]:
-        """The manager's writes since this was last asked, as `verb resource[/subresource]`."""
+    def writes(self) -> tuple[Counter[str], Counter[str]]:
+        """The writes since this was last asked: the manager's as `verb resource[/subresource]`, and those of
+        everybody else, each after its user."""
         found: Counter[str] = Counter()
+        of_others: Counter[str] = Counter()
         with self.plane.audit_log.open("rb") as log:
             log.seek(self._audit_read)
             for line in log:
@@ -200,11 +218,20 @@ class Bench:
                     break  # it is being written
                 self._audit_read += len(line)
                 event = json.loads(line)
-                if event["user"]["username"] == USERS[MANAGER] and event["verb"] in WRITE_VERBS:
-                    what = event["objectRef"]
-                    parts = [what["resource"], *([what["subresource"]] if "subresource" in what else [])]
-                    found[f"{event['verb']} {'/'.join(parts)}"] += 1
-        return found
+                if event["verb"] not in WRITE_VERBS:
+                    continue
+                what = event.get("objectRef") or {}
+                parts = [what[part] for part in ("resource", "subresource") if part in what]
+                write = f"{event['verb']} {'/'.join(parts)}"
+                user = event["user"].get("username", "")
+                if user == USERS[MANAGER]:
+                    found[write] += 1
+                else:
+                    of_others[f"{_WHO.get(user, user.rpartition(':')[2])} {write}"] += 1
+        return found, of_others
+
+
+_WHO = {"admin": "kubelets"}  # the bench itself writes next to nothing
 
 
 # ── the run ──────────────────────────────────────────────────────────────────
@@ -236,11 +263,12 @@ async def bench_on(plane: ControlPlane, *, pods: int, nodes: int) -> AsyncIterat
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=CONCURRENCY)
     try:
         with (
-            running(*kubelets, says="registered"),
+            running(*kubelets, says="registered") as nodes_of,
             running(*manager, says="controller starts") as process,
         ):
             limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
-            yield Bench(plane, Client(transport, limiter=limiter, rng=random.Random(1)), process.pid)
+            client = Client(transport, limiter=limiter, rng=random.Random(1))
+            yield Bench(plane, client, manager_pid=process.pid, kubelets_pid=nodes_of.pid)
     finally:
         await transport.close()
 
@@ -432,9 +460,19 @@ def text(report: Report) -> str:
     for phase in report.phases:
         writes = ", ".join(f"{what} {count / phase.pods:.2f}" for what, count in phase.writes.items())
         lines.append(f"  {phase.name:<30}{writes}")
-    lines += ["", f"{'out of service, a pod':<32}{'p50 ms':>8}{'p99 ms':>8}"]
+    lines += ["", "writes by everybody else, a pod"]
+    for phase in report.phases:
+        of_others = phase.writes_of_others.items()
+        writes = ", ".join(f"{what} {count / phase.pods:.1f}" for what, count in of_others)
+        lines.append(f"  {phase.name:<30}{writes}")
+    lines += ["", "CPU of every process, ms a pod"]
+    for phase in report.phases:
+        used = sorted(phase.cpu_ms_per_pod.items(), key=lambda one: -one[1])
+        shown = ", ".join(f"{name} {ms:.1f}" for name, ms in used)
+        lines.append(f"  {phase.name:<30}{sum(phase.cpu_ms_per_pod.values()):>5.1f}: {shown}")
+    lines += ["", f"{'out of service, a pod':<32}{'p50 ms':>8}{'p99 ms':>8}{'at once':>9}"]
     lines += [
-        f"  {phase.name:<30}{phase.out_p50_ms:>8.0f}{phase.out_p99_ms:>8.0f}"
+        f"  {phase.name:<30}{phase.out_p50_ms:>8.0f}{phase.out_p99_ms:>8.0f}{phase.out_at_once:>9.1f}"
         for phase in report.phases
         if phase.out_p99_ms
     ]

@@ -111,6 +111,47 @@ def builders_with_claims(draw: st.DrawFn) -> CloneSetBuilder:
     return builder
 
 
+@st.composite
+def builders_under_way(draw: st.DrawFn) -> CloneSetBuilder:
+    """... whose pods are anywhere in their lives, with hooks that hold them or do not."""
+    builder = draw(builders())
+    hooks = draw(st.sets(st.sampled_from(["preDelete", "inPlaceUpdate", "preNormal"])))
+    for hook in sorted(hooks):
+        builder.with_hook(hook, finalizer=f"example.com/{hook}", markPodNotReady=draw(st.booleans()))
+    for name in list(builder.pods):
+        if state := draw(st.sampled_from(STATES)):
+            builder.in_state(state, name)
+        for hook in sorted(hooks):
+            if draw(st.booleans()):
+                builder.with_finalizer(f"example.com/{hook}", name)
+        change = draw(st.sampled_from(["", "", "", "deleted", "stranger", "held back", "no images"]))
+        if change == "deleted":
+            builder.deleted(name)
+        elif change == "stranger":
+            builder.labelled({"app": "other"}, name)
+        elif change == "held back":
+            builder.set_condition(name, keys.IN_PLACE_READY, "False")
+        elif change == "no images":
+            builder.not_ready(name)
+            for status in builder.pods[name]["status"].get("containerStatuses") or ():
+                status |= {"ready": False, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    if draw(st.integers(0, 3)) == 0:
+        builder.on_delete()
+    return builder
+
+
+STATES = (
+    "",
+    "",
+    "PreparingNormal",
+    "Normal",
+    "PreparingUpdate",
+    "Updating",
+    "Updated",
+    "PreparingDelete",
+    "Odd",
+)
+
 LEFTOVER = ("zx", "zy", "zz")
 """Ids of claims that no pod has."""
 
@@ -156,7 +197,7 @@ def test_never_more_pods_than_replicas_and_surge(builder: CloneSetBuilder) -> No
 
 
 @settings(max_examples=300, deadline=None)
-@given(builders())
+@given(st.one_of(builders(), builders_under_way()))
 def test_a_plan_never_takes_more_pods_out_of_service_than_allowed(builder: CloneSetBuilder) -> None:
     snapshot = builder.snapshot()
     plan = plan_cloneset(snapshot)
@@ -190,7 +231,7 @@ def test_paused_updates_nothing(builder: CloneSetBuilder) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(builders())
+@given(st.one_of(builders(), builders_under_way()))
 def test_no_pod_is_both_kept_and_deleted_and_none_is_written_to_twice(builder: CloneSetBuilder) -> None:
     plan = plan_cloneset(builder.snapshot())
     subjects = [
@@ -243,8 +284,8 @@ def has_converged(snapshot: Snapshot, update: str) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
-@given(builders())
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(builders(), builders_under_way()))
 def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: CloneSetBuilder) -> None:
     """issue 6: always finishes or says why"""
     snapshot = builder.snapshot()

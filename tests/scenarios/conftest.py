@@ -1,15 +1,21 @@
 """Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
 
+    @pytest.mark.checkered            of two parameters' grid every second field, as on a chessboard, so that
+                                      each value meets half of the others; with `--exhaustive` all of them
+
 On the real one time is real, so a scenario says what of it is worth that time:
 
     @pytest.mark.few_on_real(3)       of its parameters, three there, spread evenly
     @pytest.mark.virtual_time("why")  not there: it waits for hours, or for timeouts
     @pytest.mark.sandbox_only         not there: it is about the sandbox's own command line
     @pytest.mark.real                 only there
+
+`--brief` runs each of them, but with parameters only a third of its sets.
 """
 
 import asyncio
 import functools
+import math
 import random
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -18,12 +24,14 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
@@ -34,7 +42,7 @@ from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.manager.roles import roles
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import NAMESPACE, Settings
 from pykruise.manager.webhooks import admission_settings, endpoint_of
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -65,6 +73,8 @@ _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread evenly how
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what does not belong to this kind of cluster."""
     here = [item for item in items if _HERE in item.path.parents]
+    if not config.getoption("--exhaustive"):
+        here = _left_out(config, items, here, {item for item in here if _is_black(item)})
     if config.getoption("--cluster") != "real":
         for item in here:
             if item.get_closest_marker("real"):
@@ -76,23 +86,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elif item.get_closest_marker("sandbox_only"):
             item.add_marker(pytest.mark.skip(reason="about `pykruise up`"))
         item.add_marker(pytest.mark.timeout(_REAL_TEST_S))
-    unwanted = _beyond_the_sample([item for item in here if not item.get_closest_marker("skip")])
+    here = [item for item in here if not item.get_closest_marker("skip")]
+    _left_out(config, items, here, _beyond_the_sample(here, is_brief=config.getoption("--brief")))
+
+
+def _left_out(
+    config: pytest.Config, items: list[pytest.Item], here: list[pytest.Item], unwanted: set[pytest.Item]
+) -> list[pytest.Item]:
+    """Takes what is unwanted out of `items`; returns what is left of `here`."""
     config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
     items[:] = [item for item in items if item not in unwanted]
+    return [item for item in here if item not in unwanted]
 
 
-def _beyond_the_sample(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What `few_on_real` leaves out."""
+def _is_black(item: pytest.Item) -> bool:
+    """Whether it is one of the fields that `checkered` leaves out."""
+    if not item.get_closest_marker("checkered") or not isinstance(item, pytest.Function):
+        return False
+    places = 0
+    for mark in item.iter_markers("parametrize"):
+        name, values = mark.args
+        own = item.callspec.params[name]
+        places += next(n for n, one in enumerate(values) if own in getattr(one, "values", (one,)))
+    return places % 2 == 1
+
+
+def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:
+    """What `few_on_real` leaves out, and `--brief`."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("few_on_real"):
-            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
     unwanted: set[pytest.Item] = set()
     for group in groups.values():
         marker = group[0].get_closest_marker("few_on_real")
-        assert marker is not None
-        kept = {int((number * _GOLDEN % 1) * len(group)) for number in range(marker.args[0])}
-        unwanted |= {item for number, item in enumerate(group) if number not in kept}
+        count = min(marker.args[0], len(group)) if marker else len(group)
+        if is_brief and "stage" in getattr(group[0], "fixturenames", ()):
+            count = math.ceil(count / 3)
+        if count < len(group):
+            kept = {int((number * _GOLDEN % 1) * len(group)) for number in range(count)}
+            unwanted |= {item for number, item in enumerate(group) if number not in kept}
     return unwanted
 
 
@@ -168,6 +200,11 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         admission_settings(Settings(gates=GATES)),
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
+        classes=live_classes(lambda: client),
+        trial=live_trial(lambda: client, namespace="scenario"),
+        spreading=Spreading(
+            LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
+        ),
         rng=rng,
     )
     async with Cluster(
@@ -289,7 +326,8 @@ async def _real_stage(
         await asyncio.gather(*running)
         for each in transports:
             await each.close()
-    no_right_was_missing(what for each in of_managers for what in each.missing_rights)
+    if not stage.is_refused_at_times:
+        no_right_was_missing(what for each in of_managers for what in each.missing_rights)
 
 
 async def _leave(stage: Stage) -> None:

@@ -11,12 +11,16 @@ import pytest
 from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
-from pykruise.kube.resources import CONTROLLER_REVISIONS, CUSTOM_RESOURCE_DEFINITIONS, PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from pykruise.manager.settings import Settings
 from pykruise.pods import keys
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from support.faults import Answer, FaultyTransport, Request, posts
 from support.scenario import Object, Stage, cloneset, rolling
+
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 
 async def says(stage: Stage, kind: str, reason: str, *words: str) -> Object:
@@ -38,6 +42,13 @@ async def says(stage: Stage, kind: str, reason: str, *words: str) -> Object:
     assert condition["lastTransitionTime"]
     assert condition["message"]
     return condition
+
+
+async def told(stage: Stage, reason: str, words: str) -> None:
+    """Wait for the event that says the same."""
+    events = await stage.until(lambda: stage.events(reason), what=f"an event {reason}")
+    assert events[0]["type"] == "Warning"
+    assert words in events[0]["message"]
 
 
 async def quiet(stage: Stage) -> None:
@@ -130,6 +141,7 @@ async def test_a_value_that_got_around_admission(
     with stage.past_admission():
         await stage.merge("web", {"spec": broken})
     await says(stage, kind, "InvalidSpec", field)
+    await told(stage, "InvalidSpec", field)
     await stage.scale("web", 4) if "template" not in broken else None
     # then no pod is touched
     await neighbour_works(stage)
@@ -165,6 +177,69 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
     assert (await stage.status())["replicas"] == 2
 
 
+class Quota:
+    """At most so many pods. A real API server keeps to its ResourceQuota; for the sandbox, which has no quotas,
+    the manager's creations are counted and refused in the same words."""
+
+    def __init__(self, stage: Stage, *, pods: int, is_real: bool) -> None:
+        self.stage = stage
+        self.pods = pods
+        self.transport = FaultyTransport(stage.manager_transport())
+        self._is_real = is_real
+        self._created = 0
+        if not is_real:
+            self.transport.on(posts("/pods"), self._refused)
+
+    async def set(self, pods: int) -> None:
+        self.pods = pods
+        if not self._is_real:
+            return
+        body = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": str(pods)}}}
+        try:
+            await self.stage.client.create(RESOURCE_QUOTAS, self.stage.namespace, body)
+        except AlreadyExistsError:
+            await self.stage.client.patch(
+                RESOURCE_QUOTAS, self.stage.namespace, "few", body, patch_type=PatchType.MERGE
+            )
+        await self.stage.until(self._is_counted, what="the quota is counted")
+
+    async def _is_counted(self) -> bool:
+        doc = decode(await self.stage.client.get(RESOURCE_QUOTAS, self.stage.namespace, "few"))
+        return bool((doc.get("status") or {}).get("hard") == {"pods": str(self.pods)})
+
+    def _refused(self, request: Request) -> Answer | None:
+        if self._created < self.pods:
+            self._created += 1
+            return None
+        name = request.document["metadata"]["name"]
+        return Answer(403, reason="Forbidden", message=f'pods "{name}" is forbidden: exceeded quota: few')
+
+
+async def test_a_quota_that_is_used_up(stage: Stage, pytestconfig: pytest.Config) -> None:
+    # given
+    quota = Quota(stage, pods=2, is_real=pytestconfig.getoption("--cluster") == "real")
+    await quota.set(2)
+    await stage.start_manager(quota.transport)
+    # when
+    await stage.create(cloneset(replicas=4))
+    # then two pods serve, and it is said why there are no more
+    await says(stage, "FailedScale", "WriteFailed", "exceeded quota", "; raise the ResourceQuota")
+    events = await stage.until(lambda: stage.events("FailedCreate"))
+    assert "exceeded quota" in events[0]["message"]
+    await stage.until(lambda: has_available(stage, 2), what="two pods are available")
+    before = {pod.uid for pod in await stage.pods()}
+    # when
+    await quota.set(4)
+    # then
+    await stage.settled(replicas=4)
+    await quiet(stage)
+    assert before <= {pod.uid for pod in await stage.pods()}
+
+
+async def has_available(stage: Stage, count: int) -> bool:
+    return bool((await stage.status()).get("availableReplicas") == count)
+
+
 async def test_pods_that_fit_on_no_node(stage: Stage) -> None:
     # given
     await with_neighbour(stage)
@@ -173,6 +248,7 @@ async def test_pods_that_fit_on_no_node(stage: Stage) -> None:
     await stage.create(body)
     # then
     await says(stage, "Waiting", "Unschedulable", "cannot be scheduled", "; add nodes")
+    await told(stage, "Unschedulable", "; add nodes")
     await neighbour_works(stage)
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"nodeSelector": None}}}})
@@ -187,6 +263,7 @@ async def test_an_image_that_cannot_be_pulled(stage: Stage) -> None:
     await stage.create(cloneset(replicas=2, image="shop/broken:1"))
     # then
     await says(stage, "Waiting", "ImagePull", "shop/broken:1", "; correct the image")
+    await told(stage, "ImagePull", "shop/broken:1")
     await neighbour_works(stage)
     # when
     await stage.set_image("web", "nginx:1")
@@ -211,6 +288,7 @@ async def test_claims_that_cannot_be_bound(stage: Stage) -> None:
     await stage.create(cloneset(replicas=1, volumeClaimTemplates=[claim]))
     # then
     await says(stage, "Waiting", "UnboundClaims", "PersistentVolumeClaim", "; provide a volume")
+    await told(stage, "UnboundClaims", "PersistentVolumeClaim")
     await neighbour_works(stage)
     # when the claim templates go
     await stage.merge("web", {"spec": {"volumeClaimTemplates": None}})

@@ -1,8 +1,6 @@
 """Conversion as a real API server asks for it: of the manager's webhooks, for every kind with two versions."""
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,19 +8,11 @@ import pytest
 
 from pykruise.kinds import conversions, crds
 from pykruise.kube.conversion import KEPT_PREFIX, convert
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, annotations_of, decode, same
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.kube.resources import Resource
 from support.scenario import Stage
-from support.webhooks import (
-    install_configurations,
-    install_namespace,
-    running_webhooks,
-    uninstall_configurations,
-    webhook_settings,
-)
 
 pytestmark = pytest.mark.real
 
@@ -132,24 +122,14 @@ SPECS: dict[str, Document] = {
 
 
 @pytest.fixture
-async def converting(stage: Stage, tmp_path: Path) -> AsyncIterator[Stage]:
-    """The stage with the manager's webhooks at work and every definition pointing at them.
+async def converting(stage: Stage) -> Stage:
+    """The stage, from when the manager's webhooks convert every kind.
 
     The definitions' CA bundle is that of nobody at first: putting in the right one is the manager's business.
     """
-    settings = webhook_settings(tmp_path)
-    await install_namespace(stage.client, settings)
-    await install_configurations(stage.client, settings)
-    url = f"https://{settings.webhook.host}:{settings.webhook.port}"
-    await convert_by(stage, webhook_conversion(url=url))
-    try:
-        async with running_webhooks(stage.client, settings):
-            for kind in TWO:
-                await stage.until(lambda kind=kind: converts(stage, kind))  # type: ignore[misc]
-            yield stage
-    finally:
-        await uninstall_configurations(stage.client)
-        await convert_by(stage, {"strategy": "None", "webhook": None})
+    for kind in TWO:
+        await stage.until(lambda kind=kind: converts(stage, kind))  # type: ignore[misc]
+    return stage
 
 
 async def converts(stage: Stage, kind: str) -> bool:
@@ -166,17 +146,6 @@ async def converts(stage: Stage, kind: str) -> bool:
             return False
         raise
     return True
-
-
-async def convert_by(stage: Stage, conversion: Document) -> None:
-    for crd in TWO.values():
-        await stage.client.patch(
-            CUSTOM_RESOURCE_DEFINITIONS,
-            "",
-            crd["metadata"]["name"],
-            {"spec": {"conversion": conversion}},
-            patch_type=PatchType.MERGE,
-        )
 
 
 def resource_of(kind: str) -> Resource:

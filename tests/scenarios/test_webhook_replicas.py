@@ -109,7 +109,7 @@ async def review(port: int, bundle: str) -> bool:
     return True
 
 
-async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 20.0) -> None:
+async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 100.0) -> None:
     async with asyncio.timeout(within_s):
         while not await claim():
             await asyncio.sleep(0.05)

@@ -95,7 +95,7 @@ async def _uninstall(client: Client) -> None:
     await until(gone)
 
 
-async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 30.0) -> None:
+async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 100.0) -> None:
     async with asyncio.timeout(within_s):
         while not await claim():
             await asyncio.sleep(0.05)

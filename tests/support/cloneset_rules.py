@@ -32,6 +32,26 @@ def bad_container(**fields: Any) -> dict[str, Any]:
     return {"template": found}
 
 
+def with_annotations(annotations: dict[str, str]) -> dict[str, Any]:
+    found = template()
+    found["metadata"]["annotations"] = annotations
+    return {"template": found}
+
+
+def pod_affinity(**selector: Any) -> dict[str, Any]:
+    term = {"topologyKey": "zone", "labelSelector": selector}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def pod_anti_affinity(**selector: Any) -> dict[str, Any]:
+    term = {"topologyKey": "zone", "labelSelector": selector}
+    weighted = {"weight": 1, "podAffinityTerm": term}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
+
+
+BAD_EXPRESSION = [{"key": "a", "operator": "In", "values": ["not a label value"]}]
+AFFINITY = "spec.template.spec.affinity"
+
 ACCEPTED: list[dict[str, Any]] = [
     {},
     rolling(maxUnavailable="120%"),
@@ -50,6 +70,23 @@ ACCEPTED: list[dict[str, Any]] = [
     {"scaleStrategy": {"podsToDelete": ["gone", "web-a"], "maxUnavailable": "10%"}},
     {"progressDeadlineSeconds": 2147483647, "minReadySeconds": 2147483647},
     {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]},
+    {
+        **bad_container(volumeMounts=[{"name": "data", "mountPath": "/x"}]),
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
+    },
+    with_annotations({"controller.kubernetes.io/pod-deletion-cost": "high"}),
+    bad_template(affinity=pod_affinity(matchExpressions=BAD_EXPRESSION)),
+    bad_template(
+        topologySpreadConstraints=[
+            {
+                "maxSkew": 1,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchExpressions": BAD_EXPRESSION},
+            }
+        ]
+    ),
+    bad_container(resources={"limits": {"hugepages-2Mi": "3Mi", "cpu": "1", "memory": "1Gi"}}),
 ]
 """Specs that work: their fields over those of `document()`."""
 
@@ -60,6 +97,27 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"selector": {"matchLabels": {"a b": "c"}}}, "spec.selector", "Invalid"),
     ({"selector": {"matchLabels": {"app": "x"}}}, "spec.template.metadata.labels", "Invalid"),
     ({"template": None}, "spec.template", "Required"),
+    (
+        {"selector": {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["web"]}]}},
+        "spec.selector",
+        "Invalid",
+    ),
+    (
+        {"selector": {"matchExpressions": [{"key": "app", "operator": "In"}]}},
+        "spec.selector",
+        "Invalid",
+    ),
+    (
+        bad_template(affinity=pod_affinity(matchLabels={"a": "not a label value"})),
+        f"{AFFINITY}.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector.matchLabels",
+        "Invalid",
+    ),
+    (
+        bad_template(affinity=pod_anti_affinity(matchLabels={"a": "not a label value"})),
+        f"{AFFINITY}.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+        ".podAffinityTerm.labelSelector.matchLabels",
+        "Invalid",
+    ),
     (bad_template(restartPolicy="Never"), "spec.template.spec.restartPolicy", "NotSupported"),
     (bad_template(activeDeadlineSeconds=1), "spec.template.spec.activeDeadlineSeconds", "Forbidden"),
     (bad_template(containers=[]), "spec.template.spec.containers", "Required"),
@@ -123,8 +181,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (rolling(podUpdatePolicy="Magic"), f"{BLOCK}.podUpdatePolicy", "Invalid"),
     (rolling(partition="5"), f"{BLOCK}.partition", "Invalid"),
     (rolling(partition=-1), f"{BLOCK}.partition", "Invalid"),
+    (rolling(partition="-20%"), f"{BLOCK}.partition", "Invalid"),
     (rolling(maxUnavailable="5"), f"{BLOCK}.maxUnavailable", "Invalid"),
+    (rolling(maxUnavailable="x%"), f"{BLOCK}.maxUnavailable", "Invalid"),
     (rolling(maxSurge="abc%"), f"{BLOCK}.maxSurge", "Invalid"),
+    (rolling(maxSurge="5"), f"{BLOCK}.maxSurge", "Invalid"),
     (
         {"replicas": 1, **rolling(podUpdatePolicy="InPlaceOnly", maxSurge="1%")},
         f"{BLOCK}.maxSurge",
@@ -140,6 +201,24 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         rolling(
             priorityStrategy={
                 "weightPriority": [{"weight": 101, "matchSelector": {"matchLabels": {"a": "b"}}}]
+            }
+        ),
+        f"{BLOCK}.priorityStrategy",
+        "Required",
+    ),
+    (
+        rolling(
+            priorityStrategy={
+                "weightPriority": [{"weight": -1, "matchSelector": {"matchLabels": {"a": "b"}}}]
+            }
+        ),
+        f"{BLOCK}.priorityStrategy",
+        "Required",
+    ),
+    (
+        rolling(
+            priorityStrategy={
+                "weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"a b": "c"}}}]
             }
         ),
         f"{BLOCK}.priorityStrategy",
@@ -170,6 +249,19 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (
         rolling(inPlaceUpdateStrategy={"imagePreDownloadParallelism": -1}),
         f"{BLOCK}.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+        "Invalid",
+    ),
+    *(
+        (
+            rolling(inPlaceUpdateStrategy={"imagePreDownloadParallelism": wrong}),
+            f"{BLOCK}.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+            "Invalid",
+        )
+        for wrong in ("-1", "ten", "2147483648")
+    ),
+    (
+        rolling(inPlaceUpdateStrategy={"imagePreDownloadMinUpdatedReadyPods": -1}),
+        f"{BLOCK}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
         "Invalid",
     ),
     (

@@ -102,6 +102,8 @@ class Stage:
         self.patience_s = patience_s
         self.long_s = long_s
         self.kubelets = kubelets
+        self.is_refused_at_times = False
+        """Whether managers may be refused what their roles allow: by an API server that has just started."""
         self._admission = admission or AdmissionSwitch()
         self._managers: list[tuple[Manager, asyncio.Task[None]]] = []
 

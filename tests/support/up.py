@@ -26,7 +26,7 @@ ALONE = (
 )
 """Flags of a manager that is not one of several, that nobody asks for its health, and no API server for reviews."""
 
-PYKRUISE = (sys.executable, "-c", "from pykruise.cli.main import main; main()")
+PYKRUISE = (sys.executable, "-c", "from pykruise.cli.entry import main; main()")
 
 
 READY_S = 120.0
@@ -138,8 +138,14 @@ def running_up(folder: Path, *arguments: str) -> Iterator[Up]:
 
 @contextmanager
 def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
-    """Nodes and the manager for a control plane that has the CRDs, each ended by SIGTERM."""
+    """Nodes and the manager for a control plane that has the CRDs, each ended by SIGTERM.
+
+    Nodes that tests before it had and that it has no kubelets for are deleted: pods could be sent there.
+    """
     kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    own = {f"node/node-{number}" for number in range(1, nodes + 1)}
+    if surplus := set(kubectl.says("get", "nodes", "--output", "name").split()) - own:
+        kubectl.says("delete", *sorted(surplus))
     delays = ("--start", "0.1", "--stop", "0.1")
     kubelets = ("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes), *delays)
     manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig), *ALONE)

@@ -20,8 +20,14 @@ from pykruise.manager.webhooks import Webhooks, admission_settings, endpoint_of
 
 LOOPBACK = "127.0.0.1"
 
-GATES = Gates.of(ResourcesDeletionProtection=True, DeletionProtectionForCRDCascadingGate=True)
-"""Of scenarios on every cluster. Protection concerns labelled objects only, so it can always be on."""
+GATES = Gates.of(
+    ResourcesDeletionProtection=True,
+    DeletionProtectionForCRDCascadingGate=True,
+    ImagePullJobGate=True,
+    ResourceDistributionGate=True,
+)
+"""Of webhooks in scenarios on every cluster. Protection concerns labelled objects only, and kinds of the other
+gates only those who make them, so they can always be on."""
 
 
 def free_port() -> int:
@@ -40,7 +46,7 @@ def webhook_settings(folder: Path, *, port: int = 0, gates: Gates | None = None,
         "certificate_folder": str(folder / "certs"),
         "certificate_writer": "secret",
         "protection_log_folder": str(folder / "log"),
-        "initialize_timeout_s": 30.0,
+        "initialize_timeout_s": 100.0,  # a busy machine is no failure
     }
     return Settings(gates=gates or Gates(), webhook=WebhookSettings(**{**told, **changes}))
 
@@ -91,7 +97,7 @@ async def running_webhooks(
 
 
 async def wait_ready(
-    replicas: Sequence[Webhooks], *running: asyncio.Task[None], within_s: float = 30.0
+    replicas: Sequence[Webhooks], *running: asyncio.Task[None], within_s: float = 100.0
 ) -> None:
     """Until no replica has a problem; fails at once when one ends."""
     async with asyncio.timeout(within_s):

@@ -1,19 +1,27 @@
-"""What deletion protection counts and which pod is meant by a name, read from the API server at that moment.
+"""What reviews ask the API server at that moment: what protection counts, a pod by its name, a trial of a write.
 
 Not from caches: a pod that began a second ago must count, and these deletions are rare. Lists are read in
 pages, and only what the count needs is decoded.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import KubeError, NotFoundError
-from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Resource
+from pykruise.kube.errors import AlreadyExistsError, KubeError, NotFoundError
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    STORAGE_CLASSES,
+    Resource,
+)
 
-__all__ = ["LiveCounts", "live_pods"]
+__all__ = ["LiveCounts", "live_classes", "live_pods", "live_trial"]
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector: the API server leaves finished pods out."""
@@ -83,5 +91,29 @@ def live_pods(client: Callable[[], Client]) -> Callable[[str, str], Awaitable[Do
             return decode(await client().get(PODS, namespace, name))
         except NotFoundError:
             return None
+
+    return look_up
+
+
+def live_trial(client: Callable[[], Client], *, namespace: str) -> Callable[[Document], Awaitable[None]]:
+    """Creates a Secret or a ConfigMap in `namespace` as a dry run, whatever namespace it names.
+
+    One of that name may be there already. Raises ApiError with what the API server says against it.
+    """
+    by_kind = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
+
+    async def attempt(doc: Document) -> None:
+        tried = {**doc, "metadata": {**(doc.get("metadata") or {}), "namespace": namespace}}
+        with suppress(AlreadyExistsError):
+            await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
+
+    return attempt
+
+
+def live_classes(client: Callable[[], Client]) -> Callable[[], Awaitable[Sequence[Document]]]:
+    """A lookup of all StorageClasses. It raises KubeError."""
+
+    async def look_up() -> Sequence[Document]:
+        return [decode(raw) for raw in (await client().list(STORAGE_CLASSES)).items]
 
     return look_up

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.admission.gated import behind, behind_one_of
 from pykruise.admission.hub import in_hub_version
 from pykruise.admission.pods import chain
 from pykruise.admission.protection import SELECTOR as PROTECTED
@@ -25,6 +26,14 @@ from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
 from pykruise.kinds.cloneset.admission import validate_cloneset
 from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.resourcedistribution import admission as resourcedistribution
+from pykruise.kinds.statefulset.admission import mutating as mutating_statefulset
+from pykruise.kinds.statefulset.admission import validating as validating_statefulset
+from pykruise.kinds.statefulset.claim_rules import ClassLookup
+from pykruise.kinds.statefulset.defaults import DefaultingSettings as StatefulSetDefaulting
+from pykruise.kinds.workloadspread.admission import validating as validating_workloadspread
+from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import (
     ALLOWED,
     NAMESPACE_NAME_LABEL,
@@ -39,6 +48,7 @@ from pykruise.kube.admission import (
 __all__ = ["reviewers"]
 
 _APPS: Final = "apps.kruise.io"
+_POLICY: Final = "policy.kruise.io"
 _VERSIONS: Final = ("v1alpha1", "v1beta1")
 
 
@@ -48,21 +58,28 @@ def reviewers(
     counts: Counts | None = None,
     protection: Protection | None = None,
     pods: PodLookup | None = None,
+    trial: resourcedistribution.Trial | None = None,
+    classes: ClassLookup | None = None,
+    spreading: Spreading | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
-    looks up pods that a CloneSet of v1alpha1 is to delete. `rng` draws names of pods that need one early.
+    looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims that are to
+    grow. `trial` asks an API server whether a Secret or a ConfigMap could be created (ResourceDistribution).
+    `spreading` puts pods into subsets; without it none is.
+    `rng` draws names of pods that need one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
         counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     rules = [
-        *_pods(settings, rng or random.Random()),
+        *_pods(settings, rng or random.Random(), spreading),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
+        _mutating("statefulset", mutating_statefulset(_statefulset_defaulting(settings))),
         *_protecting(settings, protection),
         _validating(
             "cloneset",
@@ -70,23 +87,52 @@ def reviewers(
             "CREATE",
             "UPDATE",
             "DELETE",
-            spoke=spoke_rules(pods),
+            spoke=spoke_rules(pods, resources_in_place=settings.resources_in_place),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
+        _validating(
+            "statefulset",
+            guarded(
+                protection,
+                validating_statefulset(resizes_claims=settings.auto_resize_claims, classes=classes),
+            ),
+            "CREATE",
+            "UPDATE",
+            "DELETE",
+        ),
+        _validating(
+            "workloadspread",
+            behind(
+                settings.gates,
+                "WorkloadSpread",
+                reviewer=validating_workloadspread(spreading.reader if spreading is not None else None),
+            ),
+            "CREATE",
+            "UPDATE",
+        ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
-        _validating("statefulset", guarded(protection, _allow), "DELETE"),
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
+        *_gated(settings.gates, resourcedistribution.validating(trial)),
     ]
     return tuple(_timed(rule, settings) for rule in rules)
+
+
+def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaulting:
+    return StatefulSetDefaulting(
+        template_no_defaults=settings.defaulting.template_no_defaults,
+        host_network_ports=settings.defaulting.host_network_ports,
+        auto_delete_claims=settings.auto_delete_claims,
+        auto_resize_claims=settings.auto_resize_claims,
+    )
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
+def _pods(settings: AdmissionSettings, rng: random.Random, spreading: Spreading | None) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
-    changing = chain.changing_steps(settings, rng=rng)
+    changing = chain.changing_steps(settings, rng=rng, spreading=spreading)
     rules = [
         ReviewRule(
             name="mpod.kb.io",
@@ -96,9 +142,10 @@ def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
             rules=(_writes("", "pods", "CREATE"),),
             namespace_selector=_pod_namespaces(settings),
             conditions=chain.condition_of(changing),
+            needs=(_APPS, "SidecarSet"),
         )
     ]
-    judging = chain.judging_steps(settings)
+    judging = chain.judging_steps(settings, spreading=spreading)
     if judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",
@@ -106,6 +153,7 @@ def _pods(settings: AdmissionSettings, rng: random.Random) -> list[ReviewRule]:
             "mutating": False,
             "namespace_selector": _pod_namespaces(settings),
             "conditions": chain.condition_of(judging),
+            "needs": (_POLICY, "PodUnavailableBudget"),
         }
         writes = (_writes("", "pods", "UPDATE", "DELETE"), _writes("", "pods/resize", "UPDATE"))
         rules.append(ReviewRule(name="vpod.kb.io", rules=writes, **both))
@@ -170,6 +218,38 @@ def _protecting(settings: AdmissionSettings, protection: Protection) -> list[Rev
 # ── OpenKruise's kinds ───────────────────────────────────────────────────────
 
 
+def _gated(gates: Gates, validate_resourcedistribution: Reviewer) -> list[ReviewRule]:
+    """Kinds that their feature gates refuse. A kind that comes puts its own reviewer in the place of `_allow`."""
+    image_jobs = behind(gates, "KruiseDaemon", "ImagePullJobGate", reviewer=_allow)
+    writes = ("CREATE", "UPDATE")
+    budgets = behind_one_of(
+        gates,
+        "PodUnavailableBudgetDeleteGate",
+        "PodUnavailableBudgetUpdateGate",
+        feature="PodUnavailableBudget",
+        reviewer=_allow,
+    )
+    return [
+        _mutating("containerrecreaterequest", behind(gates, "KruiseDaemon", reviewer=_allow)),
+        _validating("nodeimage", behind(gates, "KruiseDaemon", reviewer=_allow), *writes),
+        _validating("imagepulljob", image_jobs, *writes, name="vimagepulljob-v1beta1.kb.io"),
+        _validating("imagelistpulljob", image_jobs, *writes, name="vimagelistpulljob-v1beta1.kb.io"),
+        _validating(
+            "podprobemarker",
+            behind(gates, "PodProbeMarkerGate", "KruiseDaemon", reviewer=_allow),
+            *writes,
+            versions=("v1alpha1",),
+        ),
+        _validating(
+            "resourcedistribution",
+            behind(gates, "ResourceDistributionGate", reviewer=validate_resourcedistribution),
+            *writes,
+            spoke=resourcedistribution.SPOKE_RULES,
+        ),
+        _validating("podunavailablebudget", budgets, *writes, group=_POLICY),
+    ]
+
+
 def _mutating(kind: str, reviewer: Reviewer) -> ReviewRule:
     return ReviewRule(
         name=f"m{kind}.kb.io",
@@ -182,15 +262,22 @@ def _mutating(kind: str, reviewer: Reviewer) -> ReviewRule:
 
 
 def _validating(
-    kind: str, reviewer: Reviewer, *operations: str, spoke: SpokeRules | None = None
+    kind: str,
+    reviewer: Reviewer,
+    *operations: str,
+    spoke: SpokeRules | None = None,
+    group: str = _APPS,
+    versions: tuple[str, ...] = _VERSIONS,
+    name: str = "",
 ) -> ReviewRule:
+    stem = f"/validate-{group.replace('.', '-')}"
     return ReviewRule(
-        name=f"v{kind}.kb.io",
-        path=f"/validate-apps-kruise-io-{kind}",
-        aliases=(f"/validate-apps-kruise-io-v1alpha1-{kind}",),
+        name=name or f"v{kind}.kb.io",
+        path=f"{stem}-{kind}",
+        aliases=(f"{stem}-v1alpha1-{kind}",),
         reviewer=readable(in_hub_version(reviewer, conversions(), spoke=spoke)),
         mutating=False,
-        rules=(_writes(_APPS, f"{kind}s", *operations, versions=_VERSIONS),),
+        rules=(_writes(group, f"{kind}s", *operations, versions=versions),),
     )
 
 

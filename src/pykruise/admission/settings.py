@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.gates import Gates
 
 __all__ = ["MANAGER_NAMESPACE", "AdmissionSettings"]
 
@@ -16,6 +17,8 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace: str = MANAGER_NAMESPACE
     """The manager's own: webhooks of pods and built-in kinds leave it alone, as they leave kube-system."""
+    gates: Gates = Gates()
+    """Kinds whose gate is off are refused (gated.py)."""
     pod_webhook: bool = True
     """Gate PodWebhook."""
     readiness_gate_for_all: bool = False
@@ -25,12 +28,20 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     yet: without it such containers would never start."""
     enhanced_liveness: bool = False
     """Gate EnhancedLivenessProbe."""
+    workload_spread: bool = True
+    """Gate WorkloadSpread."""
     deletion_protection: bool = False
     """Gate ResourcesDeletionProtection."""
     crd_cascading: bool = False
     """Gate DeletionProtectionForCRDCascadingGate."""
     defaulting: DefaultingSettings = DefaultingSettings()
     """Gates TemplateNoDefaults and DefaultHostNetworkHostPortsInPodTemplates."""
+    resources_in_place: bool = False
+    """Gate InPlaceWorkloadVerticalScaling: InPlaceOnly lets cpu and memory change too."""
+    auto_delete_claims: bool = True
+    """Gate StatefulSetAutoDeletePVC."""
+    auto_resize_claims: bool = False
+    """Gate StatefulSetAutoResizePVCGate."""
     timeout_s: int = 10
     """How long an API server waits for an answer. OpenKruise's 30 s would hold up every writer when a manager
     hangs; answers take milliseconds."""

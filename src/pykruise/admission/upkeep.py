@@ -158,8 +158,9 @@ class Upkeep:
         All of them are tried; then raises UpkeepError with what did not work.
         """
         bundle = certificates.authority
+        rules = self._wanted(crds)
         steps = [
-            (str(resource), self._tell_webhooks(resource, name, bundle))
+            (str(resource), self._tell_webhooks(resource, name, bundle, rules))
             for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
         ]
         steps += [(crd.name, self._tell_crd(crd, bundle)) for crd in crds if self._is_ours(crd)]
@@ -173,10 +174,20 @@ class Upkeep:
         if problems:
             raise UpkeepError("; ".join(problems))
 
+    def _wanted(self, crds: Sequence[CrdView]) -> Mapping[str, ReviewRule]:
+        """The webhooks that API servers are told of. One that is about a kind which is not installed comes with it.
+
+        Rule: OpenKruise's, which looks once at its start; here it does not matter what is installed first.
+        """
+        known = {(crd.group, crd.kind) for crd in crds if crd.versions}
+        return {path: rule for path, rule in self._rules.items() if rule.needs is None or rule.needs in known}
+
     def _is_ours(self, crd: CrdView) -> bool:
         return crd.versions > 0 and (crd.group, crd.kind) in self._converted
 
-    async def _tell_webhooks(self, resource: Resource, name: str, bundle: bytes) -> None:
+    async def _tell_webhooks(
+        self, resource: Resource, name: str, bundle: bytes, rules: Mapping[str, ReviewRule]
+    ) -> None:
         try:
             live = decode(await self._client.get(resource, "", name))
         except NotFoundError as error:
@@ -185,7 +196,7 @@ class Upkeep:
             if wrong := mismatches(live, self._rules, bundle=bundle):
                 raise UpkeepError(f"{', '.join(wrong)}: does not match the external caBundle")
             return
-        wanted = kept_webhooks(live, self._rules, endpoint=self._endpoint, bundle=bundle)
+        wanted = kept_webhooks(live, rules, endpoint=self._endpoint, bundle=bundle)
         await self._write(resource, live, wanted)
 
     async def _tell_crd(self, crd: CrdView, bundle: bytes) -> None:

@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from pykruise.admission.counts import live_pods
+from pykruise.admission.counts import live_classes, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import Document, decode
@@ -21,6 +23,7 @@ from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from pykruise.manager.manager import Manager
+from pykruise.manager.settings import NAMESPACE
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -91,7 +94,14 @@ async def playground(
         clock=clock,
         rng=rng,
         storage=contents.storage,
-        reviewers=reviewers(pods=live_pods(lambda: cluster.client)),
+        reviewers=reviewers(
+            pods=live_pods(lambda: cluster.client),
+            classes=live_classes(lambda: cluster.client),
+            spreading=Spreading(
+                LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
+            ),
+            rng=rng,
+        ),
         conversions=ConversionFunctions(conversions()),
         rules=contents.rules,
     )

@@ -140,6 +140,8 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     namespace_selector: Mapping[str, Any] | None = None
     object_selector: Mapping[str, Any] | None = None
     conditions: tuple[MatchCondition, ...] = ()
+    needs: tuple[str, str] | None = None
+    """Group and kind of a custom resource without which API servers are not told of this webhook."""
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -65,6 +65,11 @@ def not_found(field: str, value: object) -> Cause:
     return Cause(reason="FieldValueNotFound", message=f"Not found: {shown(value)}", field=field)
 
 
+def internal_error(field: str, detail: str) -> Cause:
+    """A value that could not be judged."""
+    return Cause(reason="InternalError", message=f"Internal error: {detail}", field=field)
+
+
 def too_long(field: str, most: int) -> Cause:
     """A string of more than `most` bytes; the value itself is not repeated."""
     message = f"Too long: may not be more than {most} bytes"

@@ -17,7 +17,7 @@ from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import crds
-from pykruise.kinds.gates import Gates
+from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.manager.install import SERVICE
@@ -49,10 +49,43 @@ def _crds() -> str:
 
 def _rbac() -> str:
     """Roles for certificates that the manager makes, or for those that come from elsewhere."""
-    own = _yaml(roles(Gates(), namespace=_PLACE))
-    external = _yaml(roles(Gates.of(EnableExternalCerts=True), namespace=_PLACE))
+    own, external = _roles(), _roles(EnableExternalCerts=True)
     both = _yaml(aggregated_roles())
     return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}"
+
+
+def _roles(**gates: bool) -> str:
+    """Roles under these gates, and with each other gate the rules that come with it."""
+    # A gate on which others depend, and which needs no right by itself.
+    gates = {**gates, "ResourcesDeletionProtection": True}
+    usual = roles(Gates.of(**gates), namespace=_PLACE)
+    further = {
+        name: {_key(doc): doc for doc in roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
+        for name, gate in GATES.items()
+        if not gate.default and name not in (*gates, "EnableExternalCerts")
+    }
+    text = ""
+    for doc in usual:
+        text += _yaml([doc])
+        for name, documents in further.items():
+            with_gate = documents[_key(doc)].get("rules", ())
+            if added := [rule for rule in with_gate if rule not in doc["rules"]]:
+                text += f"{{{{- if {_asked_for(name)} }}}}\n{_rules(added)}{{{{- end }}}}\n"
+    return text
+
+
+def _asked_for(gate: str) -> str:
+    """Whether the chart's values switch a gate on, as text: so OpenKruise's chart looks at them too."""
+    texts = (f"{gate}=true", f"All{GATES[gate].stage.title()}=true")
+    return "or " + " ".join(f'(contains "{text}" .Values.featureGates)' for text in texts)
+
+
+def _rules(rules: Sequence[Document]) -> str:
+    return _placed(yaml.dump(rules, Dumper=_Dumper, sort_keys=False, width=120))
+
+
+def _key(doc: Document) -> tuple[str, str]:
+    return doc["kind"], doc["metadata"]["name"]
 
 
 def _webhooks() -> str:

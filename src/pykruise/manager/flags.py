@@ -23,6 +23,7 @@ from pykruise.manager.settings import (
     WebhookSettings,
     cloneset_settings,
     daemonset_settings,
+    statefulset_settings,
 )
 from pykruise.plans.reconcile import Tuning
 
@@ -271,6 +272,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
             gates, exclude_preparing_delete=values["cloneset-scaling-exclude-preparing-delete"]
         ),
         daemonset=daemonset_settings(gates, assign_pods_by_scheduler=values["assign-pods-by-scheduler"]),
+        statefulset=statefulset_settings(gates),
         tuning=Tuning(
             workers={name: values[f"{name}-workers"] for name in WORKERS},
             base_delay_s=values["rate-limiter-base-delay"],

@@ -14,6 +14,11 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset import controller as daemonset
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.statefulset import controller as statefulset
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread import controller as workloadspread
+from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
@@ -22,6 +27,7 @@ from pykruise.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    STORAGE_CLASSES,
     Resource,
 )
 from pykruise.kube.rights import READ, Right, on
@@ -106,6 +112,29 @@ KINDS: Sequence[Kind] = (
             *workload_rights(DAEMON_SETS),
             on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
         ),
+    ),
+    Kind(
+        name=statefulset.NAME,
+        component=statefulset.COMPONENT,
+        resource=ADVANCED_STATEFUL_SETS,
+        build=lambda context, settings: statefulset.build(context, settings=settings.statefulset),
+        rights=(
+            *workload_rights(ADVANCED_STATEFUL_SETS),
+            on(STORAGE_CLASSES, *READ, why="StatefulSet: whether volumes of claims can grow"),
+            on(
+                IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"
+            ),
+        ),
+    ),
+    Kind(
+        name=workloadspread.NAME,
+        component=workloadspread.COMPONENT,
+        resource=WORKLOAD_SPREADS,
+        build=lambda context, settings: workloadspread.build(
+            context, namespace=settings.own_namespace, versioned=settings.versioned_status_kinds
+        ),
+        gates=("WorkloadSpread",),
+        rights=SPREAD_RIGHTS,
     ),
 )
 """In the order in which their controllers start."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS
+from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS
 from pykruise.kube.rights import READ, Right, merged, on
 from pykruise.manager.kinds import SHARED_RIGHTS, enabled
 
@@ -24,6 +25,9 @@ ELECTION: Sequence[Right] = (
     on(LEASES, "create", "get", "update", in_namespace=True, why="leader election"),
     on(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
 )
+
+
+_OF_WEBHOOKS = ("secrets", "configmaps")
 
 
 def webhook_rights(gates: Gates) -> Sequence[Right]:
@@ -39,6 +43,8 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
         ),
         on(SECRETS, *READ, in_namespace=True, why="the certificate of the webhooks"),
     ]
+    if gates["WorkloadSpread"]:
+        rights += SPREAD_RIGHTS
     if not gates["EnableExternalCerts"]:
         rights += [
             on(
@@ -56,6 +62,9 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
                 for resource, name in configurations
             ),
         ]
+    if gates["ResourceDistributionGate"]:
+        why = "ResourceDistribution: whether a resource could be created (dry run)"
+        rights += [on(resource, "create", in_namespace=True, why=why) for resource in (SECRETS, CONFIG_MAPS)]
     if gates["DeletionProtectionForCRDCascadingGate"]:
         rights.append(Right(group="*", resource="*", verbs=("list",), why="whether a CRD has objects"))
     return rights
@@ -78,12 +87,12 @@ def roles(gates: Gates, *, namespace: str) -> list[Document]:
         *_cluster_role("kruise-certs-role", named, namespace),
         *_role(
             "kruise-leader-election-role",
-            [one for one in own if one.group != "" or one.plural != "secrets"],
+            [one for one in own if one.group != "" or one.plural not in _OF_WEBHOOKS],
             namespace,
         ),
         *_role(
             "kruise-webhook-role",
-            [one for one in own if one.group == "" and one.plural == "secrets"],
+            [one for one in own if one.group == "" and one.plural in _OF_WEBHOOKS],
             namespace,
         ),
     ]

@@ -10,6 +10,7 @@ import msgspec
 from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
 from pykruise.kinds.daemonset.snapshot import Settings as DaemonSetSettings
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.statefulset.snapshot import Settings as StatefulSetSettings
 from pykruise.plans.reconcile import Tuning
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "WebhookSettings",
     "cloneset_settings",
     "daemonset_settings",
+    "statefulset_settings",
 ]
 
 NAMESPACE = "kruise-system"
@@ -92,6 +94,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What CloneSet plans with; `cloneset_settings` makes it of gates."""
     daemonset: DaemonSetSettings = DaemonSetSettings()
     """What DaemonSet plans with; `daemonset_settings` makes it of gates."""
+    statefulset: StatefulSetSettings = StatefulSetSettings()
+    """What StatefulSet plans with; `statefulset_settings` makes it of gates."""
     tuning: Tuning = Tuning()
     watch_namespace: str = ""
     """Only objects of this namespace are worked on; empty: of all."""
@@ -126,6 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             self,
             cloneset=msgspec.structs.replace(self.cloneset, uses_resize=is_served),
             daemonset=msgspec.structs.replace(self.daemonset, uses_resize=is_served),
+            statefulset=msgspec.structs.replace(self.statefulset, uses_resize=is_served),
         )
 
 
@@ -158,5 +163,20 @@ def daemonset_settings(
         in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
         in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
         pre_download=gates["PreDownloadImageForDaemonSetUpdate"] and gates["KruiseDaemon"],
+        uses_resize=uses_resize,
+    )
+
+
+def statefulset_settings(gates: Gates, *, uses_resize: bool = True) -> StatefulSetSettings:
+    """What StatefulSet's gates mean for its plans."""
+    return StatefulSetSettings(
+        auto_delete_claims=gates["StatefulSetAutoDeletePVC"],
+        start_ordinal=gates["StatefulSetStartOrdinal"],
+        auto_resize_claims=gates["StatefulSetAutoResizePVCGate"],
+        pod_index_label=gates["PodIndexLabel"],
+        preparing_update_as_update=gates["PreparingUpdateAsUpdate"],
+        in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
+        in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
+        pre_download=gates["PreDownloadImageForInPlaceUpdate"] and gates["KruiseDaemon"],
         uses_resize=uses_resize,
     )

@@ -6,6 +6,7 @@ Names of controller-runtime and OpenKruise, for dashboards that know them.
 """
 
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,5 +106,7 @@ class WebhookMetrics:
                 file.write(orjson.dumps(line) + b"\n")
         except OSError as error:
             if not self._has_failed:
-                _log.warning("the protection log cannot be written, so nothing is in it: %s", error)
+                _log.warning("the protection log cannot be written, it goes to standard output: %s", error)
             self._has_failed = True
+            sys.stdout.write(f"{orjson.dumps(line).decode()}\n")
+            sys.stdout.flush()

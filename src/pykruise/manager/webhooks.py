@@ -37,7 +37,7 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
 )
-from pykruise.admission.counts import LiveCounts, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -54,6 +54,8 @@ from pykruise.admission.stores import (
 from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
@@ -132,15 +134,20 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
     gates = settings.gates
     return AdmissionSettings(
         namespace=settings.own_namespace,
+        gates=gates,
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
         enhanced_liveness=gates["EnhancedLivenessProbe"],
+        workload_spread=gates["WorkloadSpread"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
+        resources_in_place=gates["InPlaceWorkloadVerticalScaling"],
         defaulting=DefaultingSettings(
             template_no_defaults=gates["TemplateNoDefaults"],
             host_network_ports=gates["DefaultHostNetworkHostPortsInPodTemplates"],
         ),
+        auto_delete_claims=gates["StatefulSetAutoDeletePVC"],
+        auto_resize_claims=gates["StatefulSetAutoResizePVCGate"],
     )
 
 
@@ -189,8 +196,22 @@ class Webhooks:
             crd_cascading=admission.crd_cascading,
             on_refused=self.metrics.refuse,
         )
-        looked_up = live_pods(lambda: client)
-        rules = over(reviewers(admission, protection=protection, pods=looked_up, rng=rng))
+        self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
+        self.spreading = Spreading(
+            self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
+        )
+        self._spreads_pods = admission.pod_webhook and admission.workload_spread
+        rules = over(
+            reviewers(
+                admission,
+                protection=protection,
+                pods=live_pods(lambda: client),
+                classes=live_classes(lambda: client),
+                trial=live_trial(lambda: client, namespace=settings.own_namespace),
+                spreading=self.spreading,
+                rng=rng,
+            )
+        )
         reviews = Reviews(rules, observe=self.metrics.observe)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
@@ -251,6 +272,7 @@ class Webhooks:
         if not self._is_initialized:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
+        found += self._spreads.problems() if self._spreads_pods else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -274,6 +296,8 @@ class Webhooks:
                     "webhook-upkeep": self._keep_up(),
                     "webhook-check": self._check(),
                 }
+                if self._spreads_pods:
+                    parts["webhook-spreads"] = self._spreads.run()
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
                 for task in background:

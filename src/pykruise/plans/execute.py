@@ -81,6 +81,8 @@ class Failure(msgspec.Struct, frozen=True):
         match self.error:
             case ForbiddenError() if "exceeded quota" in str(self.error):
                 return "raise the ResourceQuota, or free some of it"
+            case ForbiddenError() if "enough allocatable resources" in str(self.error):
+                return "ask for less, or make room on the node"
             case ForbiddenError() if "being terminated" in str(self.error):
                 return "nothing: the namespace is being deleted"
             case ForbiddenError():

@@ -30,11 +30,23 @@ from pykruise.pods.in_place import (
 )
 from pykruise.pods.views import PodView
 
-__all__ = ["BEGUN_AT_ONCE", "Progress", "begin_steps", "go_on", "told_of", "update_steps"]
+__all__ = ["BEGUN_AT_ONCE", "Progress", "begin_steps", "begun_at_once", "go_on", "told_of", "update_steps"]
 
 BEGUN_AT_ONCE: Final = 32
-"""Pods whose update one plan begins. Those that are done come back into service before the next are taken
+"""Most pods whose update one plan begins. Those that are done come back into service before the next are taken
 out: a pod is then out of service for as long as its containers need, and not for as long as the rollout."""
+
+_FEWEST: Final = 8  # writes side by side that keep an API server busy
+_PODS_PER_PLACE: Final = 64
+
+
+def begun_at_once(pods: int) -> int:
+    """Pods whose update one plan begins, when it looks at `pods` of them.
+
+    A pod that is done waits for the plan under way to end, so the fewer a plan begins the sooner it is back;
+    but every plan looks at all pods, so a large set begins more of them with each.
+    """
+    return min(max(_FEWEST, pods // _PODS_PER_PLACE), BEGUN_AT_ONCE)
 
 
 def update_steps(

@@ -22,6 +22,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     warning: bool = False
     again_after_s: float = 0.0
     """The same note about the same object is told again only after this time; 0: each time."""
+    same_as: str = ""
+    """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

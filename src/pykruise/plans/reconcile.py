@@ -45,6 +45,8 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: str
     stored_status: dict[str, Any]
+    is_guarded: bool = False
+    """Others write its status too: it is written only if the object is still as it was looked at."""
 
 
 class Planner(Protocol[S]):
@@ -210,7 +212,7 @@ class Reconciler(Generic[S]):
         if note.again_after_s > 0:
             told = self._told.setdefault(owner.key, {})
             now = asyncio.get_running_loop().time()
-            same = (owner.uid, note.reason, note.message)
+            same = (owner.uid, note.reason, note.same_as or note.message)
             if same in told and now - told[same] < note.again_after_s:
                 return
             # What the object was told before is past: only the latest wording of a reason is kept.
@@ -240,7 +242,12 @@ class Reconciler(Generic[S]):
         if status is None:
             return _Report()
         patch = status_patch(
-            owner.resource, owner.key, uid=owner.uid, stored=owner.stored_status, wanted=status
+            owner.resource,
+            owner.key,
+            uid=owner.uid,
+            stored=owner.stored_status,
+            wanted=status,
+            resource_version=owner.resource_version if owner.is_guarded else "",
         )
         if patch is None:
             return _Report()

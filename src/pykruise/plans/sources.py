@@ -18,7 +18,6 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.node_rules import Taint
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
-from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.revisions import RevisionView, project_revision
@@ -100,6 +99,7 @@ class Sources:
         self._clock = clock
         self._rng = rng
         self._caches: dict[Resource, Cache[Any]] = {}
+        self._beside: list[Cache[Any]] = []
         self.pods: Cache[PodView] = self.add(
             PODS,
             PodProjector(),
@@ -117,12 +117,11 @@ class Sources:
                 ORPHANS: lambda revision: () if revision.controller_uid else (revision.namespace,),
             },
         )
-        # Claims without an id are of no kind here: the API server does not even send them.
+        # All of them: those of a StatefulSet carry no label that all of its kind have.
         self.claims: Cache[ClaimView] = self.add(
             PERSISTENT_VOLUME_CLAIMS,
             project_claim,
             indexes={BY_CONTROLLER: lambda claim: (claim.controller_uid,) if claim.controller_uid else ()},
-            label_selector=keys.INSTANCE_ID_LABEL,
         )
         self.nodes: Cache[NodeView] = self.add(NODES, project_node)
 
@@ -142,8 +141,40 @@ class Sources:
         indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
         label_selector: str = "",
     ) -> Cache[T]:
-        """A cache of one more resource, run and kept true with the others."""
-        cache = Cache(
+        """A cache of one more resource, run and kept true with the others.
+
+        A resource that another kind has asked for already gives the same cache: both ask for the same view.
+        """
+        if resource in self._caches:
+            return self._caches[resource]
+        cache = self._cache(resource, project, indexes=indexes, label_selector=label_selector)
+        self._caches[resource] = cache
+        return cache
+
+    def beside(
+        self,
+        resource: Resource,
+        project: Callable[[bytes | msgspec.Raw], T],
+        *,
+        indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+    ) -> Cache[T]:
+        """A cache of a resource that another kind mirrors as something else; or does not, where it is not served.
+
+        It does not hear of own writes, and nobody waits for it but who asks it.
+        """
+        cache = self._cache(resource, project, indexes=indexes)
+        self._beside.append(cache)
+        return cache
+
+    def _cache(
+        self,
+        resource: Resource,
+        project: Callable[[bytes | msgspec.Raw], T],
+        *,
+        indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None,
+        label_selector: str = "",
+    ) -> Cache[T]:
+        return Cache(
             self._client,
             resource,
             project=project,
@@ -153,8 +184,6 @@ class Sources:
             clock=self._clock,
             rng=self._rng,
         )
-        self._caches[resource] = cache
-        return cache
 
     @property
     def by_resource(self) -> Mapping[Resource, Cache[Any]]:
@@ -175,7 +204,7 @@ class Sources:
         """Tell every object again to who has subscribed, about every `every_s` seconds, until cancelled."""
         while True:
             await asyncio.sleep(every_s * self._rng.uniform(0.9, 1.1))
-            for cache in tuple(self._caches.values()):
+            for cache in (*self._caches.values(), *self._beside):
                 await cache.redeliver()
 
     async def run(self) -> None:
@@ -183,6 +212,8 @@ class Sources:
         async with asyncio.TaskGroup() as tasks:
             for resource, cache in self._caches.items():
                 tasks.create_task(cache.run(), name=f"cache-{resource}")
+            for cache in self._beside:
+                tasks.create_task(cache.run(), name=f"cache-beside-{cache.resource}")
 
 
 def _pod_controller(pod: PodView) -> tuple[Hashable, ...]:

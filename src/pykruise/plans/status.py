@@ -26,9 +26,18 @@ PER_SECOND = 4.0
 
 
 def status_patch(
-    resource: Resource, key: Key, *, uid: str, stored: dict[str, Any], wanted: dict[str, Any]
+    resource: Resource,
+    key: Key,
+    *,
+    uid: str,
+    stored: dict[str, Any],
+    wanted: dict[str, Any],
+    resource_version: str = "",
 ) -> Patch | None:
-    """The narrowest merge patch of the status that makes `stored` show `wanted`; None: it does already."""
+    """The narrowest merge patch of the status that makes `stored` show `wanted`; None: it does already.
+
+    `resource_version`: of a status that others write too, the one that `wanted` was worked out from.
+    """
     difference = diff_merge(stored, wanted)
     if not difference:
         return None
@@ -39,6 +48,7 @@ def status_patch(
         body={"status": difference},
         subresource="status",
         uid=uid,
+        resource_version=resource_version,
     )
 
 

@@ -10,13 +10,14 @@ bond: a claim without one belongs to no pod.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.owners import owner_reference
-from pykruise.kube.quantities import format_quantity
+from pykruise.kube.quantities import Quantity, format_quantity
 from pykruise.kube.resources import PODS
 from pykruise.pods import keys
 from pykruise.pods.names import IdSource, InstanceId
@@ -27,6 +28,7 @@ __all__ = [
     "CleanUp",
     "Fate",
     "IdChoice",
+    "OwnerFacts",
     "choose_ids",
     "claim_documents",
     "claim_name",
@@ -37,12 +39,24 @@ __all__ = [
     "leaving",
     "missing_claims",
     "project_claim",
+    "storage_of",
     "templates_hash",
     "with_claim_volumes",
 ]
 
 
+RESIZE_PENDING: Final = "FileSystemResizePending"
+
+
 # Claims as they are stored
+
+
+class OwnerFacts(msgspec.Struct, frozen=True, gc=False):
+    """One owner of a claim."""
+
+    kind: str
+    name: str
+    uid: str
 
 
 class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -60,10 +74,25 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """`Pending`, `Bound` or `Lost`."""
     leaves_with: str = ""
     """Uid of the pod that the owner decided to delete with it: no other pod may have it."""
+    owners: tuple[OwnerFacts, ...] = ()
+    """All owners, managing or not, in their order."""
+    storage_class: str | None = None
+    """None: not said. Empty: a volume without a class."""
+    access_modes: tuple[str, ...] = ()
+    requested: int = 0
+    """Storage that it asks for, in billionths of a byte; 0: none, or a quantity that cannot be read."""
+    capacity: int = 0
+    """Storage that it has, likewise."""
+    grown_by: str = ""
+    """Name of the StatefulSet that let it grow, and looks at it when it changes."""
+    resize_pending_since: Instant | None = None
+    """Since when its volume has grown and the file system has not (condition FileSystemResizePending)."""
 
 
 class _Owner(msgspec.Struct, gc=False):
     uid: str = ""
+    kind: str = ""
+    name: str = ""
     controller: bool | None = None
 
 
@@ -78,16 +107,37 @@ class _Meta(msgspec.Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
 
 
+class _Resources(msgspec.Struct, gc=False):
+    requests: dict[str, Any] | None = None
+
+
+class _Spec(msgspec.Struct, gc=False, rename="camel"):
+    storage_class_name: str | None = None
+    access_modes: tuple[str, ...] | None = None
+    resources: _Resources | None = None
+
+
+class _Condition(msgspec.Struct, gc=False, rename="camel"):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
 class _Status(msgspec.Struct, gc=False):
     phase: str | None = None
+    capacity: dict[str, Any] | None = None
+    conditions: tuple[_Condition, ...] | None = None
 
 
 class _Claim(msgspec.Struct, gc=False):
     metadata: _Meta
+    spec: _Spec | None = None
     status: _Status | None = None
 
 
 _decode = msgspec.json.Decoder(_Claim).decode
+_NO_SPEC: Final = _Spec()
+_NO_STATUS: Final = _Status()
 
 
 def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
@@ -95,6 +145,8 @@ def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
     claim = _decode(raw)
     meta = claim.metadata
     labels = meta.labels or {}
+    spec, status = claim.spec or _NO_SPEC, claim.status or _NO_STATUS
+    owners = meta.owner_references or ()
     return ClaimView(
         namespace=meta.namespace,
         name=meta.name,
@@ -102,11 +154,33 @@ def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
         resource_version=int(meta.resource_version or 0),
         instance_id=InstanceId(labels.get(keys.INSTANCE_ID_LABEL, "")),
         labels=labels,
-        controller_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
+        controller_uid=next((owner.uid for owner in owners if owner.controller), ""),
         is_deleting=meta.deletion_timestamp is not None,
-        phase=(claim.status.phase or "") if claim.status else "",
+        phase=status.phase or "",
         leaves_with=(meta.annotations or {}).get(keys.LEAVES_WITH_ANNOTATION, ""),
+        owners=tuple([OwnerFacts(owner.kind, owner.name, owner.uid) for owner in owners]),
+        storage_class=spec.storage_class_name,
+        access_modes=spec.access_modes or (),
+        requested=storage_of(spec.resources.requests if spec.resources else None),
+        capacity=storage_of(status.capacity),
+        grown_by=(meta.annotations or {}).get(keys.OWNED_BY_STATEFULSET_ANNOTATION, ""),
+        resize_pending_since=_resize_pending_since(status.conditions or ()),
     )
+
+
+def storage_of(amounts: Mapping[str, Any] | None) -> int:
+    """The storage among `requests` or `capacity`, in billionths of a byte; 0: none that can be read."""
+    try:
+        return Quantity.parse((amounts or {}).get("storage", 0)).nano
+    except (TypeError, ValueError):
+        return 0
+
+
+def _resize_pending_since(conditions: Iterable[_Condition]) -> Instant | None:
+    for one in conditions:
+        if one.type == RESIZE_PENDING and one.status == "True":
+            return parse_time(one.last_transition_time) if one.last_transition_time else 0.0
+    return None
 
 
 # Making them

@@ -26,6 +26,9 @@ REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
 LEAVES_WITH_ANNOTATION: Final = "pykruise.io/leaves-with"
 """On a claim that would be reused: uid of the pod that its owner is deleting together with it."""
 
+OWNED_BY_STATEFULSET_ANNOTATION: Final = "apps.kruise.io/owned-by-asts"
+"""On a claim that was let grow: name of the Advanced StatefulSet that did, and that looks at it when it changes."""
+
 CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
 MANAGED_SELECTOR_ANNOTATION: Final = "pykruise.io/managed-selector"
@@ -51,6 +54,9 @@ NO_PROTECT_ANNOTATION: Final = "pub.kruise.io/no-protect"
 
 PROTECT_OPERATIONS_ANNOTATION: Final = "kruise.io/pub-protect-operations"
 """On a PodUnavailableBudget of v1alpha1: comma-separated operations."""
+
+MATCHED_SPREAD_ANNOTATION: Final = "apps.kruise.io/matched-workloadspread"
+"""On a pod: of which WorkloadSpread and which of its subsets it is, as JSON."""
 
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 

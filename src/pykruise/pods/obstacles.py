@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
+from pykruise.pods import keys
 from pykruise.pods.lifecycle import Lifecycle, LifecycleState, why_waiting
 from pykruise.pods.views import PodView
 
@@ -183,6 +184,8 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Obst
         if condition is None or condition.status != "True":
             if gate in pod.open_gates:
                 continue  # set in this very plan
+            if gate == keys.IN_PLACE_READY and condition is not None:
+                return Obstacle(reason="UpdatingInPlace", because="is being updated in place")
             said = f" ({condition.message or condition.reason})" if condition else ""
             return Obstacle(
                 reason="ReadinessGate",

@@ -16,7 +16,7 @@ from pykruise.kube.field_errors import duplicate, invalid, not_found, not_suppor
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name, is_valid_label_value
 
-__all__ = ["labels_errors", "template_errors"]
+__all__ = ["labels_errors", "pod_spec_errors", "template_errors"]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
@@ -38,6 +38,11 @@ def template_errors(
             errors.append(invalid(f"{path}.metadata.annotations", key, problem))
     errors += _spec_errors(spec, f"{path}.spec", further_volumes)
     return errors
+
+
+def pod_spec_errors(spec: Mapping[str, Any], path: str) -> list[Cause]:
+    """All errors found in the spec of a pod at `path`."""
+    return _spec_errors(spec, path, ())
 
 
 def labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
@@ -66,12 +71,32 @@ def _spec_errors(spec: Mapping[str, Any], path: str, further_volumes: Sequence[s
     for field, found in (("initContainers", init), ("containers", containers)):
         for index, container in enumerate(found):
             errors += _container_errors(container, f"{path}.{field}[{index}]", mountable)
+    errors += _affinity_errors(spec.get("affinity") or {}, f"{path}.affinity")
     grace = spec.get("terminationGracePeriodSeconds")
     if isinstance(grace, int) and grace < 0:
         errors.append(
             invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
         )
     return errors
+
+
+def _affinity_errors(affinity: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Labels that pods are to be near to, or away from. Values in `matchExpressions` may be anything."""
+    when = "DuringSchedulingIgnoredDuringExecution"
+    for side in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(side) or {}
+        places = [
+            (f"required{when}[{index}]", term)
+            for index, term in enumerate(terms.get(f"required{when}") or ())
+        ]
+        places += [
+            (f"preferred{when}[{index}].podAffinityTerm", weighted.get("podAffinityTerm") or {})
+            for index, weighted in enumerate(terms.get(f"preferred{when}") or ())
+        ]
+        for place, term in places:
+            for name in ("labelSelector", "namespaceSelector"):
+                labels = (term.get(name) or {}).get("matchLabels") or {}
+                yield from labels_errors(labels, f"{path}.{side}.{place}.{name}.matchLabels")
 
 
 def _names_errors(names: Sequence[str], path: str) -> Iterator[Cause]:

@@ -29,6 +29,7 @@ from pykruise.pods.ranks import Rank, deletion_cost, update_rank
 NEEDED_ANNOTATIONS: Final = (
     keys.STATE_TIME_ANNOTATION,
     keys.DELETION_COST_ANNOTATION,
+    keys.MATCHED_SPREAD_ANNOTATION,
     keys.IN_PLACE_STATE_ANNOTATION,
     keys.IN_PLACE_GRACE_ANNOTATION,
     keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
@@ -88,6 +89,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     sidecars: tuple[ContainerFacts, ...] = ()
     """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
     readiness_gates: tuple[str, ...] = ()
+    claim_volumes: tuple[tuple[str, str], ...] = ()
+    """Of a pod of an Advanced StatefulSet: its volumes that are claims, as volume and claim name."""
 
     phase: str = ""
     conditions: tuple[ConditionView, ...] = ()
@@ -175,6 +178,16 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     containers: tuple[ContainerText, ...] | None = None
     init_containers: tuple[_InitContainer, ...] | None = None
     readiness_gates: tuple[_Gate, ...] | None = None
+    volumes: msgspec.Raw = msgspec.Raw()
+
+
+class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
+    claim_name: str = ""
+
+
+class _Volume(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    persistent_volume_claim: _ClaimSource | None = None
 
 
 class _Field(msgspec.Struct, gc=False):
@@ -223,7 +236,9 @@ class _Pod(msgspec.Struct, gc=False, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(_Pod).decode
+_decode_volumes = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
 _decode_affinity = msgspec.json.Decoder(_Affinity | None).decode
+_NAMED_PODS: Final = ("apps.kruise.io", "StatefulSet")
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
@@ -286,6 +301,7 @@ class PodProjector:
             containers=containers,
             sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
+            claim_volumes=_claim_volumes(spec.volumes, controller),
             phase=share(phase, phase),
             conditions=conditions,
             ready_since=ready_since,
@@ -467,6 +483,23 @@ def _wanted_node(affinity: msgspec.Raw) -> str:
             if field.key == "metadata.name" and field.operator == "In" and field.values:
                 return field.values[0] if len(field.values) == 1 else ""
     return ""
+
+
+def _claim_volumes(volumes: msgspec.Raw, controller: ControllerView | None) -> tuple[tuple[str, str], ...]:
+    """Only a kind whose pods have claims of their own by name asks."""
+    if controller is None or (controller.group, controller.kind) != _NAMED_PODS or not bytes(volumes):
+        return ()
+    try:
+        found = _decode_volumes(volumes)
+    except msgspec.ValidationError:
+        return ()
+    return tuple(
+        [
+            (one.name, one.persistent_volume_claim.claim_name)
+            for one in found or ()
+            if one.persistent_volume_claim is not None
+        ]
+    )
 
 
 def _is_in_grace(annotations: Mapping[str, str]) -> bool:

@@ -139,7 +139,7 @@ def test_without_the_old_object_and_for_subresources_and_other_writes_it_is_allo
 
 @pytest.mark.parametrize("resource", WORKLOADS, ids=str)
 def test_cascading_protects_workloads_that_want_replicas(resource: Resource) -> None:
-    """admission case 40"""
+    """admission case 40; cloneset case 19"""
     assert message(deleting(resource, labelled("Cascading", replicas=1))) == "Cascading and replicas 1>0"
     assert deleting(resource, labelled("Cascading", replicas=0)) == ALLOWED
     assert deleting(resource, labelled("Cascading")) == ALLOWED

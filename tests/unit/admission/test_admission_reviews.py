@@ -192,6 +192,8 @@ async def test_warnings_arrive_and_stay_short() -> None:
 async def test_a_reviewer_that_fails_is_a_500_that_tells_nothing_of_the_inside(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """operations case_42"""
+
     # given
     async def review(_: AdmissionRequest) -> AdmissionAnswer:
         raise ValueError("secret detail")

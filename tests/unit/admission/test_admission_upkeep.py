@@ -1,16 +1,26 @@
 """One pass of upkeep: whose objects it touches, and with which rights."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from pykruise.admission.certificates import Certificates
-from pykruise.admission.configurations import Endpoint
+from pykruise.admission.configurations import (
+    MUTATING,
+    MUTATING_NAME,
+    VALIDATING,
+    VALIDATING_NAME,
+    Endpoint,
+    configurations,
+)
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.stores import SecretStore
 from pykruise.admission.upkeep import Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions, crds
+from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
@@ -23,7 +33,9 @@ CERTIFICATES = Certificates(authority_key=b"", authority=b"bundle", key=b"", cer
 
 
 @asynccontextmanager
-async def upkeep_of(*installed: Document, allows_patch: bool = True) -> AsyncIterator[tuple[Upkeep, Client]]:
+async def upkeep_of(
+    *installed: Document, allows_patch: bool = True, rules: Sequence[ReviewRule] = ()
+) -> AsyncIterator[tuple[Upkeep, Client]]:
     """Upkeep on a cluster with these CRDs, and without webhook configurations."""
     async with small_cluster(nodes=0) as place:
         for crd in installed:
@@ -32,7 +44,7 @@ async def upkeep_of(*installed: Document, allows_patch: bool = True) -> AsyncIte
         upkeep = Upkeep(
             client,
             SecretStore(client, namespace="kruise-system", name="certs"),
-            rules={},
+            rules=rules_by_path(rules),
             converted=frozenset(conversions()),
             endpoint=Endpoint(),
             renew_before_s=1.0,
@@ -115,3 +127,29 @@ async def test_a_crd_of_ours_is_told_the_bundle_and_nothing_else_of_it_changes(a
 
 def test_nothing_of_a_foreign_conversion_is_kept_in_memory() -> None:
     assert project_crd(encode(foreign_crd())).conversion is None
+
+
+async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_is_there() -> None:
+    """operations case_19; admission 3.4, whatever is installed first"""
+    rules = reviewers()
+    async with upkeep_of(rules=rules) as (upkeep, client):
+        for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
+            await client.create(resource, "", doc)
+
+        async def registered() -> set[str]:
+            views = [project_crd(raw) for raw in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items]
+            await upkeep.tell(CERTIFICATES, views)
+            found = [
+                decode(await client.get(resource, "", name))
+                for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
+            ]
+            return {entry["name"] for doc in found for entry in doc["webhooks"]}
+
+        # given no kind of OpenKruise's: nobody is asked about pods
+        assert await registered() == {rule.name for rule in rules if rule.needs is None}
+        assert not {"mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} & await registered()
+        # when SidecarSet comes
+        sidecarset = next(crd for crd in crds() if crd["spec"]["names"]["kind"] == "SidecarSet")
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", sidecarset)
+        # then, without a restart
+        assert "mpod.kb.io" in await registered()

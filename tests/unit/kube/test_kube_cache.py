@@ -251,6 +251,7 @@ async def test_a_change_that_a_handler_makes_is_heard_by_all_after_the_present_o
 
 
 async def test_an_own_write_is_shown_at_once_and_its_event_changes_nothing() -> None:
+    """cloneset case 22: where the original waits for its expectations, the next plan sees its own work"""
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -1191,6 +1192,7 @@ async def test_an_event_out_of_its_turn_makes_it_list_again() -> None:
 
 
 async def test_a_watch_that_leaves_out_an_own_write_is_not_trusted() -> None:
+    """cloneset case 93: a lost event holds nobody up for the five minutes of the original's expectations"""
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.hold()

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from pykruise import __version__
+from pykruise.kinds import gates
 from pykruise.manager.chart import chart_files
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests
+from pykruise.manager.roles import needed
 from support.charts import render
+from support.rbac import Authorizer
 
 CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 
@@ -101,15 +104,37 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
     assert "mcloneset.kb.io" in names
 
 
-@pytest.mark.parametrize("gates", ["EnableExternalCerts=true", "AllAlpha=true"])
-def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(gates: str) -> None:
+@pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
+def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(text: str) -> None:
     """operations case_39"""
-    found = by_name(render(CHART, featureGates=gates, externalCerts={"annotations": {"a": "b"}}))
+    found = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
     assert ("Secret", "kruise-webhook-certs") not in found
     rules = found["ClusterRole", "kruise-certs-role"]["rules"]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     configuration = found["MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"]
     assert configuration["metadata"]["annotations"]["a"] == "b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ResourceDistributionGate=true,ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
+        "AllBeta=true,AllAlpha=true",
+    ],
+)
+def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
+    # given
+    usual, allowed = Authorizer(render(CHART)), Authorizer(render(CHART, featureGates=text))
+    lacking = []
+    # then
+    for right in needed(gates.parse([text])):
+        where = "kruise-system" if right.in_namespace else ""
+        for verb in right.verbs:
+            for name in right.names or ("",):
+                what = {"namespace": where, "name": name}
+                assert allowed.allows(verb, right.group, right.resource, **what), right
+                lacking += [] if usual.allows(verb, right.group, right.resource, **what) else [right]
+    assert lacking
 
 
 def test_an_upgrade_keeps_the_certificates() -> None:

@@ -415,6 +415,10 @@ async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(
     [
         (ForbiddenError(Status(code=403, message="exceeded quota: two")), "raise the ResourceQuota"),
         (
+            ForbiddenError(Status(code=403, message="node didn't have enough allocatable resources: cpu")),
+            "ask for less",
+        ),
+        (
             ForbiddenError(Status(code=403, message="namespace x is being terminated")),
             "nothing: the namespace",
         ),

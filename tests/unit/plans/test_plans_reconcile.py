@@ -137,6 +137,15 @@ async def test_a_note_that_is_not_to_be_repeated_is_told_again_only_after_its_ti
     assert world.events == [("Stopped: why", 1)] * 2
 
 
+async def test_what_counts_as_the_same_is_not_told_again_in_other_words(world: World) -> None:
+    take = turn(world)
+    for words in ("pod a is stuck", "pod b is stuck"):
+        note = Note(reason="Stuck", message=words, warning=True, again_after_s=600, same_as="Stuck")
+        world.plan_now = Plan(notes=(note,))
+        await take(KEY)
+    assert world.events == [("Stuck: pod a is stuck", 1)]
+
+
 async def test_another_message_is_told_at_once(world: World) -> None:
     take = turn(world)
     for message in ("one", "two", "two", "one"):

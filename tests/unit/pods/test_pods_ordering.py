@@ -103,7 +103,7 @@ def test_updates_take_the_least_felt_loss_first_and_ignore_cost_and_spread() -> 
 
 
 def test_higher_weights_go_first_and_ties_keep_their_order() -> None:
-    """cloneset case 71, inplace case 64"""
+    """cloneset case 71, inplace-update case 64"""
     builder = cloneset(5).labelled({"foo": "x"}, "d").labelled({"bar": "x"}, "b")
     builder.labelled({"foo": "x", "bar": "x"}, "e")
     terms = [
@@ -114,7 +114,7 @@ def test_higher_weights_go_first_and_ties_keep_their_order() -> None:
 
 
 def test_ordered_keys_take_pods_without_any_first_then_higher_numbers() -> None:
-    """cloneset case 72, inplace case 65"""
+    """cloneset case 72, inplace-update case 65"""
     builder = cloneset(4).labelled({"k1": "o-5"}, "a").labelled({"k1": "o-10"}, "b")
     builder.labelled({"k2": "o-20"}, "c")
     assert order_of(by_ordered_keys(builder.pod_views(), ["k1", "k2"])) == "d b a c"
@@ -157,7 +157,7 @@ def scattered(count: int, positions: dict[str, set[int]], *, candidates: int | N
     ],
 )
 def test_scattered_pods_are_spread_over_the_rollout(count: int, positions: set[int], expected: str) -> None:
-    """cloneset case 73 (three of ten are the 1st, 6th and 10th), inplace cases 66 and 67"""
+    """cloneset case 73 (three of ten are the 1st, 6th and 10th), inplace-update cases 66, 67"""
     assert scattered(count, {"k": positions}) == expected
 
 

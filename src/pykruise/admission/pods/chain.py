@@ -6,9 +6,9 @@
 The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
 `judging_steps`:
 
-    changing   readiness gate · [WorkloadSpread] · [SidecarSet] · launch priority · [PodUnavailableBudget]
+    changing   readiness gate · WorkloadSpread · [SidecarSet] · launch priority · [PodUnavailableBudget]
                · [PersistentPodState] · enhanced liveness · [PodProbeMarker]
-    judging    [WorkloadSpread] · [PodUnavailableBudget]
+    judging    WorkloadSpread · [PodUnavailableBudget]
 
 Those in brackets belong to kinds that do not exist here yet. While nobody judges, no API server asks.
 """
@@ -20,8 +20,10 @@ from collections.abc import Sequence
 from pykruise.admission.pods.launch_priority import LaunchPriority
 from pykruise.admission.pods.liveness import EnhancedLiveness
 from pykruise.admission.pods.readiness_gate import ReadinessGate
+from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.admission.pods.steps import EVERY_POD, JudgingStep, PodStep, StepError, read_pod
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
@@ -35,9 +37,13 @@ CONDITION = "pykruise.io/asked-for"
 """The match condition of the pod webhooks. Upkeep knows it by this name (see upkeep.py)."""
 
 
-def changing_steps(settings: AdmissionSettings, *, rng: random.Random) -> tuple[PodStep, ...]:
-    """The steps of `/mutate-pod`, in their order."""
+def changing_steps(
+    settings: AdmissionSettings, *, rng: random.Random, spreading: Spreading | None = None
+) -> tuple[PodStep, ...]:
+    """The steps of `/mutate-pod`, in their order. Without `spreading` no pod gets a subset."""
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
+    if settings.workload_spread:
+        steps.append(SpreadInjection(spreading))
     if settings.launch_priority:
         steps.append(LaunchPriority(rng))
     if settings.enhanced_liveness:
@@ -45,9 +51,11 @@ def changing_steps(settings: AdmissionSettings, *, rng: random.Random) -> tuple[
     return tuple(steps)
 
 
-def judging_steps(settings: AdmissionSettings) -> tuple[JudgingStep, ...]:
-    """The steps of `/validate-pod`, in their order: none yet."""
-    return ()
+def judging_steps(
+    settings: AdmissionSettings, *, spreading: Spreading | None = None
+) -> tuple[JudgingStep, ...]:
+    """The steps of `/validate-pod`, in their order. Without `spreading` no subset hears that a pod goes."""
+    return (SpreadRelease(spreading),) if settings.workload_spread else ()
 
 
 def condition_of(steps: Sequence[PodStep | JudgingStep]) -> tuple[MatchCondition, ...]:

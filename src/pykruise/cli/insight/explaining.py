@@ -65,7 +65,7 @@ _RANKS: Final = (
     ("BrokenUpdate", "NotInPlace", "PreDeleteHook", "InPlaceUpdateHook", "PreNormalHook", "Backoff"),
     ("GracePeriod", "UpdatingInPlace", "Starting", "Scheduling", "MinReadySeconds", "Departing"),
     ("Terminating", "ScaleUpLimited", "Paused", "OnDelete", "Budget", "Turn", "Specified", "Partition"),
-    ("NodeSelector", "Placement", "Other", "Orphan", "Deadline"),
+    ("NodeSelector", "Placement", "Other", "Claims", "Orphan", "Deadline"),
 )
 _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
 
@@ -107,6 +107,11 @@ _LEFT: Final = (
     ("its last update in place", "UpdatingInPlace", ""),
     ("specified for deletion; its successor", "Specified", ""),
     ("terminates; a pod of the same name", "Departing", ""),
+    (
+        "keeps its claims",
+        "Claims",
+        "recreate the pods (label apps.kruise.io/specified-delete) to have new ones",
+    ),
     ("matches spec.selector, but has no owner", "Orphan", "delete it, or give it other labels"),
 )
 """How the plan's reasons begin → code and what a person can do."""
@@ -161,7 +166,7 @@ def _verdict(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
         return "waiting"  # what comes next is tried, or would be, but does not come about
     if any(stage.name != "tidy up" for stage in plan.stages):
         return "moving"
-    if codes - {"Partition", "NodeSelector", "Orphan", "OnDelete", "Paused", "Deadline"}:
+    if codes - {"Partition", "NodeSelector", "Claims", "Orphan", "OnDelete", "Paused", "Deadline"}:
         return "waiting"
     if codes & {"Paused"}:
         return "paused"
@@ -360,7 +365,7 @@ def _next(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         return
     if plan.after is not None:
         yield f"it looks again in {_duration(plan.after)}"
-    elif any(wait.code not in ("Partition", "NodeSelector", "Orphan") for wait in waits):
+    elif any(wait.code not in ("Partition", "NodeSelector", "Claims", "Orphan") for wait in waits):
         yield "nothing, until one of these changes"
 
 

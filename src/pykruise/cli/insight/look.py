@@ -28,7 +28,6 @@ from pykruise.kube.resources import (
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
 from pykruise.plans.sources import NodeView, project_node
-from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodProjector
@@ -73,7 +72,7 @@ async def look(
     pods, revisions, claims, nodes, events = await asyncio.gather(
         client.list(PODS, key.namespace),
         client.list(CONTROLLER_REVISIONS, key.namespace),
-        client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace, label_selector=keys.INSTANCE_ID_LABEL),
+        client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace),
         _nodes(client),
         _events(client, key, uid),
     )

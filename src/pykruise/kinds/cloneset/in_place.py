@@ -15,7 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
-from pykruise.plans.in_place import BEGUN_AT_ONCE, begin_steps
+from pykruise.plans.in_place import begin_steps, begun_at_once
 from pykruise.plans.phases import Phase, pod_chain, version
 from pykruise.plans.plan import Chain, Stage, Step
 from pykruise.pods import keys
@@ -95,12 +95,12 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     """The next turn of every pod, in their order; all of them can be updated in place."""
     chains: list[Chain] = []
     left: dict[str, str] = {}
-    begun = 0
+    begun, most = 0, begun_at_once(len(ws.pods))
     for pod in pods:
         waits = _why_not_now(ws, pod)
         if waits:
             left[pod.name] = waits
-        elif begun == BEGUN_AT_ONCE:
+        elif begun == most:
             left[pod.name] = "waits for its turn: others are being updated"
         else:
             begun += 1
@@ -108,7 +108,7 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
             assert isinstance(found, UpdateSpec)
             chains.append(pod_chain(pod, *_turn(ws, pod, found, target)))
     stages = (Stage(name="update pods", chains=tuple(chains)),) if chains else ()
-    return Phase(stages=stages, left=left, is_partial=begun == BEGUN_AT_ONCE and len(pods) > begun)
+    return Phase(stages=stages, left=left, is_partial=begun == most and len(pods) > begun)
 
 
 def _hook(ws: WorkingSet) -> LifecycleHook | None:

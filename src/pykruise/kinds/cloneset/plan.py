@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages
+from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
@@ -45,6 +45,7 @@ from pykruise.plans.actions import Create, Patch
 from pykruise.plans.ownership import delete_revision, record_selector, release_pod
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.troubles import trouble_notes
 from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.claims import templates_hash
@@ -148,6 +149,7 @@ def _joined(
         *_revision(ws.snapshot.cloneset, choice),
     ]
     left = {**refresh.left, **update.left, **scale.left}
+    keeping = keeping_their_claims(ws, touched=touched | refresh.touched)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
@@ -168,8 +170,17 @@ def _joined(
         stages=tuple(stages),
         status=changed,
         after=_after(ws, status, (scale, update, refresh)),
-        left={**leave(orphans, "matches spec.selector, but has no owner; it is never adopted"), **left},
-        notes=(*_orphans_note(orphans), *scale.notes, *update.notes),
+        left={
+            **leave(orphans, "matches spec.selector, but has no owner; it is never adopted"),
+            **keeping,
+            **left,
+        },
+        notes=(
+            *_orphans_note(orphans),
+            *scale.notes,
+            *update.notes,
+            *trouble_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
+        ),
     )
 
 
@@ -413,6 +424,7 @@ def _refused(snapshot: Snapshot, problems: Mapping[str, Sequence[FieldProblem]])
     return Plan(
         status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
         left={pod.name: "; ".join(failure.message for failure in failures.values()) for pod in snapshot.pods},
+        notes=trouble_notes(snapshot.cloneset.status.conditions, conditions),
     )
 
 

@@ -1,7 +1,7 @@
 """What is wrong with a CloneSet as a client of v1alpha1 wrote it: rules that v1beta1 does not have.
 
-AdmissionRequest in v1alpha1 ──▶ spoke_rules(pods).errors() ──▶ field errors of these rules alone
-field of a v1beta1 error     ──▶ spoke_rules(pods).field_of() ──▶ its name in v1alpha1, or None: no rule there
+AdmissionRequest in v1alpha1 ──▶ spoke_rules().errors() ──▶ field errors of these rules alone
+field of a v1beta1 error     ──▶ spoke_rules().field_of() ──▶ its name in v1alpha1, or None: no rule there
 
 All other rules are in validation.py and are asked about the object in v1beta1. These cannot be: there the type
 that nobody knows has become ReCreate already. Pure but for the lookup of pods, which comes in. Rule numbers
@@ -33,8 +33,11 @@ _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 _PRE_DOWNLOAD: Final = f"{_BLOCK}.inPlaceUpdateStrategy.imagePreDownload"
 
 
-def spoke_rules(pods: PodLookup | None = None) -> SpokeRules:
-    """The rules of v1alpha1. Without a lookup, an update may name any pod as one to delete."""
+def spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = False) -> SpokeRules:
+    """The rules of v1alpha1. Without a lookup, an update may name any pod as one to delete.
+
+    `resources_in_place` is the gate InPlaceWorkloadVerticalScaling: cpu and memory change in place too.
+    """
 
     async def errors(request: AdmissionRequest) -> Sequence[Cause]:
         doc, old = request.object, request.old_object
@@ -45,7 +48,7 @@ def spoke_rules(pods: PodLookup | None = None) -> SpokeRules:
         found += _type_errors(doc)
         found += _deadline_errors(doc)
         if old is not None:
-            found += _in_place_only_errors(doc, old)
+            found += _in_place_only_errors(doc, old, resources_in_place=resources_in_place)
         return found
 
     return SpokeRules(errors=errors, field_of=field_of)
@@ -121,22 +124,27 @@ def _deadline_errors(doc: Document) -> Iterator[Cause]:
         yield invalid(field, deadline_s, "must be greater than minReadySeconds")
 
 
-def _in_place_only_errors(doc: Document, old: Document) -> Iterator[Cause]:
+def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
     """Section 5.2: under InPlaceOnly pods are never recreated, so only what changes in place may change."""
     if get_path(doc, "spec", "updateStrategy", "type") != PodUpdatePolicy.IN_PLACE_ONLY:
         return
     before, after = (get_path(one, "spec", "template", "spec") for one in (old, doc))
     operations = diff_json({"spec": before}, {"spec": after})
-    others = [each["path"] for each in operations if not _is_image(each)]
+    others = [each["path"] for each in operations if not _is_in_place(each, resources=resources_in_place)]
     if others:
+        allowed = "images, cpu and memory" if resources_in_place else "images"
         changed = ", ".join(f"spec.template{path.replace('/', '.')}" for path in others)
         yield forbidden(
-            "spec", f"only images may change in spec.template.spec under InPlaceOnly, not {changed}"
+            "spec", f"only {allowed} may change in spec.template.spec under InPlaceOnly, not {changed}"
         )
 
 
-def _is_image(operation: Mapping[str, Any]) -> bool:
-    parts = operation["path"].split("/")  # ["", "spec", "containers", "0", "image"]
-    return (
-        operation["op"] == "replace" and len(parts) == 5 and parts[2] == "containers" and parts[4] == "image"
-    )
+def _is_in_place(operation: Mapping[str, Any], *, resources: bool) -> bool:
+    if operation["op"] != "replace":
+        return False
+    match operation["path"].split("/")[1:]:
+        case ["spec", "containers", _, "image"]:
+            return True
+        case ["spec", "containers", _, "resources", "limits" | "requests", "cpu" | "memory"]:
+            return resources
+    return False

@@ -12,7 +12,7 @@ from typing import Any
 from pykruise.kinds.daemonset.backoff import Backoffs
 from pykruise.kinds.daemonset.manage import FINISHED
 from pykruise.kinds.daemonset.placement import Fits, Place
-from pykruise.kinds.daemonset.plan import plan_daemonset
+from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.snapshot import (
     DaemonSetView,
     Settings,
@@ -129,8 +129,8 @@ class DaemonSetPlanner:
         return plan
 
     def status_after(self, snapshot: Snapshot, plan: Plan, failure: Failure) -> dict[str, Any] | None:
-        """The status has no place for a failed write; its event tells it."""
-        return None
+        """See plan.py."""
+        return status_after(snapshot, plan, stage=failure.stage, words=failure.words, remedy=failure.remedy)
 
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether the DaemonSet is still the same object with the same spec."""

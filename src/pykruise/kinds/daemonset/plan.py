@@ -25,12 +25,13 @@ from pykruise.kinds.daemonset.revisions import (
     unchanged_revisions,
 )
 from pykruise.kinds.daemonset.snapshot import Snapshot
-from pykruise.kinds.daemonset.status import counters, status_of, with_mismatch
+from pykruise.kinds.daemonset.status import WRITE_FAILED, counters, status_of, with_mismatch, with_reason
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
-from pykruise.kinds.daemonset.update import plan_update
+from pykruise.kinds.daemonset.update import INVALID_SPEC, plan_update, still_old
+from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
 from pykruise.kinds.daemonset.working_set import WorkingSet, working_set
 from pykruise.kube.documents import Document
-from pykruise.plans.phases import Phase
+from pykruise.plans.phases import Phase, leave
 from pykruise.plans.plan import Note, Plan, Stage
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.selector_guard import (
@@ -40,8 +41,9 @@ from pykruise.pods.selector_guard import (
     Mismatch,
     check_selector,
 )
+from pykruise.pods.waiting import Waiting
 
-__all__ = ["TIDY_UP", "plan_daemonset"]
+__all__ = ["TIDY_UP", "plan_daemonset", "status_after"]
 
 TIDY_UP: Final = "tidy up"
 
@@ -52,9 +54,9 @@ def plan_daemonset(snapshot: Snapshot) -> Plan:
     if daemonset.is_deleting:
         return Plan()  # what it owns is collected, or orphaned, by others
     if spec is None:
-        return _refused(snapshot, "InvalidSpec", daemonset.problem)
+        return _refused(snapshot, INVALID_SPEC, daemonset.problem)
     if daemonset.selector is None:
-        return _refused(snapshot, "InvalidSpec", "spec.selector: cannot be read")
+        return _refused(snapshot, INVALID_SPEC, "spec.selector: cannot be read")
     if daemonset.selector.is_empty:
         return _refused(
             snapshot,
@@ -65,11 +67,21 @@ def plan_daemonset(snapshot: Snapshot) -> Plan:
     if isinstance(guard, Mismatch):
         return _guarded(snapshot, spec, guard)
     if not daemonset.selector.matches(_template_labels(spec)):
-        return _refused(snapshot, "InvalidSpec", "spec.template.metadata.labels: do not match spec.selector")
+        return _refused(snapshot, INVALID_SPEC, "spec.template.metadata.labels: do not match spec.selector")
     revisions = choose_revisions(snapshot, spec)
     claimed = claim(snapshot)
     ws = working_set(snapshot, spec=spec, revisions=revisions, pods=claimed.pods)
     return _joined(ws, claimed, unrecorded=guard.unrecorded)
+
+
+def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, words: str, remedy: str) -> Document | None:
+    """The status when a write of `plan` failed in its stage named `stage`. None: there is nothing to report,
+    as tidying up is tried again with every plan and holds nobody back."""
+    if stage == TIDY_UP:
+        return None
+    shown = plan.status if plan.status is not None else snapshot.daemonset.stored_status
+    waiting = Waiting(reason=WRITE_FAILED, because=f"{stage}: {words}", remedy=remedy)
+    return with_reason(msgspec.convert(shown, DaemonSetStatus), waiting, now=snapshot.now).document()
 
 
 def _template_labels(spec: DaemonSetSpec) -> dict[str, str]:
@@ -78,9 +90,12 @@ def _template_labels(spec: DaemonSetSpec) -> dict[str, str]:
 
 
 def _refused(snapshot: Snapshot, reason: str, problem: str) -> Plan:
-    """Nothing is touched, and an event says which field is in the way."""
+    """Nothing is touched; an event and the condition Waiting say which field is in the way."""
     note = Note(reason=reason, message=problem, warning=True, again_after_s=LOOK_AGAIN_S)
-    return Plan(notes=(note,), left={pod.name: problem for pod in snapshot.pods})
+    waiting = Waiting(reason=reason, because=f"nothing is done: {problem}", remedy=CORRECT)
+    status = with_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
+    left = {pod.name: problem for pod in snapshot.pods}
+    return Plan(status=_changed(snapshot, status), notes=(note,), left=left)
 
 
 # The selector that pods are managed by
@@ -129,7 +144,15 @@ def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None
     update = Phase() if manage.stages else plan_update(ws)
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
-    status = status_of(ws)
+    left = {**refresh.left, **update.left, **manage.left}
+    if manage.stages:
+        waits = leave(still_old(ws), "is updated when every node has the pods that it is to have")
+        left = {**{name: why for name, why in waits.items() if name not in manage.touched}, **left}
+    status = status_of(
+        ws,
+        waiting=waiting_of(ws, left=left, left_nodes=left_nodes, broken=refresh.failure),
+        is_writing=bool(before or manage.stages or update.stages),
+    )
     return Plan(
         stages=(
             *before,
@@ -141,7 +164,7 @@ def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None
         ),
         status=_changed(snapshot, status),
         after=_after(ws, (manage, update, refresh)),
-        left={**refresh.left, **update.left, **manage.left},
+        left=left,
         left_nodes=left_nodes,
         notes=(*manage.notes, *update.notes, *refresh.notes),
     )
@@ -163,6 +186,8 @@ def _after(ws: WorkingSet, phases: Sequence[Phase]) -> float | None:
     if any(phase.is_partial for phase in phases):
         return 0.0
     times = [phase.look_at for phase in phases if phase.look_at is not None]
+    if (named := waits_until(ws)) is not None:
+        times.append(named)
     if ws.spec.min_ready_seconds > 0:
         times += [due for pod in ws.pods if (due := ws.available_at(pod)) is not None]
     return max(min(times) - ws.now, 0.0) if times else None

@@ -22,7 +22,9 @@ from pykruise.pods.readiness import missing_conditions
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
-__all__ = ["plan_refresh"]
+__all__ = ["BROKEN", "plan_refresh"]
+
+BROKEN: Final = "BrokenUpdateState"
 
 _NOT_UPDATING: Final = Progress()
 
@@ -57,6 +59,8 @@ def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
         stages=(Stage(name="refresh pods", chains=tuple(chains)),) if chains else (),
         left=left,
         notes=_told(broken),
+        failure=told_of(broken),
+        failure_reason=BROKEN,
         look_at=min(times, default=None),
         is_partial=is_partial,
     )
@@ -67,7 +71,7 @@ def _told(broken: Mapping[str, str]) -> tuple[Note, ...]:
         return ()
     return (
         Note(
-            reason="BrokenUpdateState",
+            reason=BROKEN,
             message=told_of(broken),
             warning=True,
             again_after_s=LOOK_AGAIN_S,

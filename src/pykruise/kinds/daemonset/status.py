@@ -1,24 +1,27 @@
 """What a DaemonSet reports of itself.
 
 WorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
-Snapshot (nothing may be touched) ──▶ observed() ──▶ the stored status with the counters of now
+stored status ──▶ with_mismatch(), with_reason() ──▶ the same, with why nothing is done
 
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.types import DaemonSetStatus
 from pykruise.kinds.daemonset.working_set import WorkingSet
-from pykruise.kube.api import PlainCondition
-from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.clock import Instant
 from pykruise.pods.selector_guard import SELECTOR_CHANGED, SELECTOR_MISMATCH
+from pykruise.pods.waiting import WAITING, Waiting, with_condition, with_waiting, without
 
-__all__ = ["counters", "status_of", "with_mismatch"]
+__all__ = ["WRITE_FAILED", "counters", "status_of", "with_mismatch", "with_reason"]
+
+WRITE_FAILED: Final = "WriteFailed"
+"""Reason of the condition Waiting when the API server refused a write."""
 
 
 def counters(ws: WorkingSet) -> dict[str, Any]:
@@ -48,10 +51,13 @@ def counters(ws: WorkingSet) -> dict[str, Any]:
     }
 
 
-def status_of(ws: WorkingSet) -> DaemonSetStatus:
-    """The whole status. Only a selector that was changed is a condition, and here it was not."""
+def status_of(ws: WorkingSet, *, waiting: Waiting | None, is_writing: bool) -> DaemonSetStatus:
+    """The whole status. `is_writing`: pods or revisions are about to be written; a write that failed is told
+    until then, as trying it again does not mean that it succeeds."""
     stored = ws.snapshot.daemonset.status
-    conditions = [one for one in stored.conditions or () if one.type != SELECTOR_MISMATCH]
+    kept = without(stored.conditions or (), SELECTOR_MISMATCH)
+    has_failed = any((one.type, one.reason) == (WAITING, WRITE_FAILED) for one in kept)
+    conditions = kept if is_writing and has_failed else with_waiting(kept, waiting, now=ws.now)
     return DaemonSetStatus(
         **counters(ws),
         observed_generation=max(ws.snapshot.daemonset.generation, stored.observed_generation),
@@ -61,20 +67,21 @@ def status_of(ws: WorkingSet) -> DaemonSetStatus:
     )
 
 
+def with_reason(stored: DaemonSetStatus, waiting: Waiting, *, now: Instant) -> DaemonSetStatus:
+    """The stored status, but for what the DaemonSet waits for."""
+    conditions = with_waiting(stored.conditions or (), waiting, now=now)
+    return msgspec.structs.replace(stored, conditions=conditions)
+
+
 def with_mismatch(
     stored: DaemonSetStatus, counted: Mapping[str, Any], *, message: str, now: Instant
 ) -> DaemonSetStatus:
     """The stored status with these counters, and the condition that says why nothing is done."""
-    old = next((one for one in stored.conditions or () if one.type == SELECTOR_MISMATCH), None)
-    since = old.last_transition_time if old is not None and old.status == "True" else format_time(now)
-    condition = PlainCondition(
-        type=SELECTOR_MISMATCH,
-        status="True",
+    conditions = with_condition(
+        without(stored.conditions or (), WAITING),
+        SELECTOR_MISMATCH,
         reason=SELECTOR_CHANGED,
         message=message,
-        last_transition_time=since,
+        now=now,
     )
-    others: Sequence[PlainCondition] = [
-        one for one in stored.conditions or () if one.type != SELECTOR_MISMATCH
-    ]
-    return msgspec.structs.replace(stored, **counted, conditions=[*others, condition])
+    return msgspec.structs.replace(stored, **counted, conditions=conditions)

@@ -24,9 +24,13 @@ from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
-__all__ = ["UPDATE_PODS", "plan_update"]
+__all__ = ["BY_PARTITION", "BY_SELECTOR", "INVALID_SPEC", "UPDATE_PODS", "plan_update", "still_old"]
 
 UPDATE_PODS: Final = "update pods"
+
+BY_PARTITION: Final = "the partition keeps this many nodes on older revisions"
+BY_SELECTOR: Final = "its node is not one that rollingUpdate.selector selects"
+"""Why the spec itself leaves a pod as it is."""
 
 INVALID_SPEC: Final = "InvalidSpec"
 
@@ -34,11 +38,11 @@ INVALID_SPEC: Final = "InvalidSpec"
 def plan_update(ws: WorkingSet) -> Phase:
     """The update phase; only asked when nodes need nothing else."""
     if ws.spec.is_on_delete:
-        return Phase(left=leave(_old(ws), "OnDelete: it is updated when somebody deletes it"))
+        return Phase(left=leave(still_old(ws), "OnDelete: it is updated when somebody deletes it"))
     if ws.limits.problems:
         return _refused(ws)
     if ws.spec.is_paused:
-        return Phase(left=leave(_old(ws), "updates are paused"))
+        return Phase(left=leave(still_old(ws), "updates are paused"))
     nodes = {
         name: OldAndNew(ws, pods)
         for name, pods in ws.by_node.items()
@@ -49,7 +53,8 @@ def plan_update(ws: WorkingSet) -> Phase:
     return msgspec.structs.replace(phase, left={**left, **phase.left})
 
 
-def _old(ws: WorkingSet) -> list[PodView]:
+def still_old(ws: WorkingSet) -> list[PodView]:
+    """Pods that stay and are not of the update revision."""
     return [pod for pod in ws.pods if not pod.is_deleting and not ws.is_updated(pod)]
 
 
@@ -62,7 +67,7 @@ def _refused(ws: WorkingSet) -> Phase:
         warning=True,
         again_after_s=LOOK_AGAIN_S,
     )
-    return Phase(left=leave(_old(ws), problem), notes=(note,))
+    return Phase(left=leave(still_old(ws), problem), notes=(note,))
 
 
 # Which nodes
@@ -88,11 +93,10 @@ def _taking_part(ws: WorkingSet, nodes: Mapping[str, OldAndNew]) -> tuple[list[s
         elif selector is None or selector.matches(ws.snapshot.nodes[name].labels):
             rest.append(name)
         else:
-            left[here.old.name] = "its node is not one that rollingUpdate.selector selects"
+            left[here.old.name] = BY_SELECTOR
     places = max(len(nodes) - ws.limits.partition, 0)
     order = [*updated, *updating, *rest]
-    why = "the partition keeps this many nodes on older revisions"
-    left |= {old.name: why for name in order[places:] if (old := nodes[name].old) is not None}
+    left |= {old.name: BY_PARTITION for name in order[places:] if (old := nodes[name].old) is not None}
     return order[:places], left
 
 

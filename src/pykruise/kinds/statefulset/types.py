@@ -6,6 +6,7 @@ Names, optional fields and defaults are those of the API. A default here is what
 means. Templates stay documents.
 """
 
+from enum import StrEnum
 from typing import Final
 
 from pykruise.kube.api import (
@@ -28,9 +29,13 @@ __all__ = [
     "ClaimRetentionPolicy",
     "ClaimStatus",
     "ClaimUpdateStrategy",
+    "ClaimUpdateType",
     "CommonSpec",
     "CommonStatus",
+    "ManagementPolicy",
     "Ordinals",
+    "PodUpdatePolicy",
+    "Retention",
     "RollingUpdate",
     "ScaleStrategy",
     "StatefulSet",
@@ -38,9 +43,46 @@ __all__ = [
     "StatefulSetStatus",
     "UnorderedUpdate",
     "UpdateStrategy",
+    "UpdateType",
 ]
 
 ADVANCED_STATEFUL_SETS: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
+
+
+class ManagementPolicy(StrEnum):
+    """How pods come and go."""
+
+    ORDERED_READY = "OrderedReady"
+    PARALLEL = "Parallel"
+
+
+class UpdateType(StrEnum):
+    """When pods are updated."""
+
+    ROLLING_UPDATE = "RollingUpdate"
+    ON_DELETE = "OnDelete"
+
+
+class PodUpdatePolicy(StrEnum):
+    """How pods are updated."""
+
+    RECREATE = "ReCreate"
+    IN_PLACE_IF_POSSIBLE = "InPlaceIfPossible"
+    IN_PLACE_ONLY = "InPlaceOnly"
+
+
+class Retention(StrEnum):
+    """What becomes of claims."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class ClaimUpdateType(StrEnum):
+    """What a change of the claim templates means for claims that exist."""
+
+    ON_DELETE = "OnDelete"
+    ON_POD_ROLLING_UPDATE = "OnPodRollingUpdate"
 
 
 class UnorderedUpdate(Typed, frozen=True, kw_only=True):
@@ -138,6 +180,50 @@ class StatefulSetSpec(CommonSpec, frozen=True, kw_only=True):
     """Numbers that no pod gets: single ones, and ranges as text such as 5-8."""
     scale_strategy: ScaleStrategy | None = None
     volume_claim_update_strategy: ClaimUpdateStrategy | None = None
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether pods come and go all at once; else one after the other."""
+        return self.pod_management_policy == ManagementPolicy.PARALLEL
+
+    @property
+    def is_on_delete(self) -> bool:
+        """Whether pods only change when somebody deletes them."""
+        return self.update_strategy is not None and self.update_strategy.type == UpdateType.ON_DELETE
+
+    @property
+    def rolling_update(self) -> RollingUpdate | None:
+        """The block; without meaning under OnDelete."""
+        return (
+            None if self.update_strategy is None or self.is_on_delete else self.update_strategy.rolling_update
+        )
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether updating is stopped; scaling goes on."""
+        return self.rolling_update is not None and self.rolling_update.paused
+
+    @property
+    def is_unordered(self) -> bool:
+        """Whether priorities, and not ordinals, say who is updated first."""
+        return self.rolling_update is not None and self.rolling_update.unordered_update is not None
+
+    @property
+    def policy(self) -> str:
+        """A `PodUpdatePolicy`; ReCreate when not said."""
+        block = self.rolling_update
+        return (block.pod_update_policy if block else "") or PodUpdatePolicy.RECREATE
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether pods are to be changed rather than recreated."""
+        return self.policy in (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
+
+    @property
+    def claim_names(self) -> list[str]:
+        """Names of the claim templates, in their order."""
+        templates = self.volume_claim_templates or ()
+        return [str((one.get("metadata") or {}).get("name") or "") for one in templates]
 
 
 class ClaimStatus(Typed, frozen=True, kw_only=True):

@@ -18,14 +18,17 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.quantities import parse_quantity
-from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
+from pykruise.kube.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
 from pykruise.kube.selectors import selector_from
 from pykruise.sandbox.controllers.base import Loop, Shared, View, project_view
 from pykruise.sandbox.pod_view import PodView
 
 __all__ = ["PROVISIONER", "STORAGE_CLASSES", "Claims", "DefaultClass", "Volumes", "best_volume"]
 
-STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 PROVISIONER: Final = "paper.sandbox.pykruise.io"
 IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 CLAIM_FINALIZER: Final = "kubernetes.io/pvc-protection"

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import conversions
-from pykruise.kinds.cloneset.conversion import (
-    EXCLUDE_PREPARING_DELETE,
-    MIN_UPDATED_READY,
-    PARALLELISM,
-    TIMEOUT_SECONDS,
-)
+from pykruise.kinds.cloneset.conversion import EXCLUDE_PREPARING_DELETE
 from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
+from pykruise.pods import keys
+
+MIN_UPDATED_READY = keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION
+PARALLELISM = keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION
+TIMEOUT_SECONDS = keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION
 
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
 KEPT_NEW, KEPT_OLD = "pykruise.io/conversion-v1beta1", "pykruise.io/conversion-v1alpha1"

@@ -55,6 +55,18 @@ def test_a_pre_normal_hook_without_handlers_waits_for_a_node_only() -> None:
     assert states(planned(builder)) == {"a": "Normal"}
 
 
+def test_a_hooked_pod_prepares_and_keeps_its_image_and_its_revision() -> None:
+    """lifecycle case 10"""
+    # given
+    builder = in_place().with_finalizer(HOOK, "a")
+    # when
+    plan = planned(builder)
+    # then
+    assert states(plan) == {"a": "PreparingUpdate"}
+    assert image_given(plan, "a") == ""
+    assert keys.REVISION_LABEL not in pod_patches(plan)["a"].body["metadata"]["labels"]
+
+
 def test_a_pod_that_is_still_hooked_is_not_written_to_again() -> None:
     """lifecycle case 11"""
     plan = planned(in_place().with_finalizer(HOOK, "a").in_state("PreparingUpdate", "a"))

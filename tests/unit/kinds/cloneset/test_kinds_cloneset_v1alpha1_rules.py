@@ -202,6 +202,31 @@ async def test_in_place_only_lets_images_and_the_templates_metadata_change() -> 
     assert await causes(new, old=old) == []
 
 
+def with_resources(doc: Document, **requests: str) -> Document:
+    return changed(doc, resources={"requests": requests})
+
+
+@pytest.mark.parametrize(
+    ("after", "is_allowed"),
+    [
+        ({"cpu": "200m", "memory": "2Gi"}, True),
+        ({"cpu": "100m"}, False),
+        ({"cpu": "100m", "memory": "1Gi", "nvidia.com/gpu": "1"}, False),
+    ],
+)
+async def test_in_place_only_lets_cpu_and_memory_change_where_the_gate_does(
+    after: dict[str, str], is_allowed: bool
+) -> None:
+    """cloneset 9.2.18: the original refuses them under any gate"""
+    old = with_resources(flat("InPlaceOnly"), cpu="100m", memory="1Gi")
+    write = request(OLD, with_resources(old, **after), old=old)
+    off, on = spoke_rules(), spoke_rules(resources_in_place=True)
+    assert [cause.field for cause in await off.errors(write)] == ["spec"]
+    found = [cause.message for cause in await on.errors(write)]
+    start = "Forbidden: only images, cpu and memory may change in spec.template.spec under InPlaceOnly"
+    assert (found == []) if is_allowed else found[0].startswith(start)
+
+
 async def test_the_type_that_is_written_counts_and_not_the_one_before() -> None:
     old = flat("InPlaceOnly")
     assert await causes(changed(flat("InPlaceIfPossible"), env=[]), old=old) == []

@@ -59,7 +59,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
     revisions: Sequence[RevisionView]
     """All of its namespace."""
     claims: Sequence[ClaimView]
-    """All of its namespace that carry an instance id."""
+    """All of its namespace."""
     nodes: Sequence[NodeView]
     """Empty also when they may not be read."""
     now: Instant

@@ -301,7 +301,20 @@ def _check_stateful_set(spec: Doc) -> Causes:
     yield from check_not_negative(spec.get("replicas"), "spec.replicas")
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     yield from check_not_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
-    yield from _check_selector_and_template(spec, "statefulset", "", template_name="StatefulSet")
+    with_claims = {**spec, "template": _with_claim_volumes(spec)}
+    yield from _check_selector_and_template(with_claims, "statefulset", "", template_name="StatefulSet")
+
+
+def _with_claim_volumes(spec: Doc) -> Doc:
+    """The template with the volumes of claim templates, which its containers may mount."""
+    template: Doc = spec.get("template") or {}
+    names = [(one.get("metadata") or {}).get("name") for one in spec.get("volumeClaimTemplates") or ()]
+    if not names:
+        return template
+    pod: Doc = template.get("spec") or {}
+    own = [one for one in pod.get("volumes") or () if one.get("name") not in names]
+    claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    return {**template, "spec": {**pod, "volumes": [*own, *claimed]}}
 
 
 def _check_stateful_update(update: Doc, path: str) -> Causes:

@@ -1,0 +1,99 @@
+"""WorkloadSpread: the step that puts a new pod into its subset, and the one that gives its place back.
+
+pod ──▶ kinds/workloadspread Assignment ──▶ the pod as one of its subset, or as it is
+DELETE of a pod, CREATE of pods/eviction ──▶ the place is noted as free; nothing is ever refused for policy
+
+Dry runs leave no trace: the pod of one is not changed either, since no place is taken for it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.admission.pods.steps import StepError
+from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError, Status
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+
+__all__ = ["SpreadInjection", "SpreadRelease"]
+
+_HAS_CONTROLLER: Final = (
+    "has(object.metadata.ownerReferences) && "
+    "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
+)
+"""CEL: somebody controls the pod."""
+
+_GOES: Final = (
+    'request.operation == "CREATE" || (request.operation == "DELETE" && oldObject != null && '
+    "has(oldObject.metadata.annotations) && "
+    f'"{MATCHED_SPREAD_ANNOTATION}" in oldObject.metadata.annotations)'
+)
+"""CEL: an eviction, or the deletion of a pod with a note."""
+
+
+class SpreadInjection:
+    """The step of `/mutate-pod`."""
+
+    name = "workloadspread"
+    wanted = _HAS_CONTROLLER
+
+    def __init__(self, spreading: Spreading | None) -> None:
+        self._spreading = spreading
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if self._spreading is None or _is_dry(request):
+            return None
+        try:
+            return await self._spreading.assignment.placed(pod, namespace=_namespace(pod, request))
+        except AssignmentError as error:
+            raise StepError(str(error)) from error
+
+
+class SpreadRelease:
+    """The step of `/validate-pod`."""
+
+    name = "workloadspread"
+    wanted = _GOES
+
+    def __init__(self, spreading: Spreading | None) -> None:
+        self._spreading = spreading
+
+    async def judge(self, request: AdmissionRequest) -> Status | None:
+        if self._spreading is None or _is_dry(request):
+            return None
+        try:
+            pod = await _pod_of(request, self._spreading)
+            if pod is not None:
+                await self._spreading.assignment.gone(pod, namespace=_namespace(pod, request))
+        except (AssignmentError, KubeError) as error:
+            raise StepError(str(error)) from error
+        return None
+
+
+async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document | None:
+    """The pod that goes; None: the request is about none."""
+    match request.operation, request.subresource:
+        case "DELETE", "":
+            return request.old_object
+        case "CREATE", "eviction":
+            found = await spreading.reader.pod(request.namespace, request.name)
+            if found is None:
+                raise StepError(f"pod {request.namespace}/{request.name} is not there")
+            return found
+    return None
+
+
+def _namespace(pod: Mapping[str, Any], request: AdmissionRequest) -> str:
+    return (pod.get("metadata") or {}).get("namespace") or request.namespace
+
+
+def _is_dry(request: AdmissionRequest) -> bool:
+    """A dry run by the request, by its options, or by the options inside an eviction."""
+    found: Mapping[str, Any] = request.object or {}
+    eviction = found.get("deleteOptions") if request.subresource == "eviction" else None
+    return (
+        request.dry_run
+        or "All" in ((request.options or {}).get("dryRun") or ())
+        or "All" in ((eviction or {}).get("dryRun") or ())
+    )

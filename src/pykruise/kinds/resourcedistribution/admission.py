@@ -1,0 +1,103 @@
+"""ResourceDistribution's admission review.
+
+AdmissionRequest ──▶ validating(trial) ──▶ allowed, or refused (422) with every field error
+                          └── trial: could the resource be created? (a dry run in the manager's namespace)
+
+v1beta1 only; another version is refused with 400.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistributionSpec
+from pykruise.kinds.resourcedistribution.validation import RESOURCE, errors_of
+from pykruise.kube.admission import (
+    AdmissionAnswer,
+    AdmissionRequest,
+    Reviewer,
+    SpokeRules,
+    is_on_its_way_out,
+)
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
+from pykruise.kube.field_errors import forbidden, internal_error, invalid_shown, refusal
+from pykruise.kube.typed_documents import read
+from pykruise.pods.workload_admission import Reviews
+
+__all__ = ["SPOKE_RULES", "Trial", "validating"]
+
+Trial = Callable[[Document], Awaitable[None]]
+"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with what the API server says against it."""
+
+
+def _read_spec(doc: Mapping[str, Any]) -> tuple[ResourceDistributionSpec | None, str]:
+    return read(doc, ResourceDistributionSpec, path="spec", raw=("resource",))
+
+
+_REVIEWS: Final = Reviews[ResourceDistributionSpec](
+    resource=RESOURCE_DISTRIBUTIONS,
+    versions=(RESOURCE_DISTRIBUTIONS.version,),
+    read_spec=_read_spec,
+    placeholders=("resource", "targets"),
+)
+
+_validate: Final[Reviewer] = _REVIEWS.validating(
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
+)
+
+
+_SELECTOR: Final = "spec.targets.namespaceSelector"
+
+
+async def _no_further_errors(_: AdmissionRequest) -> Sequence[Cause]:
+    return ()
+
+
+SPOKE_RULES: Final = SpokeRules(
+    errors=_no_further_errors,
+    field_of=lambda field: "spec.targets.namespaceLabelSelector" if field == _SELECTOR else field,
+)
+"""v1alpha1 has the same rules; one field is called differently."""
+
+
+def validating(trial: Trial | None = None) -> Reviewer:
+    """The validating review. Without a trial, what only an API server can judge is not judged."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        answer = await _validate(request)
+        causes = _field_errors(answer)
+        if trial is None or causes is None or not _is_tried(request, causes):
+            return answer
+        assert request.object is not None
+        wrong = await _tried(request.object["spec"]["resource"], trial)
+        if wrong is None:
+            return answer
+        name = get_path(request.object, "metadata", "name", default="") or request.name
+        return AdmissionAnswer(refusal=refusal(RESOURCE_DISTRIBUTIONS, name, [*causes, wrong]))
+
+    return review
+
+
+def _field_errors(answer: AdmissionAnswer) -> tuple[Cause, ...] | None:
+    """None for another refusal than for field errors."""
+    if answer.refusal is None:
+        return ()
+    return answer.refusal.details.causes if answer.refusal.code == 422 and answer.refusal.details else None
+
+
+def _is_tried(request: AdmissionRequest, causes: tuple[Cause, ...]) -> bool:
+    is_write = request.operation in ("CREATE", "UPDATE") and not request.subresource
+    return is_write and not is_on_its_way_out(request) and all(cause.field != RESOURCE for cause in causes)
+
+
+async def _tried(resource: Document, trial: Trial) -> Cause | None:
+    """What an API server has against the resource."""
+    try:
+        await trial(resource)
+    except (InvalidError, BadRequestError) as error:
+        return invalid_shown(RESOURCE, f'"{resource["kind"]}"', str(error))
+    except ForbiddenError as error:
+        return forbidden(RESOURCE, str(error))
+    except KubeError as error:
+        return internal_error(RESOURCE, f"whether it could be created cannot be told: {error}")
+    return None

@@ -1,0 +1,85 @@
+"""What is wrong with a ResourceDistribution.
+
+document, spec, stored document ──▶ errors_of() ──▶ field errors, all at once
+
+Pure. What only an API server can judge (whether the resource could be created) is asked by admission.py, for
+a resource of which nothing is wrong here. A resource may be a Secret: no message repeats it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds.resourcedistribution.types import NamespaceList, ResourceDistributionSpec, Targets
+from pykruise.kube.documents import get_path
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import internal_error, invalid, invalid_shown, shown
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.pods.workload_validation import metadata_errors
+
+__all__ = ["RESOURCE", "errors_of"]
+
+RESOURCE: Final = "spec.resource"
+
+_SUPPORTED: Final = frozenset({("v1", "ConfigMap"), ("v1", "Secret")})
+_TARGETS: Final = "spec.targets"
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: ResourceDistributionSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors. `old`: the stored object, on update."""
+    found = list(metadata_errors(doc.get("metadata") or {}))
+    if not spec.resource:
+        return [*found, invalid_shown(RESOURCE, '""', "empty resource is not allowed")]
+    if not _is_an_object(spec.resource):
+        return [*found, internal_error(RESOURCE, "apiVersion and kind say which resource it is")]
+    selector = get_path(doc, "spec", "targets", "namespaceSelector", default=None)
+    return [*found, *_resource_errors(spec.resource, old), *_target_errors(spec.targets, selector)]
+
+
+def _is_an_object(resource: Mapping[str, Any]) -> bool:
+    return all(isinstance(resource.get(key), str) and resource[key] for key in ("apiVersion", "kind"))
+
+
+def _resource_errors(resource: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
+    if (resource["apiVersion"], resource["kind"]) not in _SUPPORTED:
+        yield invalid_shown(
+            RESOURCE, _which(resource), "only a Secret or a ConfigMap (v1) can be distributed"
+        )
+    if old is None:
+        return
+    stored = get_path(old, "spec", "resource", default=None)
+    if not isinstance(stored, Mapping) or not _is_an_object(stored):
+        yield internal_error(RESOURCE, "the stored resource cannot be read")
+    elif _identity(stored) != _identity(resource):
+        detail = f"apiVersion, kind and name are immutable: it is {_which(stored)}"
+        yield invalid_shown(RESOURCE, _which(resource), detail)
+
+
+def _identity(resource: Mapping[str, Any]) -> tuple[Any, ...]:
+    return resource["apiVersion"], resource["kind"], get_path(resource, "metadata", "name", default="")
+
+
+def _which(resource: Mapping[str, Any]) -> str:
+    """The resource in a message, without what it holds."""
+    version, kind, name = _identity(resource)
+    return shown(f"{version} {kind} {name}".rstrip())
+
+
+def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iterator[Cause]:
+    included, excluded = _names(targets.included_namespaces), _names(targets.excluded_namespaces)
+    for field, names in (("includedNamespaces", included), ("excludedNamespaces", excluded)):
+        for name in names:
+            for problem in is_dns1123_label(name):
+                yield invalid(f"{_TARGETS}.{field}", name, problem)
+    for name in dict.fromkeys(name for name in included if name in excluded):
+        yield invalid(_TARGETS, name, "a namespace cannot be both included and excluded")
+    try:
+        selector_from(selector)
+    except SelectorError as error:
+        yield invalid(f"{_TARGETS}.namespaceSelector", selector, str(error))
+
+
+def _names(listed: NamespaceList | None) -> list[str]:
+    return [one.name for one in (listed.items if listed is not None else None) or ()]

@@ -1,0 +1,102 @@
+"""New pods of a StatefulSet: of which revision they are, and what they look like.
+
+WorkingSet ──▶ RevisionChoice ──▶ the revision of each missing pod
+WorkingSet + slot + revision ──▶ pod_document()
+
+Pure. A pod that was lost comes back at the revision that it had by the partition: a count of ranks, not an
+ordinal, so reserved ordinals and a start ordinal change nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kinds.statefulset.claims import with_claims
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import PODS
+from pykruise.pods import keys
+from pykruise.pods.lifecycle import LifecycleState, is_all_hooked, state_metadata
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import PodView
+
+__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "RevisionChoice", "identity_labels", "pod_document"]
+
+POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+
+
+class RevisionChoice:
+    """Which revision missing pods get, asked for in ascending order: without an order each choice counts."""
+
+    def __init__(self, ws: WorkingSet) -> None:
+        self._ws = ws
+        self._old = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods) if ws.spec.is_unordered else 0
+
+    def of(self, slot: Slot) -> RevisionView:
+        """The revision of the pod to be made for this slot."""
+        ws = self._ws
+        block = ws.spec.rolling_update
+        if ws.spec.is_on_delete:
+            return ws.update
+        if block is None:
+            kept = ws.slots[0].ordinal + ws.snapshot.statefulset.status.current_replicas
+            return ws.current if slot.ordinal < kept else ws.update
+        if block.unordered_update is None:
+            return ws.current if slot.rank < ws.limits.partition else ws.update
+        if self._old < ws.limits.partition:
+            self._old += ws.current.hash != ws.update.hash
+            return ws.current
+        return ws.update
+
+
+def identity_labels(ws: WorkingSet, slot: Slot) -> dict[str, str]:
+    """Labels by which others find the pod with this number."""
+    labels = {POD_NAME_LABEL: slot.name}
+    if ws.settings.pod_index_label:
+        labels[POD_INDEX_LABEL] = str(slot.ordinal)
+    return labels
+
+
+def pod_document(ws: WorkingSet, slot: Slot, revision: RevisionView) -> Document:
+    """The pod of a slot. What comes from the template is shared, not copied: do not change it."""
+    owner = ws.snapshot.statefulset
+    metadata: Mapping[str, Any] = revision.template.get("metadata") or {}
+    labels: dict[str, str] = metadata.get("labels") or {}
+    finalizers: list[str] = metadata.get("finalizers") or []
+    state = state_metadata(_first_state(ws, labels, finalizers), now=ws.now)
+    own: Document = {
+        "name": slot.name,
+        "generateName": f"{owner.name}-",
+        "namespace": owner.namespace,
+        "labels": {
+            **labels,
+            **identity_labels(ws, slot),
+            keys.REVISION_LABEL: revision.name,
+            **state["labels"],
+        },
+        "annotations": {**(metadata.get("annotations") or {}), **state["annotations"]},
+        "ownerReferences": [owner.reference_as(ADVANCED_STATEFUL_SETS)],
+    }
+    if finalizers:
+        own["finalizers"] = finalizers
+    spec: Document = {**(revision.template.get("spec") or {}), "hostname": slot.name}
+    if ws.spec.service_name:
+        spec["subdomain"] = ws.spec.service_name
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": own,
+        "spec": with_claims(ws, spec, slot.ordinal),
+    }
+
+
+def _first_state(ws: WorkingSet, labels: Mapping[str, str], finalizers: list[str]) -> LifecycleState:
+    """Normal, unless the preNormal hook is still to be put on the pod."""
+    hook = ws.spec.lifecycle.pre_normal if ws.spec.lifecycle else None
+    born = PodView(
+        namespace="", name="", uid="", resource_version=0, labels=labels, finalizers=tuple(finalizers)
+    )
+    if hook is None or is_all_hooked(hook, born):
+        return LifecycleState.NORMAL
+    return LifecycleState.PREPARING_NORMAL

@@ -1,0 +1,104 @@
+"""Which changes of volumeClaimTemplates existing claims can follow (volumeClaimUpdateStrategy OnPodRollingUpdate).
+
+new spec + stored object + storage classes ──▶ claim_errors() ──▶ field errors
+
+Pure but for the lookup of classes, which comes in. Under OnDelete anything goes: templates then only shape claims
+that are made later.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pykruise.kinds.statefulset.types import ClaimUpdateType, StatefulSetSpec
+from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.errors import Cause, KubeError
+from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.pods.claims import storage_of
+
+__all__ = ["ClassLookup", "claim_errors"]
+
+ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
+"""All StorageClasses. Raises KubeError."""
+
+FIELD = "spec.volumeClaimTemplates"
+_IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+
+
+async def claim_errors(
+    spec: StatefulSetSpec, old: Mapping[str, Any], classes: ClassLookup | None
+) -> list[Cause]:
+    """What is wrong with the new claim templates, every error at once."""
+    strategy = spec.volume_claim_update_strategy
+    if strategy is None or strategy.type != ClaimUpdateType.ON_POD_ROLLING_UPDATE:
+        return []
+    new: list[dict[str, Any]] = spec.volume_claim_templates or []
+    before: list[dict[str, Any]] = (old.get("spec") or {}).get("volumeClaimTemplates") or []
+    if len(new) != len(before):
+        problem = "templates may be neither added nor removed while claims follow them"
+        return [invalid(FIELD, len(new), problem)]
+    by_name = {_name(one): one for one in before}
+    errors: list[Cause] = []
+    resized: list[dict[str, Any]] = []
+    for template in new:
+        name = _name(template)
+        if name not in by_name:
+            errors.append(forbidden(f"{FIELD}[{name}].name", "a template may not be renamed"))
+            continue
+        errors += _shape_errors(template, by_name[name])
+        if _sizes(template) != _sizes(by_name[name]):
+            resized.append(template)
+    if resized:
+        errors += await _class_errors(resized, classes)
+    return errors
+
+
+def _name(template: Mapping[str, Any]) -> str:
+    return str((template.get("metadata") or {}).get("name") or "")
+
+
+def _spec(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = template.get("spec") or {}
+    return found
+
+
+def _sizes(template: Mapping[str, Any]) -> tuple[int, int]:
+    resources = _spec(template).get("resources") or {}
+    return storage_of(resources.get("requests")), storage_of(resources.get("limits"))
+
+
+def _shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+    field = f"{FIELD}[{_name(new)}]"
+    wanted, there = (_spec(one).get("storageClassName") for one in (new, old))
+    if None not in (wanted, there) and wanted != there:
+        yield invalid(field, wanted, f"the storage class of claims cannot change (it is {there})")
+    modes, had = (list(_spec(one).get("accessModes") or ()) for one in (new, old))
+    if modes != had:
+        yield invalid(field, modes, "the access modes of claims cannot change")
+
+
+async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLookup | None) -> list[Cause]:
+    if classes is None:
+        return []
+    try:
+        found = await classes()
+    except KubeError as error:
+        return [invalid(FIELD, "", f"storage classes cannot be looked up: {error}")]
+    by_name = {one["metadata"]["name"]: one for one in found}
+    errors: list[Cause] = []
+    for template in templates:
+        field = f"{FIELD}[{_name(template)}].spec"
+        name = _spec(template).get("storageClassName")
+        chosen = by_name.get(name) if name is not None else _default(found)
+        if chosen is None:
+            if name:
+                errors.append(invalid(f"{field}.storageClassName", name, "there is no such storage class"))
+        elif chosen.get("allowVolumeExpansion") is False:
+            problem = f"storage class {chosen['metadata']['name']} does not let volumes grow"
+            errors.append(forbidden(f"{field}.resources.requests.storage", problem))
+    return errors
+
+
+def _default(classes: Sequence[Document]) -> Document | None:
+    """The newest class that is marked as default."""
+    marked = [one for one in classes if annotations_of(one).get(_IS_DEFAULT) == "true"]
+    return max(marked, key=lambda one: one["metadata"].get("creationTimestamp") or "", default=None)

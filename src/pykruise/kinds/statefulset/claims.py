@@ -1,0 +1,212 @@
+"""The claims of a StatefulSet's pods: made before them, and owned by whoever they are to go with.
+
+WorkingSet + ordinal ──▶ claims_to_create() ──▶ steps before a pod's creation, or what it waits for
+                     ──▶ owner_steps()     ──▶ owner references that persistentVolumeClaimRetentionPolicy wants
+
+Pure. Nobody here deletes a claim: garbage collection does, by the owners that a claim has. A claim that exists
+is never reshaped here (expansion.py lets it grow).
+"""
+
+from typing import Any, Final
+
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, Retention
+from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.plans.actions import Create, Patch
+from pykruise.plans.plan import Note, Step
+from pykruise.pods.claims import ClaimView, OwnerFacts, claim_documents, claim_name, with_claim_volumes
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "claims_to_create",
+    "lacks_claim",
+    "lacks_volume",
+    "owner_steps",
+    "stale_claim",
+    "with_claims",
+]
+
+_POD: Final = "Pod"
+
+
+def claim_names(ws: WorkingSet, ordinal: int) -> dict[str, str]:
+    """Claim template → name of the claim."""
+    return {name: claim_name(name, owner=ws.name, suffix=str(ordinal)) for name in ws.spec.claim_names}
+
+
+def with_claims(ws: WorkingSet, pod_spec: Document, ordinal: int) -> Document:
+    """The pod's spec with its claims as volumes, in the order of the templates."""
+    return with_claim_volumes(pod_spec, claim_names(ws, ordinal))
+
+
+def lacks_volume(ws: WorkingSet, slot: Slot) -> bool:
+    """Whether the pod does not mount a claim that its templates say it should: they changed after it was made."""
+    if slot.pod is None or not ws.spec.volume_claim_templates or slot.pod.controller is None:
+        return False
+    mounted = dict(slot.pod.claim_volumes)
+    return any(mounted.get(volume) != claim for volume, claim in claim_names(ws, slot.ordinal).items())
+
+
+# Before a pod
+
+
+def stale_claim(ws: WorkingSet, slot: Slot) -> str:
+    """Name of a claim that is about to go with the last pod of this name; empty: there is none."""
+    if not _deletes_when_scaled(ws):
+        return ""
+    uid = slot.pod.uid if slot.pod is not None else ""
+    for claim in ws.claims_of(slot.ordinal):
+        if any(one.name == slot.name and one.kind == _POD and one.uid != uid for one in claim.owners):
+            return claim.name
+    return ""
+
+
+def lacks_claim(ws: WorkingSet, ordinal: int) -> bool:
+    """Whether a claim of the pod is not there, or on its way out."""
+    present = [claim for claim in ws.claims_of(ordinal) if not claim.is_deleting]
+    return len(present) < len(ws.spec.claim_names)
+
+
+def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], str]:
+    """What has to be done to the claims before the pod can mount them; and what it waits for, if anything.
+
+    All that can be made are made, also when another one is still on its way out.
+    """
+    templates = ws.spec.volume_claim_templates
+    if not templates:
+        return (), ""
+    present = {claim.name: claim for claim in ws.claims_of(slot.ordinal)}
+    wanted = claim_documents(
+        templates,
+        owner=ws.name,
+        namespace=ws.namespace,
+        suffix=str(slot.ordinal),
+        labels=ws.spec.selector.match_labels or {},
+        owner_references=_new_owners(ws),
+    )
+    steps = [_create_step(ws, one, pod=slot.name) for one in wanted if one["metadata"]["name"] not in present]
+    for claim in present.values():
+        # Before the pod comes: garbage collection would take the claim of its predecessor away under it.
+        if slot.pod is None and not claim.is_deleting and (step := _owner_step(ws, claim, slot.name)):
+            steps.append(step)
+    leaving = [claim.name for claim in present.values() if claim.is_deleting]
+    return tuple(steps), f"waits until its old claim {leaving[0]} is gone" if leaving else ""
+
+
+def _create_step(ws: WorkingSet, document: Document, *, pod: str) -> Step:
+    name = document["metadata"]["name"]
+    return Step(
+        action=Create(resource=PERSISTENT_VOLUME_CLAIMS, key=ws.key(name), body=document),
+        because=f"pod {pod} mounts it",
+        done=Note(reason="SuccessfulCreate", message=f"created claim {name} for pod {pod}"),
+        failed=Note(
+            reason="FailedCreate", message=f"failed to create claim {name} for pod {pod}", warning=True
+        ),
+    )
+
+
+# Owners
+
+
+def _policy(ws: WorkingSet) -> tuple[bool, bool]:
+    """Whether claims go when the set shrinks, and when it is deleted. What nobody knows retains."""
+    policy = ws.spec.persistent_volume_claim_retention_policy
+    known = ("", *Retention)
+    if policy is None or policy.when_scaled not in known or policy.when_deleted not in known:
+        return False, False
+    return policy.when_scaled == Retention.DELETE, policy.when_deleted == Retention.DELETE
+
+
+def _deletes_when_scaled(ws: WorkingSet) -> bool:
+    return ws.settings.auto_delete_claims and _policy(ws)[0]
+
+
+def _set_reference(ws: WorkingSet) -> Document:
+    return owner_reference(
+        api_version=ADVANCED_STATEFUL_SETS.api_version,
+        kind=ADVANCED_STATEFUL_SETS.kind,
+        name=ws.name,
+        uid=ws.snapshot.statefulset.uid,
+        controller=False,
+        block_owner_deletion=False,
+    )
+
+
+def _pod_reference(pod: PodView) -> Document:
+    return owner_reference(
+        api_version=PODS.api_version,
+        kind=PODS.kind,
+        name=pod.name,
+        uid=pod.uid,
+        controller=False,
+        block_owner_deletion=False,
+    )
+
+
+def _new_owners(ws: WorkingSet) -> list[Document]:
+    """Owners that a claim of a wanted pod is born with."""
+    return [_set_reference(ws)] if ws.settings.auto_delete_claims and _policy(ws)[1] else []
+
+
+def owner_steps(ws: WorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
+    """Patches of the pod's claims whose owners are not those that the policy wants."""
+    if not ws.settings.auto_delete_claims:
+        return ()
+    found = (
+        _owner_step(ws, claim, pod.name, pod=pod, is_surplus=is_surplus)
+        for claim in ws.claims_of(ws.ordinal(pod))
+    )
+    return tuple(step for step in found if step is not None)
+
+
+def _owner_step(
+    ws: WorkingSet, claim: ClaimView, name: str, *, pod: PodView | None = None, is_surplus: bool = False
+) -> Step | None:
+    """The patch of one claim; None: its owners are right. Owners that are neither set nor pod are left alone."""
+    if not ws.settings.auto_delete_claims:
+        return None
+    when_scaled, when_deleted = _policy(ws)
+    wanted: list[Document] = []
+    if is_surplus and when_scaled and pod is not None:
+        wanted.append(_pod_reference(pod))
+    elif when_deleted:
+        wanted.append(_set_reference(ws))
+    keep = {one["uid"] for one in wanted}
+    uid = ws.snapshot.statefulset.uid
+    wrong = [one for one in claim.owners if _is_ours(one, name, uid) and one.uid not in keep]
+    missing = [one for one in wanted if one["uid"] not in {owner.uid for owner in claim.owners}]
+    if not wrong and not missing:
+        return None
+    body: dict[str, Any] = {
+        "metadata": {
+            "uid": claim.uid,
+            "ownerReferences": [*({"$patch": "delete", "uid": one.uid} for one in wrong), *missing],
+        }
+    }
+    return Step(
+        action=Patch(
+            resource=PERSISTENT_VOLUME_CLAIMS,
+            key=ws.key(claim.name),
+            patch_type=PatchType.STRATEGIC,
+            body=body,
+            uid=claim.uid,
+        ),
+        because=_because(wanted),
+        failed=Note(
+            reason="FailedUpdate", message=f"failed to set the owners of claim {claim.name}", warning=True
+        ),
+    )
+
+
+def _because(wanted: list[Document]) -> str:
+    owners = " and ".join(f"{one['kind']} {one['name']}" for one in wanted)
+    goes = f"it goes with {owners}" if owners else "it stays, whoever goes"
+    return f"persistentVolumeClaimRetentionPolicy: {goes}"
+
+
+def _is_ours(owner: OwnerFacts, pod: str, uid: str) -> bool:
+    """Whether the set wrote this owner: itself, or a pod of that name, whichever it was."""
+    return owner.uid == uid or (owner.kind == _POD and owner.name == pod)

@@ -1,0 +1,91 @@
+"""What admission writes into a StatefulSet (v1beta1) that leaves it out.
+
+document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the documents that come in are not changed. Rule: the original's mutating webhook. Templates get their
+defaults only when the pod template is new or changed: otherwise an upgrade of this manager would roll every pod.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.statefulset.types import (
+    ClaimUpdateType,
+    ManagementPolicy,
+    PodUpdatePolicy,
+    Retention,
+    UpdateType,
+)
+from pykruise.kube.documents import Document, same
+from pykruise.pods import template_defaults
+
+__all__ = ["DefaultingSettings", "with_defaults"]
+
+
+class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change defaulting."""
+
+    template_no_defaults: bool = False
+    """Gate TemplateNoDefaults: templates are left as they are."""
+    host_network_ports: bool = False
+    """Gate DefaultHostNetworkHostPortsInPodTemplates."""
+    auto_delete_claims: bool = True
+    """Gate StatefulSetAutoDeletePVC."""
+    auto_resize_claims: bool = False
+    """Gate StatefulSetAutoResizePVCGate."""
+
+
+def with_defaults(
+    doc: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    settings: DefaultingSettings | None = None,
+) -> Document:
+    """The document with defaults; `old` is the stored object on an update, None on creation."""
+    settings = settings or DefaultingSettings()
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **_present(doc.get("spec"))}
+    spec["podManagementPolicy"] = spec.get("podManagementPolicy") or str(ManagementPolicy.ORDERED_READY)
+    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    if settings.auto_delete_claims:
+        policy = _present(spec.get("persistentVolumeClaimRetentionPolicy"))
+        for field in ("whenDeleted", "whenScaled"):
+            policy[field] = policy.get(field) or str(Retention.RETAIN)
+        spec["persistentVolumeClaimRetentionPolicy"] = policy
+    if settings.auto_resize_claims:
+        strategy = _present(spec.get("volumeClaimUpdateStrategy"))
+        strategy["type"] = strategy.get("type") or str(ClaimUpdateType.ON_DELETE)
+        spec["volumeClaimUpdateStrategy"] = strategy
+    if not settings.template_no_defaults:
+        old_spec = old.get("spec") or {} if old is not None else None
+        _default_templates(spec, old_spec, settings)
+    return {**doc, "spec": spec}
+
+
+def _present(value: Mapping[str, Any] | None) -> Document:
+    return {field: item for field, item in (value or {}).items() if item is not None}
+
+
+def _default_templates(spec: Document, old: Mapping[str, Any] | None, settings: DefaultingSettings) -> None:
+    """Claim templates get theirs only together with the pod template."""
+    template = spec.get("template")
+    if not isinstance(template, Mapping) or (old is not None and same(old.get("template"), template)):
+        return
+    spec["template"] = template_defaults.with_defaults(template, host_ports=settings.host_network_ports)
+    if spec.get("volumeClaimTemplates"):
+        claims = spec["volumeClaimTemplates"]
+        spec["volumeClaimTemplates"] = [template_defaults.with_claim_defaults(claim) for claim in claims]
+
+
+def _update_strategy(strategy: Document) -> Document:
+    """Nothing is defaulted under OnDelete."""
+    strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
+    if strategy["type"] == UpdateType.ROLLING_UPDATE:
+        block = _present(strategy.get("rollingUpdate"))
+        block["podUpdatePolicy"] = block.get("podUpdatePolicy") or str(PodUpdatePolicy.RECREATE)
+        block.setdefault("partition", 0)
+        block.setdefault("maxUnavailable", 1)
+        block.setdefault("minReadySeconds", 0)
+        strategy["rollingUpdate"] = block
+    return strategy

@@ -1,0 +1,62 @@
+"""Updates in place of a StatefulSet's pods: what separates each of them from the update revision.
+
+WorkingSet ──▶ Differences ──▶ update.py (how), pre_download.py (whether), refresh.py (who is recreated)
+
+Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/in_place_turns.py.
+"""
+
+from pykruise.kinds.statefulset.types import PodUpdatePolicy
+from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.plans.in_place_turns import Target
+from pykruise.pods import keys
+from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import PodView
+
+__all__ = ["Differences", "target_of"]
+
+
+class Differences:
+    """What separates pods from the update revision, by the revision each is of; worked out once per revision."""
+
+    def __init__(self, ws: WorkingSet) -> None:
+        self._ws = ws
+        self._revisions = {one.hash: one for one in ws.revisions}
+        self._found: dict[str, UpdateSpec | NotInPlace] = {}
+
+    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
+        """What changes on the pod, or why it has to be recreated."""
+        found = self._found.get(pod.revision)
+        if found is None:
+            found = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
+        return found
+
+    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
+        """The same for pods of a revision; None: it is not stored any more."""
+        if not self._ws.spec.is_in_place:
+            return NotInPlace(f"podUpdatePolicy is {PodUpdatePolicy.RECREATE}")
+        block = self._ws.spec.rolling_update
+        strategy = block.in_place_update_strategy if block else None
+        return difference(
+            old,
+            self._ws.update,
+            revision=self._ws.update.name,
+            settings=self._ws.settings.in_place,
+            grace_seconds=strategy.grace_period_seconds if strategy else 0,
+        )
+
+    def recreates(self, pod: PodView) -> bool:
+        """Whether the pod is updated by being deleted."""
+        only = self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
+        return not only and isinstance(self.of(pod), NotInPlace)
+
+
+def target_of(ws: WorkingSet) -> Target:
+    """Where updates in place take pods."""
+    return Target(
+        revision=ws.update.name,
+        labels={keys.REVISION_LABEL: ws.update.name},
+        hook=ws.spec.lifecycle.in_place_update if ws.spec.lifecycle else None,
+        now=ws.now,
+        settings=ws.settings.in_place,
+    )

@@ -1,0 +1,64 @@
+"""How many pods a StatefulSet wants, keeps old, and may do without.
+
+spec ──▶ limits_of() ──▶ Limits, and what is wrong with the stored values
+
+Pure. Rules: a share is of replicas, rounded down; maxUnavailable is at least 1, or nothing could ever move.
+"""
+
+import msgspec
+
+from pykruise.kinds.statefulset.types import StatefulSetSpec
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+
+__all__ = ["Limits", "limits_of"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Amounts in pods, times in seconds."""
+
+    replicas: int = 1
+    partition: int = 0
+    """Pods that stay at the current revision: those with the lowest ranks, unless priorities choose."""
+    max_unavailable: int = 1
+    scale_max_unavailable: int | None = None
+    """None: no limit."""
+    min_ready_seconds: int = 0
+    history: int = 10
+
+    @property
+    def quota(self) -> int:
+        """Pods that are to be of the update revision."""
+        return max(self.replicas - self.partition, 0)
+
+
+def limits_of(spec: StatefulSetSpec) -> tuple[Limits, list[str]]:
+    """The amounts, and `<field>: <problem>` of each that cannot be read."""
+    problems: list[str] = []
+    replicas = max(1 if spec.replicas is None else spec.replicas, 0)
+
+    def amount(value: IntOrPercent, field: str) -> int:
+        try:
+            return max(resolve(value, of=replicas, rounding=Rounding.DOWN), 1)
+        except ValueError as error:
+            problems.append(f"{field}: {error}")
+            return 1
+
+    block = spec.rolling_update
+    down = block.max_unavailable if block else None
+    scale = spec.scale_strategy.max_unavailable if spec.scale_strategy else None
+    history = spec.revision_history_limit
+    return (
+        Limits(
+            replicas=replicas,
+            partition=max((block.partition if block else None) or 0, 0),
+            max_unavailable=1
+            if down is None
+            else amount(down, "spec.updateStrategy.rollingUpdate.maxUnavailable"),
+            scale_max_unavailable=None
+            if scale is None
+            else amount(scale, "spec.scaleStrategy.maxUnavailable"),
+            min_ready_seconds=max((block.min_ready_seconds if block else None) or 0, 0),
+            history=10 if history is None else max(history, 0),
+        ),
+        problems,
+    )

@@ -1,0 +1,329 @@
+"""Which pods there are: creating what is missing, replacing what has ended, deleting what is surplus.
+
+WorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whether pods may be updated in the same plan
+
+Pure. OrderedReady does one thing at a time: from the lowest ordinal up, then surplus pods from the highest down,
+and updates only when all that is in order. Parallel does everything at once, but for scaleStrategy's limit.
+"""
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from pykruise.kinds.statefulset.building import (
+    POD_NAME_LABEL,
+    RevisionChoice,
+    identity_labels,
+    pod_document,
+)
+from pykruise.kinds.statefulset.claims import (
+    claims_to_create,
+    lacks_claim,
+    lacks_volume,
+    owner_steps,
+    stale_claim,
+)
+from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create, Patch
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods.lifecycle import LifecycleState, why_waiting
+from pykruise.pods.selector_guard import LOOK_AGAIN_S
+from pykruise.pods.views import PodView
+
+__all__ = ["CREATE_PODS", "Scale", "plan_scale"]
+
+CREATE_PODS = "create pods"
+REPLACE_PODS = "delete ended pods"
+REPAIR_PODS = "repair pods"
+KEEP_CLAIMS = "claims of wanted pods"
+DELETE_PODS = "delete surplus pods"
+
+_TAKEN_OUT = (
+    LifecycleState.PREPARING_UPDATE,
+    LifecycleState.UPDATING,
+    LifecycleState.UPDATED,
+    LifecycleState.PREPARING_DELETE,
+)
+"""States into which this very controller has brought a pod."""
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    """What scaling writes, and what that leaves for updating."""
+
+    phase: Phase = Phase()
+    may_update: bool = True
+    """Whether pods may be updated at all in this plan."""
+    only: str = ""
+    """Name of the one pod that may: it is what everything else waits for."""
+    exhausted: bool = False
+    """scaleStrategy.maxUnavailable is used up, and pods are missing."""
+
+
+class _Found:
+    """What the slots need so far."""
+
+    def __init__(self) -> None:
+        self.create: list[Chain] = []
+        self.replace: list[Chain] = []
+        self.repair: list[Chain] = []
+        self.claims: list[Chain] = []
+        self.left: dict[str, str] = {}
+        self.notes: list[Note] = []
+        self.unmounted: list[str] = []
+        """Pods that lack a volume."""
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.create) + len(self.replace) >= MOST_AT_ONCE
+
+    def stages(self) -> list[Stage]:
+        """Pods that have ended go first: their successors need the name."""
+        rows = (
+            (REPLACE_PODS, self.replace, False),
+            (KEEP_CLAIMS, self.claims, False),
+            (CREATE_PODS, self.create, True),
+            (REPAIR_PODS, self.repair, False),
+        )
+        return [
+            Stage(name=name, chains=tuple(chains), ramp=ramp, is_optional=name == REPAIR_PODS)
+            for name, chains, ramp in rows
+            if chains
+        ]
+
+
+def plan_scale(ws: WorkingSet) -> Scale:
+    """The scale phase."""
+    return _parallel(ws) if ws.spec.is_parallel else _ordered(ws)
+
+
+# One after the other
+
+
+def _ordered(ws: WorkingSet) -> Scale:
+    found = _Found()
+    choice = RevisionChoice(ws)
+    for slot in ws.slots:
+        pod = slot.pod
+        if pod is None:
+            _create(ws, slot, choice, found)
+        elif pod.phase in FINISHED:
+            _replace(ws, pod, found)
+        else:
+            _mend(ws, slot, pod, found)
+            if not pod.is_deleting and ws.is_available(pod):
+                continue
+            found.left.setdefault(pod.name, _why_not_available(ws, pod))
+        advances = (
+            pod is not None
+            and not pod.is_deleting
+            and pod.phase not in FINISHED
+            and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
+        )
+        # What was taken out of service by an update or deletion is brought on all the same: only that ends it.
+        return Scale(
+            phase=_phase(found.stages(), found, (), {}, is_partial=False),
+            may_update=advances,
+            only=slot.name if advances else "",
+        )
+    stages, left, may_update = _surplus_in_order(ws)
+    return Scale(phase=_phase(found.stages(), found, stages, left, is_partial=False), may_update=may_update)
+
+
+def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, str], bool]:
+    """The highest surplus pod goes, when nothing is in the way. Updates wait for what changes."""
+    if not ws.surplus:
+        return [], {}, True
+    pod, *others = ws.surplus
+    chains: list[Chain] = []
+    steps: tuple[Step, ...] = ()
+    if pod.is_deleting:
+        waits = "terminates; the next one goes after it"
+    elif (
+        pod.state != LifecycleState.PREPARING_DELETE
+        and not ws.is_available(pod)
+        and pod.name != ws.first_unhealthy
+    ):
+        waits = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
+    else:
+        steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
+    for one, deletion in ((pod, steps), *((other, ()) for other in others)):
+        if found := (*owner_steps(ws, one, is_surplus=True), *deletion):
+            chains.append(pod_chain(one, *found))
+    left = {pod.name: waits} if waits else {}
+    left |= {one.name: f"surplus; goes after pod {pod.name}" for one in others}
+    return [Stage(name=DELETE_PODS, chains=tuple(chains))] if chains else [], left, False
+
+
+# All at once
+
+
+def _parallel(ws: WorkingSet) -> Scale:
+    found = _Found()
+    choice = RevisionChoice(ws)
+    budget = ws.limits.scale_max_unavailable
+    exhausted = False
+    is_partial = False
+    for index, slot in enumerate(ws.slots):
+        pod = slot.pod
+        costs = True
+        if found.is_full:
+            is_partial = True
+            break
+        if pod is None:
+            _create(ws, slot, choice, found)
+        elif pod.phase in FINISHED:
+            _replace(ws, pod, found)
+        else:
+            _mend(ws, slot, pod, found)
+            costs = pod.is_deleting or not ws.is_available(pod)
+        if budget is not None and costs:
+            budget -= 1
+            if budget <= 0:
+                exhausted = any(one.pod is None or one.pod.phase in FINISHED for one in ws.slots[index + 1 :])
+                break
+    if exhausted:
+        found.notes.append(_limit_note(ws))
+    stages, left = _surplus_at_once(ws)
+    return Scale(
+        phase=_phase(found.stages(), found, stages, left, is_partial=is_partial), exhausted=exhausted
+    )
+
+
+def _limit_note(ws: WorkingSet) -> Note:
+    limit = ws.limits.scale_max_unavailable
+    message = f"more pods are missing than scaleStrategy.maxUnavailable ({limit}) lets be made at once"
+    return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
+
+
+def _surplus_at_once(ws: WorkingSet) -> tuple[list[Stage], dict[str, str]]:
+    chains: list[Chain] = []
+    left: dict[str, str] = {}
+    for pod in ws.surplus[:MOST_AT_ONCE]:
+        steps: tuple[Step, ...] = ()
+        waits = "terminates"
+        if not pod.is_deleting:
+            steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
+        if waits:
+            left[pod.name] = waits
+        if found := (*owner_steps(ws, pod, is_surplus=True), *steps):
+            chains.append(pod_chain(pod, *found))
+    if not chains:
+        return [], left
+    # A quota that lets no pod be made must not keep surplus ones, which fill it, from going.
+    return [Stage(name=DELETE_PODS, chains=tuple(chains), ramp=True, regardless=True)], left
+
+
+def _phase(
+    first: list[Stage],
+    found: _Found,
+    second: Iterable[Stage],
+    left: dict[str, str],
+    *,
+    is_partial: bool,
+) -> Phase:
+    return Phase(
+        stages=(*first, *second),
+        left={**found.left, **left},
+        notes=(*found.notes, *_unmounted_note(found.unmounted)),
+        is_partial=is_partial,
+    )
+
+
+def _unmounted_note(names: list[str]) -> list[Note]:
+    """Once: pods keep running without the volumes that were added after they were made."""
+    if not names:
+        return []
+    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    message = (
+        f"{len(names)} pods were made before spec.volumeClaimTemplates changed; they mount what it says now "
+        f"once they are recreated: {shown}"
+    )
+    return [Note(reason="ClaimsNotMounted", message=message, warning=True, again_after_s=math.inf)]
+
+
+# One slot
+
+
+def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -> None:
+    revision = choice.of(slot)
+    if stale := stale_claim(ws, slot):
+        found.left[slot.name] = f"is not made before claim {stale}, which goes with its last pod, is gone"
+        return
+    steps, waits = claims_to_create(ws, slot)
+    if waits:
+        found.left[slot.name] = waits
+        if steps:
+            found.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
+        return
+    document = pod_document(ws, slot, revision)
+    step = Step(
+        action=Create(resource=PODS, key=ws.key(slot.name), body=document),
+        because=f"missing; built from revision {revision.name}",
+        done=Note(reason="SuccessfulCreate", message=f"created pod {slot.name}"),
+        failed=Note(reason="FailedCreate", message=f"failed to create pod {slot.name}", warning=True),
+    )
+    found.create.append(Chain(subject=slot.name, steps=(*steps, step)))
+
+
+def _replace(ws: WorkingSet, pod: PodView, found: _Found) -> None:
+    """A pod that has ended makes room for its successor."""
+    if pod.is_deleting:
+        found.left[pod.name] = "terminates; its successor comes after it"
+        return
+    because = f"has ended ({pod.phase}); its successor comes after it"
+    steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because=because)
+    if steps:
+        found.replace.append(pod_chain(pod, *steps))
+    else:
+        found.left[pod.name] = waits
+
+
+def _mend(ws: WorkingSet, slot: Slot, pod: PodView, found: _Found) -> None:
+    """What a pod that runs, or is about to, has lost: claims, their owners, and the labels with its number."""
+    if pod.is_deleting:
+        return
+    if pod.phase == "Pending" and lacks_claim(ws, slot.ordinal):
+        steps, waits = claims_to_create(ws, slot)
+        if steps:
+            found.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
+        if waits:
+            found.left[pod.name] = waits
+    found.claims += (
+        Chain(subject=step.action.key.name, steps=(step,)) for step in owner_steps(ws, pod, is_surplus=False)
+    )
+    if pod.labels.get(POD_NAME_LABEL) != pod.name:
+        found.repair.append(pod_chain(pod, _relabel(ws, slot, pod)))
+    if lacks_volume(ws, slot):
+        found.unmounted.append(pod.name)
+
+
+def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=ws.key(pod.name),
+            patch_type=PatchType.STRATEGIC,
+            body={"metadata": {"labels": identity_labels(ws, slot)}},
+            uid=pod.uid,
+        ),
+        because="it lacks the label with its name",
+        done=Note(reason="SuccessfulUpdate", message=f"repaired the labels of pod {pod.name}"),
+        failed=Note(
+            reason="FailedUpdate", message=f"failed to repair the labels of pod {pod.name}", warning=True
+        ),
+    )
+
+
+def _why_not_available(ws: WorkingSet, pod: PodView) -> str:
+    if pod.is_deleting:
+        return "terminates; its successor comes after it"
+    words = why_waiting(pod, ws.spec.lifecycle)
+    if words:
+        return words
+    if pod.is_ready:
+        return f"has to be ready for {ws.limits.min_ready_seconds} s before the next pod's turn"
+    return "is not ready; the others wait for it"

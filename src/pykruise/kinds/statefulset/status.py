@@ -1,0 +1,162 @@
+"""What a StatefulSet reports of itself.
+
+WorkingSet + stored status ──▶ status_of() ──▶ StatefulSetStatus
+
+Pure: a function of the snapshot, so it lags the writes of the same plan by one look. Pods that terminate count
+as there and as ready while they are, but not as current or updated.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.statefulset.expansion import Growth, templates_of
+from pykruise.kinds.statefulset.types import ClaimStatus, StatefulSetStatus
+from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kube.api import PlainCondition
+from pykruise.kube.clock import Instant
+from pykruise.pods.availability import is_available
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING, Waiting, with_condition, with_waiting, without
+
+__all__ = ["FAILED_CREATE", "FAILED_UPDATE", "counters", "observed", "status_of", "with_mismatch"]
+
+FAILED_CREATE: Final = "FailedCreatePod"
+FAILED_UPDATE: Final = "FailedUpdatePod"
+
+
+def counters(
+    pods: Iterable[PodView], *, current: str, update: str, min_ready_seconds: int, now: Instant
+) -> dict[str, Any]:
+    """The counters of the status, by their field. `current`, `update`: hashes of the revisions."""
+    found = dict.fromkeys(
+        (
+            "replicas",
+            "ready_replicas",
+            "available_replicas",
+            "current_replicas",
+            "updated_replicas",
+            "updated_ready_replicas",
+            "updated_available_replicas",
+        ),
+        0,
+    )
+    for pod in pods:
+        if not pod.phase:
+            continue
+        available = is_available(pod, min_ready_seconds=min_ready_seconds, now=now)
+        is_updated = pod.revision == update
+        found["replicas"] += 1
+        found["ready_replicas"] += pod.is_ready
+        found["available_replicas"] += available
+        found["updated_ready_replicas"] += pod.is_ready and is_updated
+        found["updated_available_replicas"] += available and is_updated
+        if not pod.is_deleting:
+            found["current_replicas"] += pod.revision == current
+            found["updated_replicas"] += is_updated
+    return found
+
+
+def status_of(
+    ws: WorkingSet,
+    *,
+    collision_count: int,
+    kept: Sequence[str],
+    failures: Iterable[tuple[str, str, str]],
+    waiting: Waiting | None,
+) -> StatefulSetStatus:
+    """The whole status.
+
+    `kept`: types of conditions of failed writes that were not tried again yet. `failures`: type, reason and
+    message of what cannot be done at all.
+    """
+    statefulset = ws.snapshot.statefulset
+    stored = statefulset.status
+    counted = counters(
+        ws.counted,
+        current=ws.current.hash,
+        update=ws.update.hash,
+        min_ready_seconds=ws.limits.min_ready_seconds,
+        now=ws.now,
+    )
+    current = ws.current.name
+    if _is_complete(ws, counted):
+        current = ws.update.name
+        counted["current_replicas"] = counted["updated_replicas"]
+    conditions: list[PlainCondition] = [one for one in stored.conditions or () if one.type in kept]
+    for kind, reason, message in failures:
+        old = [one for one in stored.conditions or () if one.type == kind]
+        conditions = with_condition(
+            [*without(conditions, kind), *old], kind, reason=reason, message=message, now=ws.now
+        )
+    old_waiting = [one for one in stored.conditions or () if one.type == WAITING]
+    # Beside a failure only what somebody has to do counts: that pods are being created would contradict it.
+    is_said = waiting is not None and (bool(waiting.remedy) or not conditions)
+    conditions = with_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
+    return StatefulSetStatus(
+        **counted,
+        observed_generation=statefulset.generation,
+        current_revision=current,
+        update_revision=ws.update.name,
+        collision_count=collision_count or stored.collision_count,
+        label_selector=str(statefulset.selector),
+        conditions=conditions or None,
+        volume_claims=_claim_statuses(ws) or None,
+    )
+
+
+def _is_complete(ws: WorkingSet, counted: dict[str, Any]) -> bool:
+    """All pods there are of the update revision and ready.
+
+    Without any pod a rollout that a partition holds back is not complete: its pods have to come back old.
+    """
+    if ws.spec.is_on_delete:
+        return False
+    if not counted["replicas"] == counted["updated_replicas"] == counted["ready_replicas"]:
+        return False
+    return counted["replicas"] > 0 or ws.limits.partition == 0
+
+
+def _claim_statuses(ws: WorkingSet) -> list[ClaimStatus]:
+    """One entry for each claim template, over the pods that are wanted."""
+    growth = Growth(ws)
+    templates = templates_of(ws)
+    compatible = dict.fromkeys((one.name for one in templates), 0)
+    ready = dict(compatible)
+    for slot in ws.slots if templates else ():
+        for template, claim in growth.claims(slot.ordinal):
+            if template.is_met_by(claim):
+                compatible[template.name] += 1
+                ready[template.name] += template.is_ready_in(claim)
+    return [
+        ClaimStatus(
+            volume_claim_name=one.name,
+            compatible_replicas=compatible[one.name],
+            compatible_ready_replicas=ready[one.name],
+        )
+        for one in templates
+    ]
+
+
+def observed(
+    status: StatefulSetStatus, pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant
+) -> StatefulSetStatus:
+    """A stored status with the counters as they are now, when nothing may be done."""
+    counted = counters(
+        pods,
+        current=status.current_revision.rpartition("-")[2],
+        update=status.update_revision.rpartition("-")[2],
+        min_ready_seconds=min_ready_seconds,
+        now=now,
+    )
+    return msgspec.structs.replace(status, **counted)
+
+
+def with_mismatch(status: StatefulSetStatus, *, reason: str, message: str, now: Instant) -> StatefulSetStatus:
+    """The status while the selector guard holds."""
+    conditions = with_condition(
+        without(status.conditions or (), WAITING), SELECTOR_MISMATCH, reason=reason, message=message, now=now
+    )
+    return msgspec.structs.replace(status, conditions=conditions)

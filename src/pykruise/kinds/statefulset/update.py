@@ -1,0 +1,233 @@
+"""Which pods go to the update revision now, and how; and which specified ones are deleted.
+
+WorkingSet + Differences + Scale ──▶ plan_update() ──▶ Update
+
+Pure. Every slot that is missing, not healthy, in flux or not available long enough counts against
+maxUnavailable, wherever it stands in the order; surplus pods never do. A candidate that is unavailable already
+costs nothing; the first one that costs more than is left ends the pass.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pykruise.kinds.statefulset.expansion import Growth
+from pykruise.kinds.statefulset.in_place import Differences, target_of
+from pykruise.kinds.statefulset.order import candidates
+from pykruise.kinds.statefulset.types import PodUpdatePolicy
+from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
+from pykruise.kube.clock import Instant
+from pykruise.plans.in_place import BEGUN_AT_ONCE
+from pykruise.plans.in_place_turns import update_turn
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain
+from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.pods.in_place import NotInPlace
+from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.selector_guard import LOOK_AGAIN_S
+from pykruise.pods.views import PodView
+
+__all__ = ["UPDATE_PODS", "plan_update", "updating_names"]
+
+UPDATE_PODS: Final = "update pods"
+
+_UPDATABLE: Final = frozenset({"", *LifecycleState})
+_BUDGET: Final = "waits for its turn: maxUnavailable is used up"
+
+
+class _Pass:
+    """The update pass so far."""
+
+    def __init__(self, ws: WorkingSet, *, written: frozenset[str]) -> None:
+        self.ws = ws
+        self.growth = Growth(ws)
+        self.handled = set(written)
+        """Pods that something is done to in this plan already."""
+        self.unavailable = {slot.name for slot in ws.slots if _is_unavailable(ws, slot, self.growth)}
+        self.chains: list[Chain] = []
+        self.left: dict[str, str] = {}
+        self.failure = ""
+        self.failure_reason = ""
+        self.begun = 0
+        self.times: list[Instant] = []
+        self.is_partial = False
+
+    def may_lose(self, name: str) -> bool:
+        """Whether this pod may be out of service."""
+        return name in self.unavailable or len(self.unavailable) < self.ws.limits.max_unavailable
+
+    def act(self, pod: PodView, steps: tuple[Step, ...], waits: str) -> None:
+        """The pod is written to, or waits; either way it does not serve."""
+        if steps:
+            self.chains.append(pod_chain(pod, *steps))
+            self.handled.add(pod.name)
+        else:
+            self.left[pod.name] = waits
+        self.unavailable.add(pod.name)
+
+    def delete(self, pod: PodView, because: str) -> None:
+        """Delete the pod, or move it to PreparingDelete."""
+        steps, waits = delete_steps(pod, hook=self.ws.pre_delete, now=self.ws.now, because=because)
+        self.act(pod, steps, waits)
+        self.handled.add(pod.name)
+
+    def phase(self) -> Phase:
+        """What came out of it."""
+        notes: tuple[Note, ...] = ()
+        if self.failure:
+            note = Note(
+                reason=self.failure_reason,
+                message=self.failure,
+                warning=True,
+                again_after_s=LOOK_AGAIN_S,
+            )
+            notes = (note,)
+        return Phase(
+            stages=(Stage(name=UPDATE_PODS, chains=tuple(self.chains)),) if self.chains else (),
+            left=self.left,
+            notes=notes,
+            failure=self.failure,
+            failure_reason=self.failure_reason,
+            look_at=min(self.times, default=None),
+            is_partial=self.is_partial,
+        )
+
+
+def _is_unavailable(ws: WorkingSet, slot: Slot, growth: Growth) -> bool:
+    pod = slot.pod
+    if pod is None or not ws.is_healthy(pod) or ws.is_in_flux(pod) or not ws.is_available(pod):
+        return True
+    return growth.is_on and not growth.is_ready(slot.ordinal)
+
+
+def plan_update(
+    ws: WorkingSet, differences: Differences, *, written: frozenset[str], only: str = ""
+) -> Phase:
+    """The update pass. `written`: pods that scaling writes to. `only`: the one pod that may be touched."""
+    current = _Pass(ws, written=written)
+    _delete_specified(current, only=only)
+    if ws.spec.is_on_delete:
+        current.left |= _leave_old(ws, "OnDelete: it is updated when somebody deletes it")
+    elif ws.spec.is_paused:
+        current.left |= _leave_old(ws, "updates are paused")
+    else:
+        wanted = candidates(ws)
+        names = {slot.name for slot in wanted}
+        kept = _leave_old(ws, "the partition keeps it at its revision")
+        current.left |= {name: why for name, why in kept.items() if name not in names}
+        _update(current, [slot for slot in wanted if only in ("", slot.name)], differences)
+    return current.phase()
+
+
+def _leave_old(ws: WorkingSet, because: str) -> Mapping[str, str]:
+    return {pod.name: because for pod in ws.slot_pods if not pod.is_deleting and not ws.is_updated(pod)}
+
+
+# Specified for deletion
+
+
+def _delete_specified(current: _Pass, *, only: str) -> None:
+    """From the highest ordinal down; one that would cost too much is passed over, and the next is looked at."""
+    for slot in reversed(current.ws.slots):
+        pod = slot.pod
+        if pod is None or not pod.is_specified_delete or only not in ("", slot.name):
+            continue
+        if pod.is_deleting or pod.name in current.handled or pod.phase in FINISHED:
+            continue
+        if not current.may_lose(pod.name):
+            current.left[pod.name] = "specified for deletion, but maxUnavailable is used up"
+            current.handled.add(pod.name)
+            continue
+        current.delete(pod, "specified for deletion")
+
+
+# To the update revision
+
+
+def _update(current: _Pass, wanted: Sequence[Slot], differences: Differences) -> None:
+    for index, slot in enumerate(wanted):
+        if current.begun >= BEGUN_AT_ONCE or len(current.chains) >= MOST_AT_ONCE:
+            current.is_partial = bool(current.chains)
+            _leave_rest(current, wanted[index:], "waits for its turn: others are being updated")
+            return
+        if not _update_one(current, slot, differences):
+            why = current.failure and f"waits for its turn: {current.failure}"
+            _leave_rest(current, wanted[index:], why or _BUDGET)
+            return
+
+
+def _leave_rest(current: _Pass, slots: Sequence[Slot], because: str) -> None:
+    for slot in slots:
+        pod = slot.pod
+        if pod is not None and not pod.is_deleting and not current.ws.is_updated(pod):
+            current.left.setdefault(pod.name, because)
+
+
+def _update_one(current: _Pass, slot: Slot, differences: Differences) -> bool:
+    """One candidate. False: the pass ends here."""
+    ws, growth, pod = current.ws, current.growth, slot.pod
+    if pod is None:
+        return True
+    fits = not growth.is_on or growth.is_compatible(slot.ordinal)
+    is_updated = ws.is_updated(pod)
+    restart_at = growth.restart_at(slot.ordinal) if growth.is_on and is_updated and fits else None
+    if is_updated and fits and restart_at is None:
+        return True
+    if not current.may_lose(slot.name):
+        return False
+    if not fits:
+        problem = growth.why_not(slot.ordinal)
+        if problem:
+            current.failure, current.failure_reason = problem, "FailedUpdatePVC"
+            return False
+        current.act(pod, growth.steps(slot.ordinal), "")
+        return True
+    if growth.is_on and not growth.is_complete(slot.ordinal):
+        current.act(pod, (), "waits until its claims have grown")
+        return True
+    if pod.name in current.handled or pod.is_deleting or pod.phase in FINISHED:
+        return True
+    if restart_at is not None:
+        _restart(current, pod, restart_at)
+        return True
+    return _to_update_revision(current, pod, differences)
+
+
+def _restart(current: _Pass, pod: PodView, at: Instant) -> None:
+    """Its claims have grown, but the file system only does when the pod starts."""
+    if at > current.ws.now:
+        current.times.append(at)
+        current.act(pod, (), "waits until the file system of its claims has grown")
+    else:
+        current.delete(pod, "recreated: the file system of its claims grows only then")
+
+
+def _to_update_revision(current: _Pass, pod: PodView, differences: Differences) -> bool:
+    ws = current.ws
+    if pod.state not in _UPDATABLE:
+        current.act(pod, (), f"its lifecycle state {pod.state!r} is not known to this version")
+        return True
+    found = differences.of(pod)
+    if isinstance(found, NotInPlace):
+        if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
+            current.failure = (
+                f"pod {pod.name} cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
+            )
+            current.failure_reason = "FailedUpdatePodInPlace"
+            return False
+        reason = f" ({found.reason})" if ws.spec.is_in_place else ""
+        current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
+        return True
+    if pod.state == LifecycleState.PREPARING_DELETE:
+        # It comes back to service first (refresh.py): an update in place is no reason to go.
+        current.act(pod, (), "is on its way back from PreparingDelete")
+        return True
+    steps, waits = update_turn(pod, found, target_of(ws))
+    current.begun += bool(steps)
+    current.act(pod, steps, waits)
+    return True
+
+
+def updating_names(ws: WorkingSet) -> frozenset[str]:
+    """Names of the pods that the update pass is about, while it goes on."""
+    if ws.spec.is_paused:
+        return frozenset()
+    return frozenset(slot.name for slot in candidates(ws))

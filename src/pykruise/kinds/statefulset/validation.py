@@ -1,0 +1,281 @@
+"""What is wrong with a StatefulSet (v1beta1), every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors
+                            ──▶ warnings_of() ──▶ doubts that do not stop it
+
+Pure. Rule numbers are those of the specification's table. Int-or-percent fields are read as the controller reads
+them, but only `5` and `50%` are accepted: `"5"` is refused.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.statefulset.ordinals import range_of
+from pykruise.kinds.statefulset.types import (
+    ClaimUpdateType,
+    ManagementPolicy,
+    PodUpdatePolicy,
+    Retention,
+    RollingUpdate,
+    StatefulSetSpec,
+    UpdateType,
+)
+from pykruise.kube.documents import get_path
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.patches import diff_json
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.pods import keys
+from pykruise.pods.api import PriorityStrategy
+from pykruise.pods.workload_validation import (
+    immutable_errors,
+    metadata_errors,
+    pod_errors,
+    selector_errors,
+)
+
+__all__ = ["errors_of", "warnings_of"]
+
+MUTABLE: Final = (
+    "replicas",
+    "ordinals",
+    "template",
+    "reserveOrdinals",
+    "lifecycle",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "volumeClaimTemplates",
+    "volumeClaimUpdateStrategy",
+    "scaleStrategy",
+    "updateStrategy",
+)
+"""Fields of the spec that an update may change."""
+
+KIND: Final = "statefulset"
+STRATEGY: Final = "spec.updateStrategy"
+BLOCK: Final = f"{STRATEGY}.rollingUpdate"
+LONGEST_MIN_READY_S: Final = 300
+LONGEST_HOST_NAME: Final = 63
+
+_NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: StatefulSetSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update.
+
+    A document whose spec has no selector or template comes with placeholders for them in `spec`.
+    """
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    errors = list(metadata_errors(doc.get("metadata") or {}))
+    errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
+    errors += _management_errors(spec)  # rules 2, 3 and 7
+    errors += _reserved_errors(spec)  # rules 4 to 6
+    errors += _strategy_errors(spec)  # rules 8 to 19
+    errors += _retention_errors(spec)  # rule 20
+    if spec.replicas is not None and spec.replicas < 0:  # rule 21
+        errors.append(invalid("spec.replicas", spec.replicas, _NOT_NEGATIVE))
+    errors += selector_errors(given, kind=KIND)  # rules 22 to 24
+    errors += pod_errors(given, kind=KIND, further_volumes=spec.claim_names)  # rules 25 to 27
+    errors += _further_errors(spec)
+    if old is not None:
+        errors += immutable_errors(
+            _said(given), {**old, "spec": _said(old.get("spec") or {})}, kind=KIND, mutable=MUTABLE
+        )
+        errors += _in_place_only_errors(doc, spec, old)  # section 5.2, number 5
+    return errors
+
+
+def _said(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what says nothing: an empty field is an absent one."""
+    return {field: value for field, value in spec.items() if value not in (None, "", [], {})}
+
+
+def warnings_of(doc: Mapping[str, Any], spec: StatefulSetSpec) -> list[str]:
+    """Values that are accepted and cannot work, or not as they look."""
+    name = (doc.get("metadata") or {}).get("name") or ""
+    highest = (spec.ordinals.start if spec.ordinals else 0) + (spec.replicas or 1) - 1
+    longest = f"{name}-{highest}"
+    if name and len(longest) > LONGEST_HOST_NAME:
+        return [
+            f"metadata.name: pods such as {longest} have names of more than {LONGEST_HOST_NAME} characters, "
+            "which no label and no host name may have"
+        ]
+    return []
+
+
+def _name_errors(metadata: Mapping[str, Any], found: list[Cause]) -> Iterator[Cause]:
+    """Its pods are hosts in DNS: no dots. What is wrong with the name as any object's is told already."""
+    name = metadata.get("name") or ""
+    if name and not any(cause.field == "metadata.name" for cause in found):
+        yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_label(name))
+
+
+def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+    field = "spec.podManagementPolicy"
+    if not spec.pod_management_policy:
+        yield required(field)
+    elif spec.pod_management_policy not in (*ManagementPolicy,):
+        yield invalid(
+            field,
+            spec.pod_management_policy,
+            f"must be '{ManagementPolicy.ORDERED_READY}' or '{ManagementPolicy.PARALLEL}'",
+        )
+    if spec.scale_strategy is not None and spec.scale_strategy.max_unavailable is not None:
+        field = "spec.scaleStrategy.maxUnavailable"
+        yield from _max_unavailable_errors(spec.scale_strategy.max_unavailable, field, spec)
+
+
+def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
+    """At least one pod, and just one unless pods are managed in parallel."""
+    if isinstance(value, str) and not _PERCENT.fullmatch(value):
+        yield invalid(field, value, "must be a whole number or a percentage such as 50%")
+        return
+    if isinstance(value, int) and value < 0:
+        yield invalid(field, value, _NOT_NEGATIVE)
+        return
+    if resolve(value, of=1, rounding=Rounding.UP) < 1:
+        yield invalid(field, value, "must be at least 1")
+    if not spec.is_parallel and value != 1:
+        yield invalid(field, value, f"must be 1 unless podManagementPolicy is {ManagementPolicy.PARALLEL}")
+
+
+def _reserved_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+    for index, entry in enumerate(spec.reserve_ordinals or ()):
+        field = f"spec.reserveOrdinals[{index}]"
+        if isinstance(entry, int):
+            if entry < 0:
+                yield invalid(field, entry, _NOT_NEGATIVE)
+            continue
+        pair = range_of(entry)
+        if pair is None:
+            yield invalid(field, entry, "must be a number, or a range of numbers such as 5-8")
+        elif pair[0] > pair[1]:
+            yield invalid(field, entry, "must not begin after its end")
+
+
+def _strategy_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+    strategy = spec.update_strategy
+    if strategy is None or not strategy.type:
+        yield required(STRATEGY, "type is required")
+        return
+    if strategy.type not in (*UpdateType,):
+        yield invalid(
+            STRATEGY, strategy.type, f"must be '{UpdateType.ROLLING_UPDATE}' or '{UpdateType.ON_DELETE}'"
+        )
+        return
+    block = strategy.rolling_update
+    if strategy.type == UpdateType.ON_DELETE:
+        if block is not None:
+            yield invalid(BLOCK, "", f"only allowed for updateStrategy '{UpdateType.ROLLING_UPDATE}'")
+    elif block is not None:
+        yield from _rolling_errors(block, spec)
+
+
+def _rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
+    if block.partition is not None and block.partition < 0:
+        yield invalid(f"{BLOCK}.partition", block.partition, _NOT_NEGATIVE)
+    if block.min_ready_seconds is not None and not 0 <= block.min_ready_seconds <= LONGEST_MIN_READY_S:
+        problem = f"must be between 0 and {LONGEST_MIN_READY_S}, inclusive"
+        yield invalid(f"{BLOCK}.minReadySeconds", block.min_ready_seconds, problem)
+    if block.max_unavailable is None:
+        yield required(f"{BLOCK}.maxUnavailable")
+    else:
+        yield from _max_unavailable_errors(block.max_unavailable, f"{BLOCK}.maxUnavailable", spec)
+    yield from _policy_errors(block, spec)
+    if block.unordered_update is not None:
+        field = f"{BLOCK}.unorderedUpdate"
+        if not spec.is_parallel:
+            yield required(field, f"can only work with podManagementPolicy {ManagementPolicy.PARALLEL}")
+        yield from _priority_errors(block.unordered_update.priority_strategy, f"{field}.priorityStrategy")
+
+
+def _policy_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
+    field = f"{BLOCK}.podUpdatePolicy"
+    if not block.pod_update_policy:
+        yield required(field)
+    elif block.pod_update_policy not in (*PodUpdatePolicy,):
+        yield invalid(field, block.pod_update_policy, f"must be one of {', '.join(PodUpdatePolicy)}")
+    elif block.pod_update_policy != PodUpdatePolicy.RECREATE:
+        gates = get_path(spec.template, "spec", "readinessGates") or ()
+        if not any(gate.get("conditionType") == keys.IN_PLACE_READY for gate in gates):
+            problem = f"podUpdatePolicy {block.pod_update_policy} needs a gate {keys.IN_PLACE_READY}"
+            yield invalid("spec.template.spec.readinessGates", list(gates), problem)
+
+
+def _priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
+    """Rule 19."""
+    if strategy is None:
+        return
+    if strategy.weight_priority and strategy.order_priority:
+        yield required(field, "only one of weightPriority and orderPriority may be used")
+    for weight in strategy.weight_priority or ():
+        if not 0 <= weight.weight <= 100:
+            yield required(field, f"weight {weight.weight} is not between 0 and 100")
+        try:
+            if selector_from(msgspec.to_builtins(weight.match_selector)).is_empty:
+                yield required(field, "matchSelector may not be empty")
+        except SelectorError as error:
+            yield required(field, f"matchSelector: {error}")
+    for order in strategy.order_priority or ():
+        if not order.ordered_key:
+            yield required(field, "orderedKey may not be empty")
+
+
+def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+    policy = spec.persistent_volume_claim_retention_policy
+    if policy is None:
+        return
+    for field, value in (("whenDeleted", policy.when_deleted), ("whenScaled", policy.when_scaled)):
+        if value not in (*Retention,):
+            path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
+            yield not_supported(path, value, [str(one) for one in reversed(Retention)])
+
+
+def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
+    """What the original leaves unchecked although it could only fail later."""
+    if spec.ordinals is not None and spec.ordinals.start < 0:
+        yield invalid("spec.ordinals.start", spec.ordinals.start, _NOT_NEGATIVE)
+    if spec.revision_history_limit is not None and spec.revision_history_limit < 0:
+        yield invalid("spec.revisionHistoryLimit", spec.revision_history_limit, _NOT_NEGATIVE)
+    strategy = spec.volume_claim_update_strategy
+    if strategy is not None and strategy.type not in ("", *ClaimUpdateType):
+        yield not_supported(
+            "spec.volumeClaimUpdateStrategy.type", strategy.type, [str(one) for one in ClaimUpdateType]
+        )
+    seen: set[str] = set()
+    for index, name in enumerate(spec.claim_names):
+        field = f"spec.volumeClaimTemplates[{index}].metadata.name"
+        if not name:
+            yield invalid(field, name, "a claim template must have a name")
+        elif name in seen:
+            yield duplicate(field, name)
+        seen.add(name)
+
+
+def _in_place_only_errors(
+    doc: Mapping[str, Any], spec: StatefulSetSpec, old: Mapping[str, Any]
+) -> Iterator[Cause]:
+    """Under InPlaceOnly pods are never recreated, so only images of containers may change."""
+    if spec.policy != PodUpdatePolicy.IN_PLACE_ONLY:
+        return
+    before, after = (get_path(one, "spec", "template", "spec") for one in (old, doc))
+    operations = diff_json({"spec": before}, {"spec": after})
+    others = [f"{one['op']} {one['path']}" for one in operations if not _is_image(one)]
+    if others:
+        problem = f"only images may change in spec.template.spec under InPlaceOnly, not {', '.join(others)}"
+        yield forbidden("spec.template.spec", problem)
+
+
+def _is_image(operation: Mapping[str, Any]) -> bool:
+    parts = operation["path"].split("/")  # ["", "spec", "containers", "0", "image"]
+    return (
+        operation["op"] == "replace" and len(parts) == 5 and parts[2] == "containers" and parts[4] == "image"
+    )

@@ -1,0 +1,177 @@
+"""The pods of a StatefulSet by their ordinals, looked at once for all decisions of a plan.
+
+Snapshot + revisions + limits ──▶ WorkingSet ──▶ scale.py, update.py, refresh.py, claims.py, status.py
+
+Pure. A slot is one ordinal that the set wants; its rank is its place among all slots. Pods with other ordinals
+are surplus. A pod whose name says no ordinal takes part in nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import msgspec
+
+from pykruise.kinds.statefulset.limits import Limits
+from pykruise.kinds.statefulset.ordinals import (
+    NO_ORDINAL,
+    pod_name,
+    reserved_of,
+    split_name,
+    wanted_ordinals,
+)
+from pykruise.kinds.statefulset.snapshot import Settings, Snapshot, start_of
+from pykruise.kinds.statefulset.types import StatefulSetSpec
+from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
+from pykruise.plans.in_place import go_on
+from pykruise.pods.availability import is_available
+from pykruise.pods.claims import ClaimView, claim_name
+from pykruise.pods.lifecycle import LifecycleHook, LifecycleState
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import PodView
+
+__all__ = ["FINISHED", "Slot", "WorkingSet"]
+
+FINISHED = frozenset({"Failed", "Succeeded"})
+"""Phases of pods that are replaced."""
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """One pod that the set wants."""
+
+    ordinal: int
+    rank: int
+    name: str
+    pod: PodView | None
+
+
+class WorkingSet:
+    """One look at everything a plan decides about. Never changed once it is made."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        spec: StatefulSetSpec,
+        limits: Limits,
+        update: RevisionView,
+        current: RevisionView,
+        revisions: Sequence[RevisionView],
+        pods: Sequence[PodView],
+    ) -> None:
+        self.snapshot = snapshot
+        self.spec = spec
+        self.limits = limits
+        self.update = update
+        self.current = current
+        self.revisions = revisions
+        """Its own and those it adopts, oldest first."""
+        self.pods = pods
+        """Claimed: controlled by it or about to be, matching selector and name; terminating ones too."""
+        self.reserved = reserved_of(spec.reserve_ordinals or ())
+        by_ordinal = {ordinal: pod for pod in pods if (ordinal := self.ordinal(pod)) != NO_ORDINAL}
+        wanted = wanted_ordinals(
+            start=start_of(spec, settings=snapshot.settings), replicas=limits.replicas, reserved=self.reserved
+        )
+        owner = snapshot.statefulset.name
+        self.slots: Sequence[Slot] = [
+            Slot(ordinal, rank, pod_name(owner, ordinal), by_ordinal.pop(ordinal, None))
+            for rank, ordinal in enumerate(wanted)
+        ]
+        self.surplus: Sequence[PodView] = [pod for _, pod in sorted(by_ordinal.items(), reverse=True)]
+        """Pods that are to go, the highest ordinal first."""
+
+    # what it was made of
+
+    @property
+    def settings(self) -> Settings:
+        """Gates."""
+        return self.snapshot.settings
+
+    @property
+    def now(self) -> Instant:
+        """The instant of the decision."""
+        return self.snapshot.now
+
+    @property
+    def name(self) -> str:
+        """Of the set."""
+        return self.snapshot.statefulset.name
+
+    @property
+    def namespace(self) -> str:
+        """Of the set and everything it makes."""
+        return self.snapshot.statefulset.namespace
+
+    def key(self, name: str) -> Key:
+        """Where a write to an object of the set goes."""
+        return Key(self.namespace, name)
+
+    @property
+    def pre_delete(self) -> LifecycleHook | None:
+        """What may hold a pod before it is deleted."""
+        return self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
+
+    # pods
+
+    def ordinal(self, pod: PodView) -> int:
+        """The ordinal in the pod's name; NO_ORDINAL when this set would not have named it so."""
+        parent, ordinal = split_name(pod.name)
+        name = self.snapshot.statefulset.name
+        return ordinal if parent == name and pod.name == pod_name(name, ordinal) else NO_ORDINAL
+
+    @cached_property
+    def slot_pods(self) -> Sequence[PodView]:
+        """The pods of slots, ascending."""
+        return [slot.pod for slot in self.slots if slot.pod is not None]
+
+    @property
+    def counted(self) -> Iterator[PodView]:
+        """Pods that the status counts."""
+        yield from self.slot_pods
+        yield from self.surplus
+
+    def is_available(self, pod: PodView) -> bool:
+        """Serving for minReadySeconds. One that terminates may still be."""
+        return is_available(pod, min_ready_seconds=self.limits.min_ready_seconds, now=self.now)
+
+    @staticmethod
+    def is_healthy(pod: PodView) -> bool:
+        """Serving and not on its way out."""
+        return pod.is_serving and not pod.is_deleting
+
+    @cached_property
+    def first_unhealthy(self) -> str:
+        """Name of the pod with the lowest ordinal, wanted or surplus, that is missing or not healthy."""
+        found = [
+            (slot.ordinal, slot.name)
+            for slot in self.slots
+            if slot.pod is None or not self.is_healthy(slot.pod)
+        ][:1]
+        found += [(self.ordinal(pod), pod.name) for pod in self.surplus if not self.is_healthy(pod)]
+        return min(found)[1] if found else ""
+
+    def is_updated(self, pod: PodView) -> bool:
+        """Whether it is of the update revision."""
+        return pod.revision == self.update.hash
+
+    def counts_as_updated(self, pod: PodView) -> bool:
+        """The same for who comes first without an order; a gate lets pods that prepare count too."""
+        preparing = self.settings.preparing_update_as_update and pod.state == LifecycleState.PREPARING_UPDATE
+        return preparing or self.is_updated(pod)
+
+    def is_in_flux(self, pod: PodView) -> bool:
+        """Whether an update in place of the pod is not complete."""
+        if not pod.may_be_updating:
+            return False
+        return not go_on(pod, now=self.now, settings=self.settings.in_place).is_complete
+
+    # claims
+
+    def claims_of(self, ordinal: int) -> list[ClaimView]:
+        """The claims there are of the pod with this ordinal, in the order of the templates."""
+        found = (
+            self.snapshot.claims.get(claim_name(name, owner=self.name, suffix=str(ordinal)))
+            for name in self.spec.claim_names
+        )
+        return [claim for claim in found if claim is not None]

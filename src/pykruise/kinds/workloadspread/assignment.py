@@ -1,0 +1,198 @@
+"""Which subset a new pod is of, and what happens when a pod goes.
+
+pod ──▶ its owners ──▶ the WorkloadSpread that is about one of them ──▶ a place (claims.py) ──▶ inject()
+pod that is deleted or evicted ──▶ its note ──▶ its place is given back
+
+The decisions are pure (matching here, places.py, ordinals.py, injection.py); what they have to know is read
+through a `SpreadReader`.
+"""
+
+import logging
+import random
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from pykruise.kinds.workloadspread.claims import ClaimError, Desk
+from pykruise.kinds.workloadspread.injection import InjectionError, Matched, inject, read_matched
+from pykruise.kinds.workloadspread.limits import depends_on_replicas
+from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
+from pykruise.kinds.workloadspread.readers import OwnerMissingError, SpreadReader
+from pykruise.kinds.workloadspread.targets import BUILT_IN, GroupKind, PathError, WhiteListError, group_kind
+from pykruise.kinds.workloadspread.types import Subset
+from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, version_of, versioned_kinds
+from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document, annotations_of, labels_of
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+
+__all__ = ["Assignment", "AssignmentError", "Spreading", "is_active"]
+
+_log = logging.getLogger(__name__)
+
+
+class AssignmentError(Exception):
+    """It cannot be said where the pod belongs: the request is refused, and its sender tries again."""
+
+
+def is_active(pod: Mapping[str, Any]) -> bool:
+    """Neither on its way out nor finished."""
+    phase = (pod.get("status") or {}).get("phase")
+    return not (pod.get("metadata") or {}).get("deletionTimestamp") and phase not in ("Succeeded", "Failed")
+
+
+class Assignment:
+    """Places pods. `versioned`: kinds of owners whose pods are counted by version, in lower case."""
+
+    def __init__(self, reader: SpreadReader, desk: Desk, *, versioned: Collection[str]) -> None:
+        self._reader = reader
+        self._desk = desk
+        self._versioned = versioned
+
+    async def placed(self, pod: Document, *, namespace: str) -> Document | None:
+        """The pod as one of its subset; None: it is of none. Raises AssignmentError."""
+        owner = controller_of(pod)
+        if owner is None or not is_active(pod):
+            return None
+        try:
+            view = await self._spread_of(owner, labels_of(pod), namespace)
+            if view is None:
+                return None
+            return await self._injected(pod, owner, view)
+        except (ClaimError, InjectionError, KubeError, OwnerMissingError, PathError, WhiteListError) as error:
+            raise AssignmentError(str(error)) from error
+
+    async def gone(self, pod: Document, *, namespace: str) -> None:
+        """Give the place of a pod back whose deletion or eviction is admitted. Raises AssignmentError."""
+        text = annotations_of(pod).get(MATCHED_SPREAD_ANNOTATION)
+        owner = controller_of(pod)
+        if text is None or owner is None or not is_active(pod):
+            return
+        matched = read_matched(text)
+        if matched is None or not matched.name:
+            _log.warning("pod %s/%s: %s cannot be read", namespace, _name(pod), MATCHED_SPREAD_ANNOTATION)
+            return
+        try:
+            view = await self._named(namespace, matched.name)
+            if view is None or view.is_plain or view.goes_by_ordinal or not matched.subset:
+                return
+            version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
+            await self._desk.give(view, version=version, pod_name=_name(pod), subset=matched.subset)
+        except (ClaimError, KubeError, PathError, WhiteListError) as error:
+            raise AssignmentError(str(error)) from error
+
+    # ── which WorkloadSpread ─────────────────────────────────────────────────
+
+    async def _spread_of(
+        self, owner: OwnerReference, labels: Mapping[str, str], namespace: str
+    ) -> SpreadView | None:
+        views = [
+            view
+            for view in sorted(await self._reader.spreads(namespace), key=lambda one: one.name)
+            if view.target is not None and not view.is_deleting
+        ]
+        if not views:
+            return None
+        known = await self._known_owners(views)
+        first = group_kind(owner.api_version, owner.kind)
+        if first not in known:
+            return None
+        chain = [owner]
+        for view in views:
+            if await self._is_about(view, chain, known, namespace) and _selects(view, labels):
+                return view
+        return None
+
+    async def _known_owners(self, views: Sequence[SpreadView]) -> Collection[GroupKind]:
+        """The white list is asked for only where somebody uses it."""
+        if all(view.target is not None and view.target[0] in BUILT_IN for view in views):
+            return BUILT_IN
+        return (await self._reader.white_list()).owners
+
+    async def _is_about(
+        self, view: SpreadView, chain: list[OwnerReference], known: Collection[GroupKind], namespace: str
+    ) -> bool:
+        """Whether the target is among the owners; `chain` has those that are known, and is made longer."""
+        level = 0
+        while True:
+            here = chain[level]
+            kind = group_kind(here.api_version, here.kind)
+            if kind is None:
+                return False
+            if view.target == (kind, here.name):
+                return True
+            if kind not in known:
+                return False
+            level += 1
+            if level == len(chain):
+                above = await self._reader.above(here, namespace)
+                if above is None or len(chain) > _LONGEST_CHAIN:
+                    return False
+                chain.append(above)
+
+    async def _named(self, namespace: str, name: str) -> SpreadView | None:
+        key = Key(namespace, name)
+        found = await self._reader.newest(key)
+        return found if found is not None else await self._reader.fresh(key)
+
+    # ── which subset ─────────────────────────────────────────────────────────
+
+    async def _injected(self, pod: Document, owner: OwnerReference, view: SpreadView) -> Document | None:
+        if view.is_plain:
+            return inject(pod, view.subsets[0], Matched(name=view.name, subset=view.subsets[0].name))
+        if view.goes_by_ordinal:
+            subset = await self._by_ordinal(pod, view)
+            return inject(pod, subset, Matched(name=view.name, subset=subset.name)) if subset else None
+        version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
+        pod_name = _name(pod)
+        taken = await self._desk.take(view, version=version, pod_name=pod_name)
+        found = view.subset(taken.subset) if taken.subset else None
+        if found is None:
+            return None
+        uid = taken.key if not pod_name else ""
+        return inject(pod, found, Matched(name=view.name, subset=found.name, uid=uid))
+
+    async def _by_ordinal(self, pod: Mapping[str, Any], view: SpreadView) -> Subset | None:
+        target = await self._reader.target(view)
+        has_shares = depends_on_replicas(view.subsets)
+        return subset_by_ordinal(
+            view.subsets,
+            view.status.subset_statuses or (),
+            pod_name=_name(pod),
+            numbering=numbering_of(target),
+            replicas=await self._reader.replicas(view) if has_shares else 0,
+        )
+
+
+class Spreading:
+    """Everything that admission of pods needs of this kind: who reads, who counts, who assigns.
+
+    `versioned`: kinds as the flag --ws-enabled-versioned-status names them.
+    """
+
+    def __init__(
+        self,
+        reader: SpreadReader,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        versioned: Collection[str] = DEFAULT_VERSIONED,
+    ) -> None:
+        self.reader = reader
+        self.desk = Desk(reader, clock=clock, rng=rng)
+        self.assignment = Assignment(reader, self.desk, versioned=versioned_kinds(versioned))
+
+
+_LONGEST_CHAIN = 10
+"""Owners above each other; beyond that they go round in circles."""
+
+
+def _selects(view: SpreadView, labels: Mapping[str, str]) -> bool:
+    return view.selector is not None and view.selector.matches(labels)
+
+
+def _name(pod: Mapping[str, Any]) -> str:
+    name: str = (pod.get("metadata") or {}).get("name") or ""
+    return name

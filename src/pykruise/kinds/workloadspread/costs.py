@@ -1,0 +1,55 @@
+"""Deletion costs, so that a workload that scales down keeps its spread.
+
+Grouped ──▶ wanted_costs() ──▶ pod name → cost
+
+Pure. Pods of the last subset go first, within a subset those beyond its limit before all others; of old versions
+in the opposite order, since the new version fills the first subsets.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykruise.kinds.workloadspread.grouping import NOWHERE, Grouped
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
+from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.pods.views import PodView
+
+__all__ = ["has_costs", "wanted_costs"]
+
+STEP: Final = 100
+_WITH_COSTS: Final = frozenset({"CloneSet", "Deployment", "ReplicaSet"})
+
+
+def has_costs(snapshot: Snapshot) -> bool:
+    """Whether the workload asks for costs when it scales down."""
+    target = snapshot.spread.target
+    return target is not None and target[0].kind in _WITH_COSTS
+
+
+def wanted_costs(snapshot: Snapshot, groups: Grouped) -> dict[str, int]:
+    """The cost of every active pod. Nothing while it is not known which version is the latest."""
+    if not has_costs(snapshot) or snapshot.latest is None:
+        return {}
+    subsets = snapshot.spread.subsets
+    count = len(subsets)
+    costs: dict[str, int] = {}
+    for version, members in groups.versions.items():
+        for number, subset in enumerate(subsets):
+            index = number if version == snapshot.latest else count - 1 - number
+            try:
+                limit = limit_of(subset, replicas=snapshot.replicas)
+            except LimitError:
+                continue
+            active = [pod for pod in members.get(subset.name, ()) if pod.is_active]
+            surplus = 0 if limit == ANY_NUMBER else max(len(active) - limit, 0)
+            for position, pod in enumerate(_delete_first(active) if surplus else active):
+                costs[pod.name] = -STEP * (index + 1) if position < surplus else STEP * (count - index)
+        for pod in members.get(NOWHERE, ()):
+            if pod.is_active:
+                costs[pod.name] = -STEP * (count + 1)
+    return costs
+
+
+def _delete_first(pods: Sequence[PodView]) -> list[PodView]:
+    """Those whose loss is least felt first: unbound, pending, not ready, ready for a short time, restarted, new."""
+    return sorted(pods, key=lambda pod: pod.rank)

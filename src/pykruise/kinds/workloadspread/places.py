@@ -1,0 +1,96 @@
+"""Places in subsets: taking one for a new pod, giving one back for a pod that goes.
+
+entries (one version's list in the status) + pod ──▶ take() ──▶ Taken ──▶ claims.py stores the new list
+                                                 ──▶ give_back() ──▶ the new list, or None: nothing to store
+
+Pure. An entry's `missingReplicas` is the number of free places, or -1: any number.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
+from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
+
+__all__ = ["SCHEDULABLE", "Taken", "condition_of", "fresh_entries", "give_back", "is_schedulable", "take"]
+
+SCHEDULABLE: Final = "Schedulable"
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome for one new pod."""
+
+    subset: str = ""
+    """Empty: every subset is full; the pod goes where it likes."""
+    key: str = ""
+    """Under which the place is noted: the pod's name, or a fresh id where it has none. Empty: it is not noted."""
+    entries: tuple[SubsetStatus, ...] | None = None
+    """The list to store; None: it stays as it is."""
+
+
+def fresh_entries(subsets: Sequence[Subset], *, replicas: int) -> list[SubsetStatus]:
+    """The list of a version that nothing is known of yet. A limit that means no number is full."""
+    return [SubsetStatus(name=one.name, replicas=0, missing_replicas=_room(one, replicas)) for one in subsets]
+
+
+def _room(subset: Subset, replicas: int) -> int:
+    try:
+        return limit_of(subset, replicas=replicas)
+    except LimitError:
+        return 0
+
+
+def condition_of(entry: SubsetStatus) -> str:
+    """The status of the condition Schedulable; empty without one."""
+    return next((one.status for one in entry.conditions or () if one.type == SCHEDULABLE), "")
+
+
+def is_schedulable(entry: SubsetStatus) -> bool:
+    """Whether new pods may go there: unless it is known that they would find no node."""
+    return condition_of(entry) != "False"
+
+
+def take(entries: Sequence[SubsetStatus], *, pod_name: str, fresh_id: Callable[[], str], now: str) -> Taken:
+    """The first subset with room, in order. A pod that is noted already gets its place again."""
+    if pod_name:
+        for entry in entries:
+            if pod_name in (entry.creating_pods or {}) or pod_name in (entry.deleting_pods or {}):
+                return Taken(subset=entry.name, key=pod_name)
+    for number, entry in enumerate(entries):
+        if not is_schedulable(entry) or (
+            entry.missing_replicas <= 0 and entry.missing_replicas != ANY_NUMBER
+        ):
+            continue
+        if entry.missing_replicas == ANY_NUMBER:
+            return Taken(subset=entry.name)
+        key = pod_name or fresh_id()
+        taken = msgspec.structs.replace(
+            entry,
+            missing_replicas=entry.missing_replicas - 1,
+            creating_pods={**(entry.creating_pods or {}), key: now},
+        )
+        return Taken(subset=entry.name, key=key, entries=(*entries[:number], taken, *entries[number + 1 :]))
+    return Taken()
+
+
+def give_back(
+    entries: Sequence[SubsetStatus], *, pod_name: str, subset: str, now: str
+) -> tuple[SubsetStatus, ...] | None:
+    """The list after the deletion of a pod of `subset` was admitted; None: nothing changes."""
+    for entry in entries:
+        if pod_name in (entry.creating_pods or {}) or pod_name in (entry.deleting_pods or {}):
+            return None
+    for number, entry in enumerate(entries):
+        if entry.name != subset:
+            continue
+        if entry.missing_replicas == ANY_NUMBER:
+            return None
+        given = msgspec.structs.replace(
+            entry,
+            missing_replicas=entry.missing_replicas + 1,
+            deleting_pods={**(entry.deleting_pods or {}), pod_name: now},
+        )
+        return (*entries[:number], given, *entries[number + 1 :])
+    return None

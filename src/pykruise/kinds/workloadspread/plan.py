@@ -1,0 +1,133 @@
+"""What to do about one WorkloadSpread: the table of contents of its decisions.
+
+Snapshot ──▶ plan_spread() ──▶ Plan ──▶ plans/execute.py
+             whose each pod is ▶ notes and deletion costs ▶ the status ▶ pods that move on
+
+Pure: same snapshot, same plan. A pod that finds no node is deleted only once the stored status says that its
+subset is passed over: the pod that comes for it must not get the same place again.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.workloadspread.costs import has_costs, wanted_costs
+from pykruise.kinds.workloadspread.grouping import Adoption, Grouped, grouped
+from pykruise.kinds.workloadspread.places import is_schedulable
+from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.status import Computed, computed, normalized
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.pods.keys import DELETION_COST_ANNOTATION
+from pykruise.pods.views import PodView
+
+__all__ = ["plan_spread"]
+
+LOOK_AGAIN_S: Final = 2.0
+"""While the latest version is not known yet."""
+
+
+def plan_spread(snapshot: Snapshot) -> Plan:
+    """Everything to be written now, the status, and when to look again."""
+    spread = snapshot.spread
+    if spread.is_deleting:
+        return Plan()
+    if spread.spec is None or spread.target is None:
+        problem = spread.problem or "spec.targetRef: names no workload"
+        note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=300.0)
+        return Plan(notes=(note,))
+    groups = grouped(snapshot)
+    found = computed(snapshot, groups)
+    marks = tuple(_marks(snapshot, groups))
+    moves = tuple(_moves(snapshot, groups, found.timed_out))
+    stages = [Stage(name="mark pods", chains=marks[:MOST_AT_ONCE])] if marks else []
+    if moves:
+        stages.append(Stage(name="reschedule pods", chains=moves, regardless=True))
+    is_written = found.status == normalized(spread.status)
+    return Plan(
+        stages=tuple(stages),
+        status=None if is_written else found.status.document(),
+        after=_after(snapshot, found, is_partial=len(marks) > MOST_AT_ONCE),
+        left=groups.nowhere,
+        notes=found.notes,
+    )
+
+
+def _marks(snapshot: Snapshot, groups: Grouped) -> Iterator[Chain]:
+    """One write for each pod that needs a note, another cost, or both."""
+    costs = wanted_costs(snapshot, groups)
+    for pod in snapshot.pods:
+        adoption = groups.adoptions.get(pod.name)
+        cost = costs.get(pod.name)
+        has_cost = cost is None or pod.annotations.get(DELETION_COST_ANNOTATION) == str(cost)
+        if adoption is None and has_cost:
+            continue
+        yield pod_chain(pod, _mark(pod, adoption, None if has_cost else cost))
+
+
+def _mark(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
+    metadata: dict[str, Any] = {}
+    annotations: dict[str, Any] = dict(adoption.annotations) if adoption is not None else {}
+    because: list[str] = []
+    if adoption is not None:
+        because.append(f"it was there before and fits subset {adoption.subset}")
+        if adoption.labels:
+            metadata["labels"] = dict(adoption.labels)
+    if cost is not None:
+        annotations[DELETION_COST_ANNOTATION] = str(cost)
+        because.append(f"its deletion cost is {cost}")
+    metadata["annotations"] = annotations
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=pod_key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body={"metadata": metadata},
+            uid=pod.uid,
+        ),
+        because=", and ".join(because),
+        failed=Note(
+            reason="PatchPodDeletionCostFailed" if cost is not None else "AdoptPodFailed",
+            message=f"failed to patch pod {pod.name}",
+            warning=True,
+        ),
+    )
+
+
+def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) -> Iterator[Chain]:
+    """Deletions of pods whose subset is passed over by now, as the stored status says."""
+    stored = {one.name: one for one in snapshot.spread.status.subset_statuses or ()}
+    closed = {name for name, one in stored.items() if not is_schedulable(one)}
+    late = {pod.name for name in closed for pod in groups.of(name)}
+    patience = snapshot.spread.reschedule_after_s
+    for pod in timed_out:
+        if pod.name not in late:
+            continue
+        step = Step(
+            # Still as it was seen: one that has found a node meanwhile stays.
+            action=Delete(
+                resource=PODS, key=pod_key(pod), uid=pod.uid, resource_version=str(pod.resource_version)
+            ),
+            because=f"it found no node in its subset for {patience} s",
+            failed=Note(
+                reason="DeletePodFailed",
+                message=f"failed to delete pod {pod.name}, which finds no node",
+                warning=True,
+            ),
+        )
+        yield pod_chain(pod, step)
+
+
+def _after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
+    if is_partial or snapshot.has_more:
+        return 0.0
+    times: list[float] = []
+    if found.due is not None:
+        times.append(max(found.due - snapshot.now, 0.0))
+    if has_costs(snapshot) and snapshot.latest is None and snapshot.latest_is_coming:
+        times.append(LOOK_AGAIN_S)
+    if snapshot.polls_after is not None:
+        times.append(snapshot.polls_after)
+    return min(times, default=None)

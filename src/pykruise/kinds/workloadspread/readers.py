@@ -1,0 +1,357 @@
+"""What admission has to know beside the request: WorkloadSpreads, owners, targets, the white list.
+
+LiveSpreads     asks the API server each time: for reviews in the process of a sandbox
+CachedSpreads   the same over a cache of WorkloadSpreads, which is kept while `run()` runs: a pod that nobody
+                spreads costs no request
+
+Owners and the white list are asked for when a pod needs them, and remembered for a moment.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from pykruise.kinds.workloadspread.targets import (
+    BUILT_IN,
+    GroupKind,
+    PathError,
+    WhiteList,
+    group_of,
+    read_white_list,
+    replicas_of,
+)
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
+from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kube.cache import Cache
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.discovery import Discovery
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+)
+from pykruise.kube.rights import READ, Right, on
+from pykruise.kube.writer import Writer
+
+__all__ = [
+    "CLONE_SETS",
+    "CONFIGURATION",
+    "RIGHTS",
+    "STATEFUL_SETS_OF_KRUISE",
+    "WHITE_LIST_KEY",
+    "CachedSpreads",
+    "LiveSpreads",
+    "OwnerMissingError",
+    "SpreadReader",
+    "TargetReader",
+]
+
+CONFIGURATION: Final = "kruise-configuration"
+WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
+
+CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")
+STATEFUL_SETS_OF_KRUISE: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
+
+_BUILT_IN: Final[Mapping[GroupKind, Resource]] = {
+    GroupKind(one.group, one.kind): one
+    for one in (CLONE_SETS, STATEFUL_SETS_OF_KRUISE, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS)
+}
+
+RIGHTS: tuple[Right, ...] = (
+    on(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to see them"),
+    on(WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to note places of pods"),
+    *(on(one, *READ, why="WorkloadSpread: whose pods are spread") for one in _BUILT_IN.values()),
+    Right(
+        group="*",
+        resource="*/scale",
+        verbs=("get",),
+        why="WorkloadSpread: how many pods a workload on the white list wants",
+    ),
+    on(PODS, "get", why="WorkloadSpread: which pod is evicted"),
+    on(
+        CONFIG_MAPS,
+        *READ,
+        names=(CONFIGURATION,),
+        in_namespace=True,
+        why="WorkloadSpread: which other kinds are spread",
+    ),
+)
+"""What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
+
+_OWNER_S: Final = 60.0
+"""How long the owner of an owner is remembered: it hardly ever changes."""
+
+_WHITE_LIST_S: Final = 5.0
+_MOST_OWNERS: Final = 10_000
+
+_NOT_SERVED: Final = 404
+
+
+class OwnerMissingError(Exception):
+    """An owner of a pod is not there: perhaps it is not seen yet, so nobody can say whose the pod is."""
+
+
+class TargetReader:
+    """Reads workloads of any kind, and the white list, from the API server."""
+
+    def __init__(self, client: Callable[[], Client], *, namespace: str) -> None:
+        """`namespace`: the manager's own, where the white list is."""
+        self._client = client
+        self._namespace = namespace
+        self._discovery = Discovery(client)
+
+    async def white_list(self) -> WhiteList:
+        """Further kinds of workloads. Raises WhiteListError, KubeError."""
+        try:
+            found = decode(await self._client().get(CONFIG_MAPS, self._namespace, CONFIGURATION))
+        except NotFoundError:
+            return WhiteList()
+        text = get_path(found, "data", WHITE_LIST_KEY)
+        return read_white_list(text if isinstance(text, str) else None)
+
+    async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
+        """The object; None: neither it nor perhaps its kind is there. Raises KubeError."""
+        resource = await self._resource(kind, version)
+        if resource is None:
+            return None
+        try:
+            return decode(await self._client().get(resource, namespace, name))
+        except NotFoundError:
+            return None
+
+    async def target(self, view: SpreadView) -> Document | None:
+        """The workload that is spread."""
+        found = view.target
+        if found is None:
+            return None
+        return await self.read(found[0], view.namespace, found[1], version=_version_in(view))
+
+    async def scale(self, view: SpreadView) -> Document | None:
+        """The scale of the workload; None: it has none."""
+        found = view.target
+        resource = await self._resource(found[0], _version_in(view)) if found is not None else None
+        if found is None or resource is None:
+            return None
+        try:
+            raw = await self._client().get(resource, view.namespace, found[1], subresource="scale")
+        except NotFoundError:
+            return None
+        return decode(raw)
+
+    async def replicas(self, view: SpreadView) -> int:
+        """Pods that the workload wants; 0: it is not there. Raises PathError, WhiteListError, KubeError."""
+        target, document = view.target, await self.target(view)
+        if target is None or document is None:
+            return 0
+        listed = None if target[0] in BUILT_IN else (await self.white_list()).find(target[0])
+        path = listed.replicas_path if listed is not None else ""
+        try:
+            found = replicas_of(document, target[0], paths=view.replicas_paths, listed_path=path)
+        except PathError:
+            if view.replicas_paths:
+                raise
+            return 0
+        if found is None:
+            wanted = get_path(await self.scale(view), "spec", "replicas")
+            found = wanted if isinstance(wanted, int) else None
+        # Nobody knows: as many as there are.
+        return sum(one.replicas for one in view.status.subset_statuses or ()) if found is None else found
+
+    async def _resource(self, kind: GroupKind, version: str) -> Resource | None:
+        known = _BUILT_IN.get(kind)
+        return known or await self._discovery.resource(kind.group, kind.kind, version=version)
+
+
+def _version_in(view: SpreadView) -> str:
+    return view.spec.target_ref.api_version.rpartition("/")[2] if view.spec is not None else ""
+
+
+class SpreadReader(Protocol):
+    """What admission asks. All raise KubeError when it cannot be known."""
+
+    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
+        """Those of a namespace, by name."""
+        ...
+
+    async def newest(self, key: Key) -> SpreadView | None:
+        """The newest that is known without asking the API server, where there is such a thing."""
+        ...
+
+    async def fresh(self, key: Key) -> SpreadView | None:
+        """As it is stored now; None: it is gone."""
+        ...
+
+    async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
+        """Store lists by version, if the object is still this one unchanged. Raises ConflictError otherwise."""
+        ...
+
+    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        """The controller of an owner; None: it has none. Raises OwnerMissingError."""
+        ...
+
+    async def target(self, view: SpreadView) -> Document | None:
+        """See TargetReader."""
+        ...
+
+    async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
+        """See TargetReader."""
+        ...
+
+    async def replicas(self, view: SpreadView) -> int:
+        """See TargetReader."""
+        ...
+
+    async def white_list(self) -> WhiteList:
+        """See TargetReader."""
+        ...
+
+    async def pod(self, namespace: str, name: str) -> Document | None:
+        """A pod; None: it is not there."""
+        ...
+
+
+class LiveSpreads(TargetReader):
+    """A `SpreadReader` that asks the API server."""
+
+    def __init__(self, client: Callable[[], Client], *, namespace: str, clock: Clock) -> None:
+        super().__init__(client, namespace=namespace)
+        self._clock = clock
+        self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
+        self._listed: tuple[float, WhiteList] | None = None
+
+    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
+        try:
+            found = await self._client().list(WORKLOAD_SPREADS, namespace)
+        except NotFoundError:
+            return ()  # the kind is not installed
+        return [project_spread(raw) for raw in found.items]
+
+    async def newest(self, key: Key) -> SpreadView | None:
+        return await self.fresh(key)
+
+    async def fresh(self, key: Key) -> SpreadView | None:
+        try:
+            return project_spread(await self._client().get(WORKLOAD_SPREADS, key.namespace, key.name))
+        except NotFoundError:
+            return None
+
+    async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
+        raw = await self._client().patch(
+            WORKLOAD_SPREADS,
+            view.namespace,
+            view.name,
+            claims_patch(view, lists),
+            patch_type=PatchType.MERGE,
+            subresource="status",
+        )
+        return project_spread(raw)
+
+    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        known = self._owners.get(owner.uid)
+        now = self._clock()
+        if known is not None and now < known[0]:
+            return known[1]
+        group = group_of(owner.api_version)
+        kind = GroupKind(group or "", owner.kind)
+        version = owner.api_version.rpartition("/")[2]
+        document = await self.read(kind, namespace, owner.name, version=version)
+        if document is None:
+            raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
+        found = controller_of(document)
+        if len(self._owners) >= _MOST_OWNERS:
+            self._owners = {}
+        self._owners[owner.uid] = (now + _OWNER_S, found)
+        return found
+
+    async def white_list(self) -> WhiteList:
+        now = self._clock()
+        if self._listed is None or now >= self._listed[0]:
+            self._listed = (now + _WHITE_LIST_S, await super().white_list())
+        return self._listed[1]
+
+    async def pod(self, namespace: str, name: str) -> Document | None:
+        try:
+            return decode(await self._client().get(PODS, namespace, name))
+        except NotFoundError:
+            return None
+
+
+class CachedSpreads(LiveSpreads):
+    """A `SpreadReader` over a cache of WorkloadSpreads. Where it is not filled yet, a question waits for it."""
+
+    def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
+        super().__init__(lambda: client, namespace=namespace, clock=clock)
+        self.cache: Cache[SpreadView] = Cache(
+            client,
+            WORKLOAD_SPREADS,
+            project=project_spread,
+            indexes={"namespace": lambda one: (one.namespace,)},
+            clock=clock,
+            rng=rng,
+        )
+        self._writer = Writer(client, {WORKLOAD_SPREADS: self.cache})
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the API server serves WorkloadSpreads, as far as is known."""
+        stats = self.cache.stats()
+        return stats.synced or stats.last_code != _NOT_SERVED
+
+    def problems(self) -> Sequence[str]:
+        """Why pods cannot be spread yet."""
+        if not self.is_installed or self.cache.synced:
+            return ()
+        return ("WorkloadSpreads have not been read yet",)
+
+    async def run(self) -> None:
+        """Mirror until cancelled."""
+        await self.cache.run()
+
+    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
+        if not self.is_installed:
+            return ()
+        await self.cache.wait_synced()
+        return self.cache.by_index("namespace", namespace)
+
+    async def newest(self, key: Key) -> SpreadView | None:
+        return self.cache.get(key)
+
+    async def fresh(self, key: Key) -> SpreadView | None:
+        try:
+            return project_spread(await self._writer.read(WORKLOAD_SPREADS, key))
+        except NotFoundError:
+            return None
+
+    async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
+        raw = await self._writer.patch(
+            WORKLOAD_SPREADS,
+            view.key,
+            claims_patch(view, lists),
+            patch_type=PatchType.MERGE,
+            subresource="status",
+            uid=view.uid,
+        )
+        return project_spread(raw)
+
+
+def claims_patch(view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
+    """A merge patch that stores lists by version, if the object is still as `view` shows it."""
+    found: dict[str, Any] = {
+        version: msgspec.to_builtins(list(entries)) for version, entries in lists.items()
+    }
+    return {
+        "metadata": {"uid": view.uid, "resourceVersion": str(view.resource_version)},
+        "status": {"versionedSubsetStatuses": found},
+    }

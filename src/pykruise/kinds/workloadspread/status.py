@@ -1,0 +1,259 @@
+"""What the status says: pods, free places and conditions of each subset, in all and by version.
+
+Snapshot + Grouped ──▶ computed() ──▶ the status, what to tell, whom to move, when to look again
+
+Pure. Places that admission noted (creatingPods, deletingPods) are taken from the very object that the new status
+is written against: a change in between is a conflict, and all is worked out anew.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.workloadspread.grouping import Grouped
+from pykruise.kinds.workloadspread.injection import read_matched
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
+from pykruise.kinds.workloadspread.places import SCHEDULABLE
+from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
+from pykruise.kube.api import Condition
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.plans.plan import Note
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.views import PodView
+
+__all__ = ["Computed", "computed", "normalized"]
+
+CREATION_S: Final = 30.0
+"""A pod that was admitted must show itself in this time; else its place is free again."""
+
+DELETION_S: Final = 15.0
+"""A pod whose deletion was admitted must be on its way out in this time; else it has its place again."""
+
+WINDOW_S: Final = 300.0
+"""How long a subset is passed over in which pods found no node."""
+
+SUFFICIENT: Final = "Sufficient"
+POD_UNSCHEDULABLE: Final = "PodUnschedulable"
+AGAIN_S: Final = 300.0
+"""How often a fault of the spec is told."""
+
+
+class Computed(msgspec.Struct, frozen=True, kw_only=True):
+    """The status and what follows from it."""
+
+    status: WorkloadSpreadStatus
+    notes: tuple[Note, ...] = ()
+    timed_out: tuple[PodView, ...] = ()
+    """Pods that found no node for too long, and that may go elsewhere."""
+    due: Instant | None = None
+    """When time alone changes something."""
+
+
+class _Tally:
+    """What comes up beside the entries."""
+
+    def __init__(self) -> None:
+        self.notes: dict[tuple[str, str], Note] = {}
+        self.due: list[Instant] = []
+        self.timed_out: dict[str, PodView] = {}
+
+    def tell(self, reason: str, message: str, *, warning: bool = True, again_after_s: float = 0.0) -> None:
+        self.notes[reason, message] = Note(
+            reason=reason, message=message, warning=warning, again_after_s=again_after_s
+        )
+
+
+def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
+    """The status for this instant."""
+    spread, tally = snapshot.spread, _Tally()
+    overall = _entries(
+        snapshot,
+        {one.name: list(groups.of(one.name)) for one in spread.subsets},
+        spread.status.subset_statuses or (),
+        tally,
+        decides=True,
+    )
+    stored = spread.status.versioned_subset_statuses or {}
+    versioned: dict[str, list[SubsetStatus]] = {}
+    for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(stored)}:
+        members = groups.versions.get(version, {})
+        entries = _entries(snapshot, members, stored.get(version) or (), tally, decides=False)
+        if version in groups.versions or any(one.creating_pods or one.deleting_pods for one in entries):
+            versioned[version] = entries
+    return Computed(
+        status=WorkloadSpreadStatus(
+            observed_generation=spread.generation,
+            subset_statuses=overall or None,
+            versioned_subset_statuses=versioned or None,
+        ),
+        notes=tuple(tally.notes.values()),
+        timed_out=tuple(tally.timed_out.values()),
+        due=min(tally.due, default=None),
+    )
+
+
+def normalized(status: WorkloadSpreadStatus) -> WorkloadSpreadStatus:
+    """A stored status as `computed` would write it: an empty map or list is an absent one."""
+    versioned = status.versioned_subset_statuses or {}
+    return WorkloadSpreadStatus(
+        observed_generation=status.observed_generation,
+        subset_statuses=[_normal(one) for one in status.subset_statuses or ()] or None,
+        versioned_subset_statuses={key: [_normal(one) for one in value] for key, value in versioned.items()}
+        or None,
+    )
+
+
+def _normal(entry: SubsetStatus) -> SubsetStatus:
+    return msgspec.structs.replace(
+        entry,
+        creating_pods=entry.creating_pods or None,
+        deleting_pods=entry.deleting_pods or None,
+        conditions=entry.conditions or None,
+    )
+
+
+def _entries(
+    snapshot: Snapshot,
+    members: Mapping[str, Sequence[PodView]],
+    stored: Iterable[SubsetStatus],
+    tally: _Tally,
+    *,
+    decides: bool,
+) -> list[SubsetStatus]:
+    """One list, in the order of the spec. `decides`: whether pods of it may be moved."""
+    old = {one.name: one for one in stored}
+    subsets = snapshot.spread.subsets
+    found: list[SubsetStatus] = []
+    for number, subset in enumerate(subsets):
+        pods = members.get(subset.name, ())
+        before = old.get(subset.name)
+        entry = _entry(subset, pods, before, snapshot, tally)
+        is_last = number == len(subsets) - 1
+        late = () if is_last else _timed_out(pods, snapshot, tally)
+        if decides:
+            tally.timed_out |= {pod.name: pod for pod in late}
+        condition = _condition(before, snapshot, tally, is_last=is_last, is_late=bool(late), name=subset.name)
+        found.append(msgspec.structs.replace(entry, conditions=[condition] if condition else None))
+    return found
+
+
+# ── places ───────────────────────────────────────────────────────────────────
+
+
+def _entry(
+    subset: Subset,
+    pods: Sequence[PodView],
+    old: SubsetStatus | None,
+    snapshot: Snapshot,
+    tally: _Tally,
+) -> SubsetStatus:
+    active = [pod for pod in pods if pod.is_active]
+    try:
+        limit = limit_of(subset, replicas=snapshot.replicas)
+    except LimitError as error:
+        tally.tell("InvalidMaxReplicas", f"subset {subset.name}: maxReplicas: {error}", again_after_s=AGAIN_S)
+        kept = old or SubsetStatus(name=subset.name, replicas=0, missing_replicas=0)
+        return _normal(msgspec.structs.replace(kept, replicas=len(active), missing_replicas=0))
+    creating = dict((old.creating_pods if old is not None else None) or {})
+    leaving = (old.deleting_pods if old is not None else None) or {}
+    for pod in pods:
+        creating.pop(_key_of(pod), None)
+    missing = limit if limit == ANY_NUMBER else max(limit - len(active), 0)
+    deleting: dict[str, str] = {}
+    for pod in active:
+        if pod.name not in leaving:
+            continue
+        until = parse_time(leaving[pod.name]) + DELETION_S
+        if until <= snapshot.now:
+            tally.tell("DeletePodFailed", f"pod {pod.name} was to be deleted and is still there")
+            continue
+        deleting[pod.name] = leaving[pod.name]
+        missing = min(missing + 1, limit) if limit != ANY_NUMBER else missing
+        tally.due.append(until)
+    waiting: dict[str, str] = {}
+    for key, since in creating.items():
+        until = parse_time(since) + CREATION_S
+        if until <= snapshot.now:
+            tally.tell("CreatePodFailed", f"pod {key} was admitted and has not come")
+            continue
+        waiting[key] = since
+        missing = missing - 1 if missing > 0 else missing
+        tally.due.append(until)
+    return SubsetStatus(
+        name=subset.name,
+        replicas=len(active),
+        missing_replicas=missing,
+        creating_pods=waiting or None,
+        deleting_pods=deleting or None,
+    )
+
+
+def _key_of(pod: PodView) -> str:
+    """Under which its place was noted."""
+    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return found.uid if found is not None and found.uid else pod.name
+
+
+# ── whether pods find nodes ──────────────────────────────────────────────────
+
+
+def _timed_out(pods: Iterable[PodView], snapshot: Snapshot, tally: _Tally) -> tuple[PodView, ...]:
+    """Those that found no node for as long as they may."""
+    patience = snapshot.spread.reschedule_after_s
+    found: list[PodView] = []
+    if not patience:
+        return ()
+    for pod in pods:
+        if pod.created_at is None or not _is_unschedulable(pod):
+            continue
+        if pod.created_at + patience <= snapshot.now:
+            found.append(pod)
+        else:
+            tally.due.append(pod.created_at + patience)
+    return tuple(found)
+
+
+def _is_unschedulable(pod: PodView) -> bool:
+    if pod.is_deleting or pod.phase != "Pending" or pod.node_name:
+        return False
+    condition = pod.condition("PodScheduled")
+    return condition is not None and condition.status == "False" and condition.reason == "Unschedulable"
+
+
+def _condition(
+    old: SubsetStatus | None,
+    snapshot: Snapshot,
+    tally: _Tally,
+    *,
+    is_last: bool,
+    is_late: bool,
+    name: str,
+) -> Condition | None:
+    if not snapshot.spread.reschedule_after_s:
+        return None
+    before = next((one for one in (old.conditions if old else None) or () if one.type == SCHEDULABLE), None)
+    if is_last:
+        return _turned(before, "True", SUFFICIENT, snapshot.now)
+    if is_late:
+        return _turned(before, "False", POD_UNSCHEDULABLE, snapshot.now)
+    if before is None:
+        return _turned(None, "True", SUFFICIENT, snapshot.now)
+    if before.status != "False":
+        return before
+    until = parse_time(before.last_transition_time) + WINDOW_S
+    if until > snapshot.now:
+        tally.due.append(until)
+        return before
+    tally.tell("RecoverSchedulable", f"subset {name} is tried again", warning=False)
+    return _turned(before, "True", SUFFICIENT, snapshot.now)
+
+
+def _turned(before: Condition | None, status: str, reason: str, now: Instant) -> Condition:
+    if before is not None and before.status == status and before.reason == reason:
+        return before
+    since = (
+        before.last_transition_time if before is not None and before.status == status else format_time(now)
+    )
+    return Condition(type=SCHEDULABLE, status=status, reason=reason, message="", last_transition_time=since)

@@ -1,0 +1,217 @@
+"""What is wrong with a WorkloadSpread (v1beta1), every error at once, each with its field.
+
+spec + Surroundings (the white list, the others of the namespace, the target) ──▶ errors_of() ──▶ field errors
+
+Pure. Numbers of rules are those of the specification's tables.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kinds.workloadspread.patch_validation import patch_errors
+from pykruise.kinds.workloadspread.targets import BUILT_IN, GroupKind, WhiteList, group_kind
+from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, WorkloadSpreadSpec
+from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid, required
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.placement_validation import (
+    node_term_errors,
+    preferred_terms_errors,
+    toleration_errors,
+)
+
+__all__ = ["Surroundings", "errors_of", "target_of"]
+
+TARGET: Final = "spec.targetRef"
+WINDOW_S: Final = 295
+"""A pod is to be tried in every subset before the first one opens again, after 300 s."""
+
+_INT32_MAX: Final = 2**31 - 1
+_PERCENT: Final = re.compile(r"-?[0-9]+%", re.ASCII)
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a WorkloadSpread is judged by, beside itself."""
+
+    white_list: WhiteList = WhiteList()
+    white_list_problem: str = ""
+    """Why it cannot be read; matters only to kinds that would have to be on it."""
+    others: Mapping[str, tuple[GroupKind, str]] = {}
+    """Targets of the other WorkloadSpreads of the namespace, by name."""
+    target: Document | None = None
+    """The workload; None: it is not there yet, or of a kind without a known template."""
+
+
+def target_of(spec: WorkloadSpreadSpec) -> tuple[GroupKind, str] | None:
+    """Group, kind and name of the target; None: its reference names none."""
+    reference = spec.target_ref
+    kind = group_kind(reference.api_version, reference.kind)
+    return (kind, reference.name) if kind is not None and reference.name else None
+
+
+def errors_of(
+    spec: WorkloadSpreadSpec,
+    around: Surroundings,
+    *,
+    has_target: bool = True,
+    old: WorkloadSpreadSpec | None = None,
+) -> list[Cause]:
+    """All field errors. `has_target`: whether targetRef was given at all; `old`: the stored spec on an update."""
+    errors = [*_target_errors(spec, around, has_target=has_target)]
+    errors += _subsets_errors(spec, around)
+    errors += _strategy_errors(spec)
+    errors += _filter_errors(spec)
+    if old is not None and has_target and target_of(old) != target_of(spec):
+        detail = "group, kind and name of the workload cannot be changed"
+        errors.append(invalid(TARGET, _shown(spec), detail))
+    return errors
+
+
+def _shown(spec: WorkloadSpreadSpec) -> str:
+    found = spec.target_ref
+    return f"{found.api_version} {found.kind} {found.name}".strip()
+
+
+# ── targetRef ────────────────────────────────────────────────────────────────
+
+
+def _target_errors(spec: WorkloadSpreadSpec, around: Surroundings, *, has_target: bool) -> Iterator[Cause]:
+    if not has_target:  # rule 1
+        yield required(TARGET)
+        return
+    reference = spec.target_ref
+    if not (reference.api_version and reference.kind and reference.name):  # rule 2
+        yield invalid(TARGET, _shown(spec), "apiVersion, kind and name must be given")
+        return
+    target = target_of(spec)
+    if target is None:  # rule 3
+        yield invalid(TARGET, _shown(spec), f"apiVersion {reference.api_version!r} is not <group>/<version>")
+        return
+    if target[0] not in BUILT_IN:  # rules 3 to 5
+        if around.white_list_problem:
+            yield Cause(
+                reason="InternalError", message=f"Internal error: {around.white_list_problem}", field=TARGET
+            )
+        elif around.white_list.find(target[0]) is None:
+            yield invalid(TARGET, _shown(spec), _not_permitted(target[0]))
+    for name, other in around.others.items():  # rule 6
+        if other == target:
+            yield invalid(TARGET, _shown(spec), f"WorkloadSpread {name} spreads this workload already")
+            return
+
+
+def _not_permitted(kind: GroupKind) -> str:
+    groups = sorted(one.group for one in BUILT_IN if one.kind == kind.kind)
+    hint = f"{kind.kind} is known of group {' and '.join(groups)}; " if groups else ""
+    return f"GroupKind is not permitted: {hint}others must be on the white list in ConfigMap kruise-configuration"
+
+
+# ── subsets ──────────────────────────────────────────────────────────────────
+
+
+def _subsets_errors(spec: WorkloadSpreadSpec, around: Surroundings) -> Iterator[Cause]:
+    if not spec.subsets:
+        yield required("spec.subsets", "at least one subset is needed")
+        return
+    seen: set[str] = set()
+    for index, subset in enumerate(spec.subsets):
+        path = f"spec.subsets[{index}]"
+        if not subset.name:
+            yield invalid(f"{path}.name", "", "must not be empty")
+        elif subset.name in seen:
+            yield invalid(f"{path}.name", subset.name, "each name may occur once")
+        seen.add(subset.name)
+        yield from _placement_errors(subset, path)
+        if subset.patch is not None:
+            yield from patch_errors(subset, target_of(spec), around.target, path=f"{path}.patch")
+    yield from _limits_errors(spec)
+
+
+def _placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
+    if subset.required_node_selector is not None:
+        yield from node_term_errors(_plain(subset.required_node_selector), f"{path}.requiredNodeSelector")
+    if subset.preferred_node_selector is not None:
+        yield from preferred_terms_errors(
+            _plain(subset.preferred_node_selector), f"{path}.preferredNodeSelector"
+        )
+    if subset.tolerations is not None:
+        yield from toleration_errors(_plain(subset.tolerations), f"{path}.tolerations")
+
+
+def _plain(value: Any) -> Any:
+    return orjson.loads(msgspec.json.encode(value))
+
+
+def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
+    """Rule 2.6, which stops at the first error, and rule 3."""
+    limited = [
+        (index, one.max_replicas) for index, one in enumerate(spec.subsets) if one.max_replicas is not None
+    ]
+    total = 0
+    for index, value in limited:
+        path = f"spec.subsets[{index}].maxReplicas"
+        if isinstance(value, str) is not isinstance(limited[0][1], str):
+            yield invalid(path, value, "all maxReplicas must be numbers, or all percentages")
+            return
+        if isinstance(value, int):
+            if value < 0:
+                yield invalid(path, value, "must be greater than or equal to 0")
+                return
+            continue
+        if spec.target_ref.kind == STATEFUL_SET:
+            yield invalid(path, value, "must be a number: pods of a StatefulSet are placed by their ordinals")
+            return
+        if not _PERCENT.fullmatch(value):
+            yield invalid(path, value, "must be a number, or a whole percentage such as 50%")
+            return
+        if int(value[:-1]) < 0:
+            yield invalid(path, value, "must be greater than or equal to 0%")
+            return
+        total += int(value[:-1])
+        if total > 100:
+            yield invalid(path, value, f"percentages add up to {total}%, which is more than 100%")
+            return
+    has_shares = bool(limited) and isinstance(limited[0][1], str)
+    if has_shares and total < 100 and spec.subsets[-1].max_replicas is not None:
+        detail = f"percentages add up to {total}%: make it 100%, or leave out maxReplicas of the last subset"
+        yield invalid("spec.subsets[0].maxReplicas", spec.subsets[0].max_replicas, detail)
+
+
+# ── scheduleStrategy, targetFilter ───────────────────────────────────────────
+
+
+def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
+    strategy = spec.schedule_strategy or ScheduleStrategy()
+    path = "spec.scheduleStrategy"
+    if strategy.type not in ("", "Fixed", ADAPTIVE):
+        yield invalid(f"{path}.type", strategy.type, "must be Adaptive or Fixed")
+    if strategy.adaptive is None:
+        return
+    if strategy.type != ADAPTIVE:
+        yield invalid(f"{path}.type", strategy.type, "must be Adaptive where adaptive is given")
+    count = len(spec.subsets)
+    if count > 1 and spec.subsets[-1].max_replicas is not None:
+        detail = "the last subset must have no maxReplicas: pods that find no node anywhere else go there"
+        yield invalid(f"{path}.adaptive", _plain(strategy.adaptive), detail)
+    seconds = strategy.adaptive.reschedule_critical_seconds
+    most = WINDOW_S // (count - 1) if count > 1 else _INT32_MAX
+    if seconds is not None and not 0 <= seconds <= most:
+        detail = f"must be between 0 and {most}, so that a pod is tried in each of {count} subsets in time"
+        yield invalid(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
+
+
+def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
+    wanted: Sequence[Any] | Any = spec.target_filter.selector if spec.target_filter is not None else None
+    if wanted is None:
+        return
+    document = _plain(wanted)
+    try:
+        selector_from(document)
+    except SelectorError as error:
+        yield invalid("spec.targetFilter", document, str(error))

@@ -1,0 +1,33 @@
+"""Versions of pods: places are counted per version of the workload's template, so that a rollout fills the first
+subsets anew although pods of before still sit in them.
+
+labels + owner's kind ──▶ version_of() ──▶ key of status.versionedSubsetStatuses
+
+Pure.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pykruise.pods.keys import REVISION_LABEL, TEMPLATE_HASH_LABEL
+from pykruise.pods.names import short_hash
+
+__all__ = ["DEFAULT_VERSIONED", "UNVERSIONED", "version_of", "versioned_kinds"]
+
+UNVERSIONED: Final = "versionIgnored"
+"""The version of pods whose kind is not told apart by versions."""
+
+DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
+
+
+def versioned_kinds(names: Collection[str]) -> frozenset[str]:
+    """Kinds of the flag --ws-enabled-versioned-status, in lower case; pods of Deployments belong to ReplicaSets."""
+    kinds = frozenset(name.strip().lower() for name in names if name.strip())
+    return kinds | {"replicaset"} if "deployment" in kinds else kinds
+
+
+def version_of(labels: Mapping[str, str], *, owner_kind: str, versioned: Collection[str]) -> str:
+    """Which list of places a pod belongs to, by its labels and the kind of its controller."""
+    if owner_kind.lower() not in versioned:
+        return UNVERSIONED
+    return labels.get(TEMPLATE_HASH_LABEL) or short_hash(labels.get(REVISION_LABEL, "")) or UNVERSIONED

@@ -1,0 +1,103 @@
+"""A WorkloadSpread as caches keep it: its typed spec and status, whom it is about, and which pods it means.
+
+bytes of a WorkloadSpread ──▶ project_spread() ──▶ SpreadView ──▶ admission of pods, snapshot of the controller
+
+Pure. What cannot be read is said in `problem`; such an object takes part in nothing.
+"""
+
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.workloadspread.targets import GroupKind, group_kind
+from pykruise.kinds.workloadspread.types import (
+    Subset,
+    SubsetStatus,
+    WorkloadSpreadSpec,
+    WorkloadSpreadStatus,
+)
+from pykruise.kube.documents import decode
+from pykruise.kube.selectors import EVERYTHING, Selector
+from pykruise.kube.typed_documents import read
+from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
+
+__all__ = ["ADAPTIVE", "RAW", "STATEFUL_SET", "SpreadView", "project_spread"]
+
+RAW: Final = frozenset({"patch"})
+"""Fields that stay documents, nulls and all: in a patch a null deletes."""
+
+ADAPTIVE: Final = "Adaptive"
+STATEFUL_SET: Final = "StatefulSet"
+
+
+class SpreadView(WorkloadView, frozen=True, kw_only=True):
+    """One WorkloadSpread."""
+
+    spec: WorkloadSpreadSpec | None
+    """None: it cannot be read; `problem` says why."""
+    status: WorkloadSpreadStatus = WorkloadSpreadStatus()
+    selector: Selector | None = EVERYTHING
+    """Of the target's pods that are meant. None: it cannot be read, and no pod is meant."""
+
+    @property
+    def target(self) -> tuple[GroupKind, str] | None:
+        """Group, kind and name of the workload; None: the spec or its apiVersion cannot be read."""
+        if self.spec is None:
+            return None
+        reference = self.spec.target_ref
+        found = group_kind(reference.api_version, reference.kind)
+        return (found, reference.name) if found is not None and reference.name else None
+
+    @property
+    def subsets(self) -> list[Subset]:
+        """In their order; empty when the spec cannot be read."""
+        return self.spec.subsets if self.spec is not None else []
+
+    @property
+    def is_plain(self) -> bool:
+        """One subset without a limit: every pod goes there, and nothing has to be counted for it."""
+        return len(self.subsets) == 1 and self.subsets[0].max_replicas is None
+
+    @property
+    def goes_by_ordinal(self) -> bool:
+        """Pods of StatefulSets have their places by their numbers."""
+        target = self.target
+        return target is not None and target[0].kind == STATEFUL_SET
+
+    @property
+    def replicas_paths(self) -> list[str]:
+        """Where the workload's replicas are, if the filter says so."""
+        filtered = self.spec.target_filter if self.spec is not None else None
+        return (filtered.replicas_path_list if filtered is not None else None) or []
+
+    @property
+    def reschedule_after_s(self) -> int:
+        """Age at which a pod that finds no node is to move on; 0: never."""
+        strategy = self.spec.schedule_strategy if self.spec is not None else None
+        if strategy is None or strategy.type != ADAPTIVE or strategy.adaptive is None:
+            return 0
+        return max(strategy.adaptive.reschedule_critical_seconds or 0, 0)
+
+    def subset(self, name: str) -> Subset | None:
+        """The subset of this name."""
+        return next((one for one in self.subsets if one.name == name), None)
+
+    def entries(self, version: str) -> list[SubsetStatus]:
+        """What is stored about the subsets for pods of this version."""
+        return (self.status.versioned_subset_statuses or {}).get(version) or []
+
+
+def project_spread(raw: bytes | msgspec.Raw) -> SpreadView:
+    """The view of a WorkloadSpread's JSON text (v1beta1). Raises ValueError for what is no object."""
+    document = decode(raw)
+    fields = workload_fields(document)
+    spec, problem = read(document.get("spec") or {}, WorkloadSpreadSpec, path="spec", raw=RAW)
+    status, _ = read(fields["stored_status"], WorkloadSpreadStatus, path="status")
+    wanted = spec.target_filter.selector if spec is not None and spec.target_filter is not None else None
+    return SpreadView(
+        **fields,
+        spec=spec,
+        problem=problem,
+        status=status or WorkloadSpreadStatus(),
+        selector=EVERYTHING if wanted is None else selector_of(wanted),
+    )

@@ -1,0 +1,90 @@
+"""The next turn of a pod on its way to another revision in place: ask its hook, or begin.
+
+pod + UpdateSpec + hook ──▶ update_turn() ──▶ steps, or what the pod waits for
+
+Pure; serves every kind with the inPlaceUpdate hook. Which pods, how many and in which order is the kind's.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.in_place import begin_steps
+from pykruise.plans.phases import pod_key, version
+from pykruise.plans.plan import Step
+from pykruise.pods.in_place import Settings, UpdateSpec, start
+from pykruise.pods.lifecycle import LifecycleHook, LifecycleState, is_hooked, state_metadata
+from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
+from pykruise.pods.views import PodView
+
+__all__ = ["Target", "update_turn"]
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where pods go."""
+
+    revision: str
+    """Name of the revision, for words."""
+    labels: Mapping[str, str]
+    """Labels by which the kind says of which revision a pod is."""
+    hook: LifecycleHook | None
+    """The inPlaceUpdate hook."""
+    now: Instant
+    settings: Settings
+
+
+def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[Step, ...], str]:
+    """The writes of the pod's next turn, or none and what it waits for.
+
+    Into PreparingUpdate when the hook is to be asked, else the update itself. A pod that is still Updated gets
+    the hook again, so that it has to be released once more.
+    """
+    hook = target.hook
+    if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
+        return (), "waits until the inPlaceUpdate hook is taken off the pod"
+    if pod.state == LifecycleState.UPDATED:
+        if hook is None:
+            return (), "its last update in place is about to end"
+        return (_prepare(pod, hook, target, with_hook=True),), ""
+    has_been_asked = pod.state in (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING)
+    if hook is not None and is_hooked(hook, pod) and not has_been_asked:
+        return (_prepare(pod, hook, target, with_hook=False),), ""
+    writes = start(
+        pod,
+        spec,
+        labels=target.labels,
+        metadata=state_metadata(LifecycleState.UPDATING, now=target.now),
+        now=target.now,
+        settings=target.settings,
+    )
+    return begin_steps(pod, writes, revision=target.revision), ""
+
+
+def _prepare(pod: PodView, hook: LifecycleHook, target: Target, *, with_hook: bool) -> Step:
+    metadata: dict[str, Any] = state_metadata(LifecycleState.PREPARING_UPDATE, now=target.now)
+    if with_hook:
+        metadata["labels"] |= hook.labels_handler or {}
+        if hook.finalizers_handler:
+            metadata["finalizers"] = list(hook.finalizers_handler)
+    conditions = hold_back(pod, PRE_UPDATE_HOOK, now=target.now) if hook.mark_pod_not_ready else []
+    body: Document = {"metadata": metadata}
+    if conditions:
+        body["status"] = {"conditions": conditions}
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=pod_key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body=body,
+            subresource="status" if conditions else "",
+            uid=pod.uid,
+            resource_version=version(pod, unchanged=bool(conditions)),
+        ),
+        because=f"to be updated in place to {target.revision}; the inPlaceUpdate hook holds it",
+    )

@@ -1,0 +1,189 @@
+"""Pods of workloads of all kinds are spread over zones, in and out of rollouts, failures and restarts."""
+
+import asyncio
+
+import pytest
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.errors import InvalidError
+from pykruise.kube.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource
+from support.daemonsets import Pool
+from support.scenario import Object, Stage
+from support.spread_stage import ALL_KINDS, Spread, noted_in
+
+
+@pytest.fixture
+async def spread(stage: Stage, pool: Pool) -> Spread:
+    """Two zones."""
+    found = Spread(stage, pool)
+    await found.label_nodes()
+    return found
+
+
+def kinds(*resources: Resource) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("resource", resources, ids=lambda one: one.kind)
+
+
+@kinds(*ALL_KINDS)
+async def test_the_first_subset_gets_its_maximum_and_the_next_the_rest(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    # given
+    await stage.start_manager()
+    await spread.create(resource, spread.subset("a", 2), spread.subset("b"))
+    # when
+    await spread.run(resource, 5)
+    # then
+    await spread.settled(a=2, b=3)
+    assert await spread.status() == {"a": (2, 0), "b": (3, -1)}
+
+
+@kinds(CLONE_SETS, DEPLOYMENTS)
+async def test_scaling_down_and_up_keeps_the_spread(spread: Spread, stage: Stage, resource: Resource) -> None:
+    # given
+    await stage.start_manager()
+    await spread.create(resource, spread.subset("a", 2), spread.subset("b"))
+    await spread.run(resource, 5)
+    await spread.settled(a=2, b=3)
+
+    async def have_costs() -> bool:
+        return all(pod.deletion_cost for pod in await stage.pods())
+
+    await stage.until(have_costs)
+    # when, then: the last subset is emptied first
+    await spread.scale(resource, 2)
+    await spread.settled(a=2)
+    # when, then
+    await spread.scale(resource, 4)
+    await spread.settled(a=2, b=2)
+
+
+@kinds(CLONE_SETS, DEPLOYMENTS)
+async def test_a_rollout_ends_with_the_same_spread(spread: Spread, stage: Stage, resource: Resource) -> None:
+    # given
+    await stage.start_manager()
+    await spread.create(resource, spread.subset("a", 2), spread.subset("b"))
+    await spread.run(resource, 4)
+    await spread.settled(a=2, b=2)
+    before = {pod.name for pod in await stage.pods()}
+    # when
+    await spread.set_image(resource, "nginx:2")
+
+    # then
+    async def are_new() -> bool:
+        return not before & {pod.name for pod in await stage.pods()}
+
+    await stage.until(are_new)
+    await spread.settled(a=2, b=2)
+
+
+@kinds(CLONE_SETS, DEPLOYMENTS)
+async def test_a_zone_that_takes_no_pods_is_passed_over(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    # given zone a is cordoned
+    for node in spread.pool.nodes[:2]:
+        await spread.pool.cordon(node)
+    await stage.start_manager()
+    strategy = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 3}}
+    await spread.create(resource, spread.subset("a", 2), spread.subset("b"), scheduleStrategy=strategy)
+    # when
+    await spread.run(resource, 4)
+    # then pods do not wait there
+    await spread.settled(b=4)
+    found = await stage.get("ws", resource=WORKLOAD_SPREADS)
+    [condition] = found["status"]["subsetStatuses"][0]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "PodUnschedulable")
+
+
+@kinds(CLONE_SETS, DEPLOYMENTS)
+async def test_pods_that_were_there_before_are_adopted(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    # given pods anywhere
+    await stage.start_manager()
+    await spread.run(resource, 4)
+
+    async def run() -> bool:
+        return len(await spread.running()) == 4
+
+    await stage.until(run)
+    # when
+    await spread.create(resource, spread.subset("a", 2), spread.subset("b"))
+
+    # then each is of the subset whose zone it is in
+    async def are_adopted() -> bool:
+        pods = await spread.running()
+        return len(pods) == 4 and all(noted_in(pod) == spread.zones[pod.node_name] for pod in pods)
+
+    await stage.until(are_adopted)
+
+
+@kinds(CLONE_SETS)
+async def test_a_place_is_free_again_when_its_pod_goes(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    # given
+    await stage.start_manager()
+    await spread.create(resource, spread.subset("a", 2), spread.subset("b", 4))
+    await spread.run(resource, 4)
+    await spread.settled(a=2, b=2)
+    # when a pod of the first subset is deleted
+    gone = next(pod for pod in await stage.pods() if noted_in(pod) == "a")
+    await stage.delete(gone.name, resource=PODS)
+
+    # then the pod that comes for it gets its place
+    async def is_replaced() -> bool:
+        return gone.name not in {pod.name for pod in await stage.pods()}
+
+    await stage.until(is_replaced)
+    await spread.settled(a=2, b=2)
+
+
+@kinds(CLONE_SETS)
+async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resource: Resource) -> None:
+    # given
+    await stage.start_manager()
+    await spread.create(resource, spread.subset("a", 5), spread.subset("b", 3), spread.subset("c"))
+    await spread.run(resource, 10)
+    # when
+    for _ in range(3):
+        await asyncio.sleep(0.2)
+        await stage.kill_manager()
+        await stage.start_manager()
+
+    # then no subset has more than its maximum, and all pods are there
+    async def are_there() -> bool:
+        return (await spread.status()).get("b") == (3, 0)
+
+    await stage.until(are_there)
+    assert (await spread.status())["a"] == (5, 0)
+
+
+@kinds(CLONE_SETS, STATEFUL_SETS, ADVANCED_STATEFUL_SETS)
+async def test_a_patch_is_tried_with_the_volumes_of_claims(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    """workloadspread cases 47 and 48"""
+    # given a workload whose container mounts a claim template
+    claim: Object = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    doc = spread.workload(resource, 0, volumeClaimTemplates=[claim], serviceName="web")
+    if resource == CLONE_SETS:
+        del doc["spec"]["serviceName"]
+    container = doc["spec"]["template"]["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    await stage.create(doc, resource=resource)
+    # when a patch gives an annotation, then it is taken
+    good = spread.subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
+    await spread.create(resource, good)
+    # when another adds a container without an image, then it is refused, with its place
+    bad = spread.subset("a", patch={"spec": {"containers": [{"name": "extra"}]}})
+    with pytest.raises(InvalidError) as refused:
+        await stage.merge("ws", {"spec": {"subsets": [bad]}}, resource=WORKLOAD_SPREADS)
+    [cause] = refused.value.causes
+    assert cause.field == "spec.subsets[0].patch.containers[0].image"

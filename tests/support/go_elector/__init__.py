@@ -1,0 +1,88 @@
+"""A candidate in a leader election that is written in Go, with client-go: what pykruise's elector has to get on with.
+
+main.go ──`go build`, once a run──▶ GoCandidate: what client-go says, line by line
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["GoCandidate", "build", "go_candidate", "has_go"]
+
+HERE = Path(__file__).parent
+PATIENCE_S = 60.0
+
+Line = dict[str, Any]
+
+
+def has_go() -> bool:
+    """Whether there is a Go to build with."""
+    return shutil.which("go") is not None
+
+
+def build(folder: Path) -> Path:
+    """The program, built with the flags of testbed/build.py, whose compiled packages it shares."""
+    program = folder / "elector"
+    command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", str(program), "."]
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+    done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+class GoCandidate:
+    """The running program, and what it has said: `says` is "sees", "leads" or "leads no more"."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.lines: list[Line] = []
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self.lines.append(json.loads(line))
+
+    async def says(self, claim: Callable[[Line], bool], *, since: int = 0) -> Line:
+        """The first line of which `claim` holds, now or soon; only those from number `since` on."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for line in self.lines[since:]:
+                    if claim(line):
+                        return line
+                assert self._process.returncode is None, self.lines
+                await asyncio.sleep(0.05)
+
+    async def sees(self, leader: str) -> Line:
+        """Who leads, as it reads the Lease."""
+        return await self.says(lambda line: line["says"] == "sees" and line["leader"] == leader)
+
+    async def leads(self) -> Line:
+        """That it leads."""
+        return await self.says(lambda line: line["says"] == "leads")
+
+    async def end(self, number: int = signal.SIGTERM) -> None:
+        """SIGTERM gives the Lease back, SIGKILL does not."""
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+        await self._process.wait()
+        await self._reading
+
+
+@asynccontextmanager
+async def go_candidate(program: Path, **flags: str) -> AsyncIterator[GoCandidate]:
+    """The program while the block runs; flags with `_` for `-`."""
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+    process = await asyncio.create_subprocess_exec(str(program), *arguments, stdout=asyncio.subprocess.PIPE)
+    candidate = GoCandidate(process)
+    try:
+        yield candidate
+    finally:
+        await candidate.end(signal.SIGKILL)

@@ -1,0 +1,130 @@
+"""Two zones of two nodes, a workload of any kind, and a WorkloadSpread over it: what scenarios of it share."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread.injection import read_matched
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.views import PodView
+from support.daemonsets import Pool
+from support.scenario import Object, Stage
+
+
+class Spread:
+    """The first two nodes of the pool are zone a, the others zone b."""
+
+    def __init__(self, stage: Stage, pool: Pool) -> None:
+        self.stage = stage
+        self.pool = pool
+        self.label = f"zone-{pool.name}"
+        self.zones: Mapping[str, str] = {
+            node: "a" if number < 2 else "b" for number, node in enumerate(pool.nodes)
+        }
+
+    async def label_nodes(self) -> None:
+        """Say which node is of which zone."""
+        for node, zone in self.zones.items():
+            await self.pool.label(node, {self.label: zone})
+
+    def subset(self, name: str, most: int | str | None = None, **fields: Any) -> Object:
+        """A subset that requires the zone of its name."""
+        term = {"matchExpressions": [{"key": self.label, "operator": "In", "values": [name]}]}
+        return {
+            "name": name,
+            "requiredNodeSelector": term,
+            **({"maxReplicas": most} if most is not None else {}),
+            **fields,
+        }
+
+    def spread(self, resource: Resource, *subsets: Object, name: str = "ws", **spec: Any) -> Object:
+        """A WorkloadSpread over the workload `web`."""
+        reference = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "web"}
+        return {
+            "apiVersion": WORKLOAD_SPREADS.api_version,
+            "kind": "WorkloadSpread",
+            "metadata": {"name": name},
+            "spec": {"targetRef": reference, "subsets": list(subsets), **spec},
+        }
+
+    async def create(self, resource: Resource, *subsets: Object, **spec: Any) -> Object:
+        """Create one."""
+        return await self.stage.create(self.spread(resource, *subsets, **spec), resource=WORKLOAD_SPREADS)
+
+    def workload(self, resource: Resource, replicas: int, **spec: Any) -> Object:
+        """The workload `web` of a kind."""
+        labels = {"app": "web"}
+        pod: Object = {"containers": [{"name": "main", "image": "nginx:1"}]}
+        template: Object = {"metadata": {"labels": labels}, "spec": pod}
+        fields: Object = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        if resource == JOBS:
+            pod["restartPolicy"] = "Never"
+            fields = {"parallelism": replicas, "completions": replicas, "template": template}
+        if resource in (STATEFUL_SETS, ADVANCED_STATEFUL_SETS):
+            fields |= {"serviceName": "web", "podManagementPolicy": "Parallel"}
+        return {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": "web"},
+            "spec": {**fields, **spec},
+        }
+
+    async def run(self, resource: Resource, replicas: int, **spec: Any) -> None:
+        """Create the workload."""
+        await self.stage.create(self.workload(resource, replicas, **spec), resource=resource)
+
+    async def scale(self, resource: Resource, replicas: int) -> None:
+        """Change its replicas."""
+        await self.stage.merge("web", {"spec": {"replicas": replicas}}, resource=resource)
+
+    async def set_image(self, resource: Resource, image: str) -> None:
+        """Change its template."""
+        containers = [{"name": "main", "image": image}]
+        patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+        await self.stage.merge("web", patch, resource=resource)
+
+    # ── sight ────────────────────────────────────────────────────────────────
+
+    async def running(self) -> list[PodView]:
+        """Active pods on nodes."""
+        return [pod for pod in await self.stage.pods() if pod.is_active and pod.node_name]
+
+    async def where(self) -> Counter[str]:
+        """Pods by zone."""
+        return Counter(self.zones.get(pod.node_name, "?") for pod in await self.running())
+
+    async def status(self) -> dict[str, tuple[int, int]]:
+        """replicas and missingReplicas by subset."""
+        found = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
+        entries = (found.get("status") or {}).get("subsetStatuses") or []
+        return {one["name"]: (one["replicas"], one["missingReplicas"]) for one in entries}
+
+    async def is_spread(self, wanted: Mapping[str, int]) -> bool:
+        """Whether pods are in their zones, noted so, and the status says so."""
+        pods = await self.stage.pods()
+        if any(not pod.is_active or not pod.node_name for pod in pods):
+            return False
+        noted = Counter(noted_in(pod) for pod in pods)
+        status = {name: count for name, (count, _) in (await self.status()).items() if count}
+        return await self.where() == wanted and noted == wanted and status == wanted
+
+    async def settled(self, **wanted: int) -> None:
+        """Wait until it is spread so."""
+
+        async def is_so() -> bool:
+            return await self.is_spread(wanted)
+
+        await self.stage.until(is_so, what=f"spread as {wanted}")
+
+
+def noted_in(pod: PodView) -> str:
+    """The subset that the pod's annotation says."""
+    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return found.subset if found is not None else ""
+
+
+ALL_KINDS = (CLONE_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, ADVANCED_STATEFUL_SETS, JOBS)

@@ -1,0 +1,270 @@
+"""WorkloadSpreads for tests: builders, and a small API server that knows resourceVersions and conflicts.
+
+server = SpreadServer(spread(subset("a", 3), subset("b")))
+placed = await server.replica().create(pod("p1"))
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.injection import Matched, read_matched
+from pykruise.kinds.workloadspread.readers import OwnerMissingError, claims_patch
+from pykruise.kinds.workloadspread.targets import GroupKind, WhiteList, replicas_of
+from pykruise.kinds.workloadspread.types import SubsetStatus
+from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
+from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.patches import apply_merge_patch
+from pykruise.kube.resources import PODS
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from support.reviews import request
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+NAMESPACE = "shop"
+CLONE_SET = ("apps.kruise.io/v1beta1", "CloneSet", "web")
+DEPLOYMENT = ("apps/v1", "Deployment", "web")
+STATEFUL_SET = ("apps/v1", "StatefulSet", "web")
+
+Owner = tuple[str, str, str]
+
+
+def subset(name: str, most: int | str | None = None, **fields: Any) -> Document:
+    """A subset; `fields` are the API's."""
+    return {"name": name, **({"maxReplicas": most} if most is not None else {}), **fields}
+
+
+def zone(name: str) -> Document:
+    """A required node term: nodes of this zone."""
+    return {"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}
+
+
+def spread(
+    *subsets: Document,
+    target: Owner = CLONE_SET,
+    name: str = "ws",
+    status: Document | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Document:
+    """A WorkloadSpread as it is stored; `spec` has further fields."""
+    api_version, kind, target_name = target
+    metadata: Document = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "generation": 1,
+    }
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "WorkloadSpread",
+        "metadata": metadata,
+        "spec": {
+            "targetRef": {"apiVersion": api_version, "kind": kind, "name": target_name},
+            "subsets": list(subsets),
+            **spec,
+        },
+        **({"status": status} if status else {}),
+    }
+
+
+def view(document: Document) -> SpreadView:
+    """Its view, through the real projection."""
+    return project_spread(orjson.dumps(document))
+
+
+def pod(
+    name: str = "",
+    *,
+    owner: Owner | None = CLONE_SET,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    phase: str = "",
+    deleting: bool = False,
+    **spec: Any,
+) -> Document:
+    """A pod as it comes to admission; `spec` replaces fields."""
+    metadata: Document = {"namespace": NAMESPACE, "labels": dict(labels or {})}
+    if name:
+        metadata["name"] = name
+    else:
+        metadata["generateName"] = "web-"
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    if owner is not None:
+        metadata["ownerReferences"] = [reference(owner)]
+    found: Document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "main", "image": "nginx"}], **spec},
+    }
+    if phase:
+        found["status"] = {"phase": phase}
+    return found
+
+
+def reference(owner: Owner) -> Document:
+    """A controller reference."""
+    api_version, kind, name = owner
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+
+
+def note(document: Document | None) -> Matched | None:
+    """What the pod's annotation says; None: it has none."""
+    text = get_path(document, "metadata", "annotations", MATCHED_SPREAD_ANNOTATION)
+    return read_matched(text)
+
+
+def placed_in(document: Document | None) -> str:
+    """The pod's subset; empty: none."""
+    found = note(document)
+    return found.subset if found is not None else ""
+
+
+class SpreadServer:
+    """Stores WorkloadSpreads and workloads; `replica()` is a webhook replica with a copy of its own."""
+
+    def __init__(self, *spreads: Document, owners: Sequence[Document] = ()) -> None:
+        self.spreads = {one["metadata"]["name"]: one for one in spreads}
+        self.objects = {(one["kind"], one["metadata"]["name"]): one for one in owners}
+        self.pods: dict[str, Document] = {}
+        self.white_list = WhiteList()
+        self.writes = 0
+        self.refused = 0
+        self.conflicts_to_come = 0
+        self._version = 1
+        self._replicas: list[_Replica] = []
+
+    def replica(
+        self, *, is_stale: bool = False, versioned: Sequence[str] = tuple(DEFAULT_VERSIONED)
+    ) -> "_Replica":
+        """A replica; a stale one keeps the copy it began with until it reads on purpose."""
+        found = _Replica(self, is_stale=is_stale, versioned=versioned, seed=len(self._replicas))
+        self._replicas.append(found)
+        return found
+
+    def entries(self, name: str = "ws", version: str = UNVERSIONED) -> dict[str, Document]:
+        """The stored list of a version, by subset."""
+        stored = get_path(self.spreads[name], "status", "versionedSubsetStatuses", version) or []
+        return {one["name"]: one for one in stored}
+
+    def missing(self, name: str = "ws", version: str = UNVERSIONED) -> dict[str, int]:
+        """Free places by subset."""
+        return {key: one["missingReplicas"] for key, one in self.entries(name, version).items()}
+
+    def write(self, shown: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
+        """One status write."""
+        stored = self.spreads.get(shown.name)
+        assert stored is not None
+        self.writes += 1
+        if self.conflicts_to_come > 0 or stored["metadata"]["resourceVersion"] != str(shown.resource_version):
+            self.conflicts_to_come -= 1
+            self.refused += 1
+            raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
+        patch = orjson.loads(orjson.dumps(claims_patch(shown, lists)))
+        changed = apply_merge_patch(stored, patch)
+        self._version += 1
+        changed["metadata"]["resourceVersion"] = str(self._version)
+        self.spreads[shown.name] = changed
+        return view(changed)
+
+
+class _Replica:
+    """A `SpreadReader` over the server, and the two steps over it."""
+
+    def __init__(self, server: SpreadServer, *, is_stale: bool, versioned: Sequence[str], seed: int) -> None:
+        self._server = server
+        self._copy = deep_copy(server.spreads) if is_stale else None
+        rng = random.Random(seed)
+        self.spreading = Spreading(self, clock=lambda: NOW, rng=rng, versioned=versioned)
+        self._changing = SpreadInjection(self.spreading)
+        self._judging = SpreadRelease(self.spreading)
+        self.owner_reads = 0
+
+    async def create(
+        self, document: Document, *, namespace: str = NAMESPACE, **fields: Any
+    ) -> Document | None:
+        """The pod as admission changes it; None: unchanged."""
+        return await self._changing.change(document, request(PODS, document, namespace=namespace, **fields))
+
+    async def delete(self, document: Document, **fields: Any) -> None:
+        """Admission of its deletion."""
+        await self._judging.judge(request(PODS, old=document, operation="DELETE", **fields))
+
+    async def evict(self, name: str, *, dry_run: bool = False) -> None:
+        """Admission of its eviction."""
+        body: Document = {"kind": "Eviction", "metadata": {"name": name}}
+        if dry_run:
+            body["deleteOptions"] = {"dryRun": ["All"]}
+        asked = request(
+            PODS, body, operation="CREATE", name=name, subresource="eviction", namespace=NAMESPACE
+        )
+        await self._judging.judge(asked)
+
+    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
+        stored = self._server.spreads if self._copy is None else self._copy
+        return [view(one) for one in stored.values() if one["metadata"]["namespace"] == namespace]
+
+    async def newest(self, key: Key) -> SpreadView | None:
+        stored = self._server.spreads if self._copy is None else self._copy
+        found = stored.get(key.name)
+        return view(found) if found is not None else None
+
+    async def fresh(self, key: Key) -> SpreadView | None:
+        await asyncio.sleep(0.001)
+        found = self._server.spreads.get(key.name)
+        return view(found) if found is not None else None
+
+    async def write(self, shown: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
+        await asyncio.sleep(0.002)
+        return self._server.write(shown, lists)
+
+    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        self.owner_reads += 1
+        found = self._server.objects.get((owner.kind, owner.name))
+        if found is None:
+            raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
+        return controller_of(found)
+
+    async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
+        return self._server.objects.get((kind.kind, name))
+
+    async def target(self, shown: SpreadView) -> Document | None:
+        found = shown.target
+        return self._server.objects.get((found[0].kind, found[1])) if found is not None else None
+
+    async def replicas(self, shown: SpreadView) -> int:
+        found, document = shown.target, await self.target(shown)
+        if found is None or document is None:
+            return 0
+        return replicas_of(document, found[0], paths=shown.replicas_paths) or 0
+
+    async def white_list(self) -> WhiteList:
+        return self._server.white_list
+
+    async def pod(self, namespace: str, name: str) -> Document | None:
+        return self._server.pods.get(name)
+
+
+def workload(owner: Owner, *, above: Owner | None = None, **spec: Any) -> Document:
+    """A workload, for the server; `above` controls it."""
+    api_version, kind, name = owner
+    metadata: Document = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}
+    if above is not None:
+        metadata["ownerReferences"] = [reference(above)]
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,151 @@
+"""Kinds whose feature gate is off cannot be made; what exists of them can be finished and deleted."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.kinds.gates import Gates
+from pykruise.kube.admission import AdmissionAnswer, ReviewRule
+from pykruise.kube.resources import Resource
+from pykruise.manager.settings import Settings
+from pykruise.manager.webhooks import admission_settings
+from support.reviews import at_once, request
+
+NO_DAEMON = {"KruiseDaemon": False}
+NO_BUDGETS = {"PodUnavailableBudgetDeleteGate": False, "PodUnavailableBudgetUpdateGate": False}
+
+CASES: list[tuple[str, str, dict[str, bool], str, int]] = [
+    ("nodeimage", "v", NO_DAEMON, "feature-gate KruiseDaemon is not enabled", 403),
+    ("imagepulljob", "v", {}, "feature-gate ImagePullJobGate is not enabled", 403),
+    ("imagepulljob", "v", NO_DAEMON, "feature-gate KruiseDaemon is not enabled", 403),
+    ("imagelistpulljob", "v", {}, "feature-gate ImagePullJobGate is not enabled", 403),
+    ("imagelistpulljob", "v", NO_DAEMON, "feature-gate KruiseDaemon is not enabled", 403),
+    ("containerrecreaterequest", "m", NO_DAEMON, "feature-gate KruiseDaemon is not enabled", 403),
+    (
+        "podprobemarker",
+        "v",
+        {"PodProbeMarkerGate": False},
+        "feature-gate PodProbeMarkerGate is not enabled",
+        403,
+    ),
+    ("resourcedistribution", "v", {}, "feature-gate ResourceDistributionGate is not enabled", 403),
+    (
+        "podunavailablebudget",
+        "v",
+        NO_BUDGETS,
+        "feature PodUnavailableBudget is invalid, please open via"
+        " feature-gate(PodUnavailableBudgetDeleteGate, PodUnavailableBudgetUpdateGate)",
+        400,
+    ),
+]
+"""Kind, which webhook, gates, what is said, with which code."""
+
+ALL_ON = {
+    "ImagePullJobGate": True,
+    "ResourceDistributionGate": True,
+    "PodUnavailableBudgetUpdateGate": True,
+}
+
+
+def rule_of(kind: str, side: str, **gates: bool) -> ReviewRule:
+    settings = admission_settings(Settings(gates=Gates.of(**gates)))
+    return next(
+        rule
+        for rule in reviewers(settings)
+        if any(path.endswith(f"kruise-io-{kind}") for path in rule.paths) and rule.mutating is (side == "m")
+    )
+
+
+def resource_of(rule: ReviewRule, kind: str) -> Resource:
+    (only,) = rule.rules
+    return Resource(only.groups[0], only.versions[-1], only.resources[0], kind)
+
+
+def asked(
+    rule: ReviewRule, kind: str, doc: dict[str, Any], old: dict[str, Any] | None = None
+) -> AdmissionAnswer:
+    return at_once(rule.reviewer, request(resource_of(rule, kind), doc, old=old))
+
+
+@pytest.mark.parametrize(("kind", "side", "gates", "message", "code"), CASES)
+def test_a_kind_whose_gate_is_off_cannot_be_made_or_changed(
+    kind: str, side: str, gates: dict[str, bool], message: str, code: int
+) -> None:
+    """admission case 45; operations case_5; admission 3.5"""
+    rule = rule_of(kind, side, **gates)
+    doc: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {"a": 1}}
+    for answer in (asked(rule, kind, doc), asked(rule, kind, {**doc, "spec": {"a": 2}}, old=doc)):
+        assert answer.refusal is not None
+        assert (answer.refusal.message, answer.refusal.code) == (message, code)
+
+
+@pytest.mark.parametrize(("kind", "side", "gates", "message", "code"), CASES)
+def test_what_exists_can_still_be_labelled_finished_and_deleted(
+    kind: str, side: str, gates: dict[str, bool], message: str, code: int
+) -> None:
+    """admission 3.5: deletes are never refused; pitfall 14"""
+    rule = rule_of(kind, side, **gates)
+    doc: dict[str, Any] = {"metadata": {"name": "x", "finalizers": ["a/b"]}, "spec": {"a": 1}}
+    bare = {**doc, "metadata": {"name": "x", "labels": {"seen": "yes"}}}
+    if kind != "resourcedistribution":  # whose own rules look at what is left
+        assert asked(rule, kind, bare, old=doc).refusal is None
+    going = {**doc, "metadata": {**doc["metadata"], "deletionTimestamp": "2026-01-31T12:00:00Z"}}
+    gone = {**going, "metadata": {**going["metadata"], "finalizers": []}}
+    assert asked(rule, kind, gone, old=going).refusal is None
+    assert not rule.wants(resource_of(rule, kind), "", "DELETE")
+    assert not rule.wants(resource_of(rule, kind), "status", "UPDATE")
+
+
+@pytest.mark.parametrize(("kind", "side"), [(kind, side) for kind, side, gates, *_ in CASES if gates])
+def test_with_its_gates_on_only_the_rules_of_the_kind_itself_count(kind: str, side: str) -> None:
+    rule = rule_of(kind, side, **ALL_ON)
+    refusal = asked(rule, kind, {"metadata": {"name": "x"}, "spec": {"a": 1}}).refusal
+    assert refusal is None or (refusal.code == 422 and "gate" not in refusal.message)
+
+
+def test_a_write_in_the_older_version_is_refused_alike() -> None:
+    rule = rule_of("imagepulljob", "v")
+    resource = msgspec.structs.replace(resource_of(rule, "ImagePullJob"), version="v1alpha1")
+    doc = {"apiVersion": resource.api_version, "kind": "ImagePullJob", "metadata": {"name": "x"}, "spec": {}}
+    answer = at_once(rule.reviewer, request(resource, doc))
+    assert answer.refusal is not None
+    assert answer.refusal.message == "feature-gate ImagePullJobGate is not enabled"
+
+
+def test_a_distribution_of_v1alpha1_has_its_own_names() -> None:
+    """admission case 57, as far as errors go"""
+    rule = rule_of("resourcedistribution", "v", ResourceDistributionGate=True)
+    resource = msgspec.structs.replace(resource_of(rule, "ResourceDistribution"), version="v1alpha1")
+    selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}
+    doc = {
+        "apiVersion": resource.api_version,
+        "kind": "ResourceDistribution",
+        "metadata": {"name": "x"},
+        "spec": {"resource": secret, "targets": {"namespaceLabelSelector": selector}},
+    }
+    answer = at_once(rule.reviewer, request(resource, doc))
+    assert answer.refusal is not None
+    assert answer.refusal.details is not None
+    (cause,) = answer.refusal.details.causes
+    assert cause.field == "spec.targets.namespaceLabelSelector"
+
+
+def test_names_and_paths_are_the_originals() -> None:
+    """admission 3.1 and 3.2, with the older spelling of paths"""
+    found = {rule.name: rule for rule in reviewers()}
+    for name, path, alias in (
+        ("mcontainerrecreaterequest.kb.io", "/mutate-apps-kruise-io-containerrecreaterequest", True),
+        ("vnodeimage.kb.io", "/validate-apps-kruise-io-nodeimage", True),
+        ("vimagepulljob-v1beta1.kb.io", "/validate-apps-kruise-io-imagepulljob", True),
+        ("vimagelistpulljob-v1beta1.kb.io", "/validate-apps-kruise-io-imagelistpulljob", True),
+        ("vpodprobemarker.kb.io", "/validate-apps-kruise-io-podprobemarker", False),
+        ("vworkloadspread.kb.io", "/validate-apps-kruise-io-workloadspread", True),
+        ("vresourcedistribution.kb.io", "/validate-apps-kruise-io-resourcedistribution", True),
+        ("vpodunavailablebudget.kb.io", "/validate-policy-kruise-io-podunavailablebudget", False),
+    ):
+        assert found[name].path == path
+        if alias:
+            assert path.replace("kruise-io-", "kruise-io-v1alpha1-") in found[name].paths

@@ -1,0 +1,318 @@
+"""Whatever keeps a DaemonSet from its spec is named in one condition, with what would change it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
+from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
+from pykruise.kube.clock import format_time
+from pykruise.pods import keys
+from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, template, updatable
+from support.plan_views import condition, left
+
+
+def shown(builder: DaemonSetBuilder) -> dict[str, Any] | None:
+    """The condition after this plan, which is stored."""
+    plan = builder.plan()
+    if plan.status is not None:
+        builder.document["status"] = plan.status
+    stored = builder.document["status"].get("conditions") or []
+    return next((one for one in stored if one["type"] == "Waiting"), None)
+
+
+def says(builder: DaemonSetBuilder) -> tuple[str, str, str]:
+    """Reason, words and remedy."""
+    found = shown(builder)
+    assert found is not None
+    assert found["status"] == "True"
+    words, _, remedy = found["message"].partition("; ")
+    return found["reason"], words, remedy
+
+
+def waits_for_image(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
+    builder.not_ready(short)
+    status = builder.pods[short]["status"]["containerStatuses"][0]
+    status |= {"ready": False, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    return builder
+
+
+def being_updated(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
+    """An update in place of this pod has begun a while ago."""
+    state = (
+        f'{{"revision":"{builder.update_hash}","updateTimestamp":"2026-01-31T11:00:00Z",'
+        '"lastContainerStatuses":{"main":{"imageID":"sha256:nginx:0"}}}'
+    )
+    builder.pods[short]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = state
+    builder.set_condition(short, keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+    return builder.not_ready(short)
+
+
+def unschedulable(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
+    builder.unscheduled(short)
+    words = "0/5 nodes are available: Insufficient cpu"
+    return builder.set_condition(short, "PodScheduled", "False", reason="Unschedulable", message=words)
+
+
+# ── converged, or not ────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        daemonset(),
+        daemonset(0),
+        daemonset().taint("n3", "x:NoSchedule"),
+        daemonset().taint("n3", "x:NoSchedule").not_ready("n3"),
+        daemonset().node("n6").taint("n6", "x:NoExecute"),
+        daemonset().with_spec(minReadySeconds=5),
+    ],
+    ids=["as wanted", "no nodes", "may stay", "may stay, not ready", "runs none", "available for long"],
+)
+def test_what_has_converged_carries_no_condition(builder: DaemonSetBuilder) -> None:
+    builder.with_status(conditions=[{"type": "Waiting", "status": "True", "reason": "Creating"}])
+    assert shown(builder) is None
+
+
+def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others() -> None:
+    # given
+    theirs = {"type": "Example", "status": "True", "lastTransitionTime": format_time(NOW - 60)}
+    builder = daemonset(5, paused=True).all_old().with_status(conditions=[theirs])
+    first = shown(builder)
+    # when it waits for something else, later
+    builder.with_rolling(paused=False, partition=5).at(300)
+    second = shown(builder)
+    # then
+    assert first is not None
+    assert second is not None
+    assert (first["reason"], second["reason"]) == ("Paused", "Partition")
+    assert second["lastTransitionTime"] == first["lastTransitionTime"] == format_time(NOW)
+    assert [one["type"] for one in builder.document["status"]["conditions"]] == ["Example", "Waiting"]
+
+
+# ── what a person has to change ──────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason", "words", "remedy"),
+    [
+        (waits_for_image(daemonset().old("n1"), "n2"), "ImagePull", "nginx:1", "correct the image"),
+        (unschedulable(daemonset(), "n2"), "Unschedulable", "Insufficient cpu", "capacity"),
+        (daemonset().not_ready("n2"), "NotReady", "not ready", "readiness probe"),
+        (
+            daemonset().not_ready("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
+            "NodeNotReady",
+            "its node n2 is not ready",
+            "bring node n2 back",
+        ),
+        (
+            daemonset().deleted("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
+            "NodeNotReady",
+            "is to go, but its node n2 is not ready",
+            "--force",
+        ),
+        (daemonset().hooked("n2").deleted("n2"), "Terminating", "example.com/hook", "taken off"),
+        (
+            daemonset().with_hook().hooked("n2").leaving("n2"),
+            "PreDeleteHook",
+            "hook",
+            "take the hook",
+        ),
+        (daemonset().phase("Failed", "n2"), "PodFailed", "has failed on node n2", "logs"),
+        (daemonset().phase("Succeeded", "n2"), "PodFinished", "has finished on node n2", "logs"),
+        (daemonset(partition="abc").old("n2"), "InvalidSpec", "rollingUpdate.partition", "correct"),
+        (
+            daemonset().with_spec(selector={"matchExpressions": [{"key": "a", "operator": "Near"}]}),
+            "InvalidSpec",
+            "spec.selector",
+            "correct",
+        ),
+        (daemonset().with_spec(selector={}), "SelectingAll", "spec.selector", "correct"),
+        (daemonset().with_spec(minReadySeconds="soon"), "InvalidSpec", "spec.minReadySeconds", "correct"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_needs_a_person_is_named_with_its_remedy(
+    builder: DaemonSetBuilder, reason: str, words: str, remedy: str
+) -> None:
+    found = says(builder)
+    assert found[0] == reason
+    assert words in "; ".join(found[1:])
+    assert remedy in found[2]
+
+
+def test_a_failed_pod_that_may_not_be_replaced_yet_says_when_it_is() -> None:
+    builder = daemonset().phase("Failed", "n2")
+    builder.failed_until = {"n2": NOW + 40}
+    assert format_time(NOW + 40) in says(builder)[1]
+
+
+def test_pods_that_share_an_obstacle_are_counted() -> None:
+    builder = waits_for_image(waits_for_image(daemonset(), "n2"), "n4")
+    assert says(builder)[1].startswith("pod web-n2 (and 1 more) image nginx:1")
+
+
+# ── what the spec holds back ─────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason", "words", "remedy"),
+    [
+        (daemonset(paused=True).old("n1", "n2"), "Paused", "2 pods", "paused to false"),
+        (daemonset().old("n1").on_delete(), "OnDelete", "1 pods", "delete them"),
+        (daemonset(partition=2).old("n1", "n2"), "Partition", "2 nodes", "lower"),
+        (
+            daemonset(selector={"matchLabels": {"canary": "1"}}).old("n1"),
+            "NodeSelector",
+            "rollingUpdate.selector",
+            "label these nodes",
+        ),
+        (
+            daemonset(5, pods=False, partition=5).with_spec(scaleStrategy={"partitionedScaling": True}),
+            "PartitionedScaling",
+            "5 of 5 nodes have no pod",
+            "lower",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_the_spec_holds_back_is_named_with_its_remedy(
+    builder: DaemonSetBuilder, reason: str, words: str, remedy: str
+) -> None:
+    found = says(builder)
+    assert found[0] == reason
+    assert words in found[1] + found[2]
+    assert remedy in found[2]
+
+
+# ── what goes on by itself ───────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason", "words"),
+    [
+        (daemonset().all_old(), "Updating", "5 pods are of an older template and being updated"),
+        (daemonset(5, maxSurge=1, maxUnavailable=0).all_old(), "Updating", "5 pods"),
+        (daemonset(5, pods=False), "Creating", "5 of 5 nodes have no pod and get one"),
+        (daemonset().without_pod("n2").old("n1"), "Updating", "1 pods"),
+        (daemonset(5, paused=True).without_pod("n2").old("n1"), "Creating", "1 of 5 nodes"),
+        (daemonset().deleted("n2"), "Creating", "1 of 5 nodes"),
+        (daemonset().on("n1", called="extra"), "Deleting", "1 pods are to go"),
+        (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pods are to go"),
+        (daemonset().unscheduled("n2"), "Starting", "pods of 1 of 5 nodes are starting"),
+        (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2"), "MinReadySeconds", "30 s"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_goes_on_by_itself_says_so(builder: DaemonSetBuilder, reason: str, words: str) -> None:
+    found = says(builder)
+    assert found[0] == reason
+    assert words in found[1]
+    assert found[2] == "nothing has to be done"
+
+
+def test_an_update_in_place_under_way_is_no_gate_that_somebody_has_to_open() -> None:
+    # given a pod whose container still runs the image of before, which is not all there is to do
+    builder = being_updated(updatable(3).old("n1"), "n3")
+    status = builder.pods["n3"]["status"]["containerStatuses"][0]
+    status |= {"image": "nginx:0", "imageID": "sha256:nginx:0"}
+    # then
+    assert says(builder)[0] == "Updating"
+    # and of the last pod it is what is waited for
+    builder.without_pod("n1").on("n1")
+    reason, _, remedy = says(builder)
+    assert (reason, remedy) == ("Starting", "nothing has to be done")
+
+
+def test_an_update_in_place_that_cannot_be_read_needs_a_person() -> None:
+    builder = updatable(2)
+    builder.pods["n2"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "not JSON"
+    builder.set_condition("n2", keys.IN_PLACE_READY, "False").not_ready("n2")
+    reason, words, remedy = says(builder)
+    assert (reason, "web-n2" in words) == ("BrokenUpdateState", True)
+    assert "delete the pod" in remedy
+
+
+def test_a_pod_is_named_when_it_is_not_ready_for_a_while_and_that_is_looked_at_in_time() -> None:
+    """Every new pod is not ready for a moment; a write of the status for each would cost more than the pods."""
+    # given a pod that is not ready for ten seconds
+    builder = daemonset().set_condition("n5", "Ready", "False", lastTransitionTime=format_time(NOW - 10))
+    builder.old("n1", "n2")
+    # then the rollout is what is told, and it looks again when that is too long
+    assert says(builder)[0] == "Updating"
+    assert builder.plan().after == NAMED_AFTER_S - 10
+    # when
+    builder.at(NAMED_AFTER_S)
+    # then
+    reason, words, _ = says(builder)
+    assert reason == "NotReady"
+    assert "web-n5" in words
+
+
+# ── writes that fail ─────────────────────────────────────────────────────────
+
+
+def test_a_write_that_fails_is_told_until_there_is_nothing_to_write_any_more() -> None:
+    """Were it told anew with each try, every write of it would start the next try at once."""
+    # given a creation that was refused
+    builder = daemonset().without_pod("n2")
+    snapshot = builder.snapshot()
+    failed = status_after(
+        snapshot,
+        plan_daemonset(snapshot),
+        stage="create pods",
+        words="pods … is forbidden: exceeded quota",
+        remedy="raise the ResourceQuota",
+    )
+    assert failed is not None
+    builder.document["status"] = failed
+    assert says(builder) == (
+        "WriteFailed",
+        "create pods: pods … is forbidden: exceeded quota",
+        "raise the ResourceQuota",
+    )
+    # then the next try changes nothing about it
+    assert builder.plan().status is None
+    # and when the pod is there, it is gone
+    builder.on("n2")
+    assert shown(builder) is None
+
+
+def test_tidying_up_that_fails_is_not_told() -> None:
+    snapshot = daemonset().snapshot()
+    assert status_after(snapshot, plan_daemonset(snapshot), stage="tidy up", words="", remedy="") is None
+
+
+# ── beside the guard; reasons of pods ────────────────────────────────────────
+
+
+def test_under_the_selector_guard_only_the_guard_speaks() -> None:
+    builder = daemonset(paused=True).old("n1")
+    assert says(builder)[0] == "Paused"
+    builder.with_revisions(*builder.stored_revisions()).with_spec(selector={"matchLabels": {"app": "other"}})
+    plan = builder.plan()
+    assert condition(plan, "Waiting") is None
+    assert condition(plan, "SelectorMismatch") is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda one: one.without_pod("n5"), "is updated when every node has the pods"),
+        (lambda one: one.with_rolling(paused=True), "updates are paused"),
+        (lambda one: one.with_rolling(partition=5), "the partition keeps"),
+        (lambda one: one.with_rolling(selector={"matchLabels": {"a": "b"}}), "selects"),
+        (lambda one: one.with_rolling(partition="x"), "partition"),
+        (lambda one: one.on_delete(), "OnDelete"),
+    ],
+)
+def test_every_old_pod_that_is_left_alone_has_a_reason(
+    change: Callable[[DaemonSetBuilder], Any], words: str
+) -> None:
+    builder = daemonset().old("n1", "n2", "n3")
+    builder.with_revisions(revision(builder.old_template, 1), revision(template(), 2))
+    change(builder)
+    reasons = left(builder.plan())
+    assert {"n1", "n2", "n3"} <= {*reasons}
+    assert all(words in reasons[short] for short in ("n1", "n2", "n3"))

@@ -1,0 +1,233 @@
+"""ResourceDistribution: what is refused, with its field path, and what is asked of an API server."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.resourcedistribution.admission import Trial, validating
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kube.admission import AdmissionAnswer
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import UnreachableError, error_for
+from support.reviews import at_once, request
+from support.scripted import refusal
+
+SECRET: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "pull"},
+    "data": {"password": "c2VjcmV0"},
+}
+
+
+def distribution(resource: Any = SECRET, **targets: Any) -> Document:
+    return {
+        "apiVersion": RESOURCE_DISTRIBUTIONS.api_version,
+        "kind": "ResourceDistribution",
+        "metadata": {"name": "pull"},
+        "spec": {"resource": resource, "targets": targets or {"allNamespaces": True}},
+    }
+
+
+def named(*names: str) -> dict[str, Any]:
+    return {"list": [{"name": name} for name in names]}
+
+
+def errors(doc: Document, *, old: Document | None = None, trial: Trial | None = None) -> list[str]:
+    answer = at_once(validating(trial), request(RESOURCE_DISTRIBUTIONS, doc, old=old))
+    return told(answer)
+
+
+def told(answer: AdmissionAnswer) -> list[str]:
+    if answer.refusal is None:
+        return []
+    assert answer.refusal.code == 422
+    assert answer.refusal.details is not None
+    return [f"{cause.field}: {cause.message}" for cause in answer.refusal.details.causes]
+
+
+def test_a_secret_for_all_namespaces_is_accepted() -> None:
+    assert errors(distribution()) == []
+    assert errors(distribution(), old=distribution()) == []
+
+
+def test_a_namespace_in_the_resource_means_nothing() -> None:
+    """admission case 48"""
+    resource = {**SECRET, "metadata": {"name": "pull", "namespace": "foo"}}
+    assert errors(distribution(resource)) == []
+
+
+@pytest.mark.parametrize(
+    ("doc", "wanted"),
+    [
+        # rule 2
+        (distribution({}), ['spec.resource: Invalid value: "": empty resource is not allowed']),
+        # rule 3
+        (
+            distribution({"kind": "Secret"}),
+            ["spec.resource: Internal error: apiVersion and kind say which resource it is"],
+        ),
+        # rule 4, admission case 46
+        (
+            distribution({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}),
+            [
+                'spec.resource: Invalid value: "apps/v1 Deployment web": only a Secret or a ConfigMap (v1)'
+                " can be distributed"
+            ],
+        ),
+        # rule 8
+        (
+            distribution(includedNamespaces=named("a", "b"), excludedNamespaces=named("b")),
+            ['spec.targets: Invalid value: "b": a namespace cannot be both included and excluded'],
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_field(doc: Document, wanted: list[str]) -> None:
+    assert errors(doc) == wanted
+
+
+@pytest.mark.parametrize("field", ["includedNamespaces", "excludedNamespaces"])
+@pytest.mark.parametrize("name", ["", "With.Dots", "UPPER", "x" * 64])
+def test_names_must_be_those_of_namespaces(field: str, name: str) -> None:
+    """rule 7"""
+    (error,) = errors(distribution(**{field: named("fine", name)}))
+    assert error.startswith(f"spec.targets.{field}: Invalid value: ")
+
+
+def test_a_selector_that_cannot_be_read_is_refused() -> None:
+    """rule 9"""
+    selector = {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}
+    (error,) = errors(distribution(namespaceSelector=selector))
+    assert error.startswith("spec.targets.namespaceSelector: Invalid value: ")
+    assert "Near" in error
+
+
+def test_all_errors_are_told_at_once() -> None:
+    doc = distribution(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
+        includedNamespaces=named("A", "b"),
+        excludedNamespaces=named("b"),
+    )
+    doc["metadata"]["name"] = "Not_A_Name"
+    assert [error.partition(":")[0] for error in errors(doc)] == [
+        "metadata.name",
+        "spec.resource",
+        "spec.targets.includedNamespaces",
+        "spec.targets",
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"name": "other"}},
+        {"kind": "ConfigMap"},
+    ],
+)
+def test_which_resource_it_is_cannot_be_changed(change: dict[str, Any]) -> None:
+    """rule 5, admission case 47"""
+    (error,) = errors(distribution({**SECRET, **change}), old=distribution())
+    assert error.startswith("spec.resource: Invalid value: ")
+    assert "immutable" in error
+    assert "v1 Secret pull" in error
+
+
+def test_what_the_resource_holds_may_change() -> None:
+    assert errors(distribution({**SECRET, "data": {"password": "bmV3"}}), old=distribution()) == []
+
+
+def test_no_message_shows_what_a_secret_holds() -> None:
+    """pitfall 17"""
+    for doc, old in (
+        (distribution({**SECRET, "kind": "Secrets"}), None),
+        (distribution({**SECRET, "metadata": {"name": "other"}}), distribution()),
+    ):
+        assert "c2VjcmV0" not in "".join(errors(doc, old=old))
+
+
+@pytest.mark.parametrize("spec", [{"resource": [], "targets": {}}, {"resource": {}, "targets": 1}, 3])
+def test_what_cannot_be_read_is_a_bad_request(spec: Any) -> None:
+    doc = {**distribution(), "spec": spec}
+    answer = at_once(validating(), request(RESOURCE_DISTRIBUTIONS, doc))
+    assert answer.refusal is not None
+    assert answer.refusal.code == 400
+
+
+def test_another_version_is_a_bad_request() -> None:
+    """Conversion comes first: hub.py"""
+    resource = msgspec.structs.replace(RESOURCE_DISTRIBUTIONS, version="v1alpha1")
+    answer = at_once(validating(), request(resource, distribution()))
+    assert answer.refusal is not None
+    assert answer.refusal.code == 400
+
+
+# ── what an API server says ──────────────────────────────────────────────────
+
+
+class Asked:
+    """A trial that remembers what it was asked, and what it answers with."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.docs: list[Document] = []
+
+    async def __call__(self, doc: Document) -> None:
+        self.docs.append(doc)
+        if self.error is not None:
+            raise self.error
+
+
+def refused(code: int, reason: str, message: str) -> Exception:
+    response = refusal(code, reason, message)
+    return error_for(code, response.body)
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        (None, ""),
+        (refused(422, "Invalid", "data[x y]: bad key"), 'spec.resource: Invalid value: "Secret": '),
+        (refused(400, "BadRequest", "illegal base64"), 'spec.resource: Invalid value: "Secret": '),
+        (refused(403, "Forbidden", "exceeded quota"), "spec.resource: Forbidden: "),
+        (refused(500, "InternalError", "oops"), "spec.resource: Internal error: "),
+        (UnreachableError("nobody answers"), "spec.resource: Internal error: "),
+    ],
+)
+def test_an_api_server_judges_whether_the_resource_could_be_created(
+    error: Exception | None, wanted: str
+) -> None:
+    """rule 6"""
+    trial = Asked(error)
+    found = errors(distribution(), trial=trial)
+    assert trial.docs == [SECRET]
+    if error is None:
+        assert found == []
+        return
+    (only,) = found
+    assert only.startswith(wanted)
+    assert only.endswith(str(error))
+
+
+def test_an_api_server_is_not_asked_about_a_resource_that_is_wrong_anyway() -> None:
+    """rules 4 and 5 suppress rule 6, the others do not"""
+    trial = Asked()
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
+    assert len(errors(distribution(pod), trial=trial)) == 1
+    other = distribution({**SECRET, "metadata": {"name": "other"}})
+    assert len(errors(other, old=distribution(), trial=trial)) == 1
+    assert trial.docs == []
+    selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    assert len(errors(distribution(namespaceSelector=selector), trial=trial)) == 1
+    assert trial.docs == [SECRET]
+
+
+async def test_a_distribution_on_its_way_out_is_let_go() -> None:
+    doc = distribution()
+    doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    trial = Asked(UnreachableError("nobody answers"))
+    async with asyncio.timeout(1):
+        answer = await validating(trial)(request(RESOURCE_DISTRIBUTIONS, doc, old=doc))
+    assert answer.refusal is None
+    assert trial.docs == []

@@ -1,0 +1,387 @@
+"""Pods come and go in their order, or all at once; numbered cases are those of the specification."""
+
+import pytest
+
+from pykruise.plans.actions import Patch
+from pykruise.pods import keys
+from support.statefulset_builder import (
+    HOOK,
+    created,
+    created_pods,
+    deleted,
+    left,
+    name_of,
+    statefulset,
+    states,
+    waiting,
+)
+
+# ── OrderedReady: up ─────────────────────────────────────────────────────────
+
+
+def test_without_pods_only_the_first_is_made() -> None:
+    """statefulset case 1"""
+    assert created(statefulset(pods=False).plan()) == [0]
+
+
+@pytest.mark.parametrize(
+    ("ready_for_s", "expected"), [(None, []), (5, []), (10, [1])], ids=["not ready", "not long", "available"]
+)
+def test_the_second_is_made_when_the_first_is_available(
+    ready_for_s: float | None, expected: list[int]
+) -> None:
+    """statefulset case 1"""
+    # given
+    builder = statefulset(minReadySeconds=10).without(1, 2)
+    builder = builder.not_ready(0) if ready_for_s is None else builder.ready_for(ready_for_s, 0)
+    # when
+    plan = builder.plan()
+    # then
+    assert created(plan) == expected
+    assert plan.after == (5 if ready_for_s == 5 else None)
+
+
+def test_a_gap_is_filled_before_anything_else_changes() -> None:
+    plan = statefulset(3).without(1).pod(3, 4).all_old().plan()
+    assert (created(plan), deleted(plan)) == ([1], [])
+
+
+def test_a_pod_that_has_failed_is_replaced_and_the_others_stay() -> None:
+    """statefulset case 18"""
+    # given
+    builder = statefulset().phase("Failed", 1)
+    # then it goes first
+    assert deleted(builder.plan()) == [1]
+    # and comes back with the same number
+    assert created(builder.without(1).plan()) == [1]
+
+
+def test_a_failed_pod_that_terminates_is_waited_for() -> None:
+    plan = statefulset().without(2).phase("Failed", 1).deleted(1).plan()
+    assert (created(plan), deleted(plan)) == ([], [])
+    assert waiting(plan) == "Terminating"
+
+
+# ── OrderedReady: down ───────────────────────────────────────────────────────
+
+
+def test_surplus_pods_go_one_by_one_from_the_highest() -> None:
+    assert deleted(statefulset(1).pod(1, 2).plan()) == [2]
+    assert deleted(statefulset(1).pod(1, 2).deleted(2).plan()) == []
+
+
+def test_nothing_goes_while_a_wanted_pod_is_not_available() -> None:
+    """statefulset case 13"""
+    assert deleted(statefulset(1).pod(1, 2).not_ready(0).plan()) == []
+
+
+def test_the_highest_may_be_the_one_that_is_not_ready() -> None:
+    """statefulset case 14"""
+    assert deleted(statefulset(1).pod(1, 2).not_ready(2).plan()) == [2]
+    assert deleted(statefulset(1).pod(1).plan()) == [1]
+
+
+def test_two_surplus_pods_that_are_not_ready_block() -> None:
+    """statefulset case 15"""
+    # given
+    builder = statefulset(1).pod(1, 2).not_ready(1, 2)
+    # when
+    plan = builder.plan()
+    # then the set says so
+    assert deleted(plan) == []
+    assert "web-1 is not healthy" in left(plan)[2]
+    # and goes on when it is ready, or gone
+    assert deleted(builder.ready_for(60, 2).plan()) == [2]
+    assert deleted(builder.without(2).plan()) == [1]
+
+
+def test_a_surplus_pod_has_to_be_available_and_its_time_is_waited_for() -> None:
+    # given a surplus pod that is ready for 5 of 10 seconds, and a lower one that is down
+    plan = statefulset(1, minReadySeconds=10).pod(1, 2).not_ready(1).ready_for(5, 2).plan()
+    # then
+    assert deleted(plan) == []
+    assert plan.after == 5
+
+
+def test_updates_wait_until_the_set_has_its_size() -> None:
+    """Scale-down and a rollout at once: the rollout comes second."""
+    builder = statefulset(2).pod(2).all_old()
+    assert deleted(builder.plan()) == [2]
+    assert deleted(builder.without(2).plan()) == [1]
+
+
+def test_a_hook_holds_the_highest_and_lower_ones_are_not_touched() -> None:
+    """statefulset case 58: no deadlock while the highest waits, nor after its hook is gone"""
+    # given
+    builder = statefulset(1).pod(1, 2).with_hook("preDelete").hooked(0, 1, 2)
+    # then the highest prepares
+    assert states(builder.plan()) == {2: "PreparingDelete"}
+    # and nothing else happens while its hook is on
+    builder.state("PreparingDelete", 2)
+    plan = builder.plan()
+    assert (states(plan), deleted(plan)) == ({}, [])
+    assert waiting(plan) == "Deleting"
+    # when the hook is taken off, it goes
+    builder.labelled({"example.com/hook": "off"}, 2)
+    assert deleted(builder.plan()) == [2]
+    # and then the next one prepares
+    assert states(builder.without(2).plan()) == {1: "PreparingDelete"}
+
+
+def test_a_hook_that_is_taken_off_lets_the_pod_go() -> None:
+    """statefulset case 56"""
+    builder = statefulset(2).pod(2).with_hook("preDelete").hooked(2)
+    assert states(builder.plan()) == {2: "PreparingDelete"}
+    assert deleted(builder.labelled({"example.com/hook": "2"}, 2).plan()) == [2]
+
+
+def test_a_hook_that_takes_pods_out_of_service_does_so_with_the_state() -> None:
+    """statefulset case 57"""
+    # given
+    builder = statefulset(2).pod(2).with_hook("preDelete", markPodNotReady=True).hooked(2)
+    builder.pods["web-2"]["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
+    builder.set_condition(2, keys.KRUISE_POD_READY, "True")
+    # when
+    (step,) = builder.plan().steps
+    # then one write does both, so neither is there without the other
+    assert step.action.subresource == "status"  # type: ignore[union-attr]  # a patch
+    body = step.action.body  # type: ignore[union-attr]
+    (condition, ready) = body["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == (keys.KRUISE_POD_READY, "False")
+    assert condition["message"] == '[{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
+    assert (ready["type"], ready["status"]) == ("Ready", "False")
+    assert body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingDelete"
+
+
+def test_a_pod_that_is_wanted_again_comes_back_from_its_preparation() -> None:
+    """statefulset case 61"""
+    builder = statefulset(3).with_hook("preDelete").hooked(2).state("PreparingDelete", 2)
+    assert states(builder.plan()) == {2: "Normal"}
+
+
+def test_what_took_it_out_of_service_is_taken_back_with_it() -> None:
+    # given
+    builder = statefulset(3).with_hook("preDelete", markPodNotReady=True).hooked(2)
+    builder.state("PreparingDelete", 2).not_ready(2)
+    builder.pods["web-2"]["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
+    message = '[{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
+    builder.set_condition(2, keys.KRUISE_POD_READY, "False", message=message)
+    # when
+    (step,) = builder.plan().steps
+    # then
+    body = step.action.body  # type: ignore[union-attr]
+    assert body["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
+    assert body["status"]["conditions"][0]["status"] == "True"
+
+
+# ── Parallel ─────────────────────────────────────────────────────────────────
+
+
+def test_in_parallel_all_are_made_at_once() -> None:
+    """statefulset case 2"""
+    plan = statefulset(pods=False, parallel=True).plan()
+    assert created(plan) == [0, 1, 2]
+    assert all(stage.ramp for stage in plan.stages if stage.name == "create pods")
+
+
+def test_the_scale_limit_counts_pods_that_are_not_available() -> None:
+    """statefulset case 3"""
+    # given
+    builder = statefulset(5, pods=False, parallel=True).with_spec(scaleStrategy={"maxUnavailable": 2})
+    assert created(builder.plan()) == [0, 1]
+    # when the second of them becomes ready
+    builder.pod(0, 1).not_ready(0)
+    # then exactly one more is made
+    plan = builder.plan()
+    assert created(plan) == [2]
+    assert "ScaleUpLimited" in {note.reason for note in plan.notes}
+
+
+def test_the_scale_limit_holds_with_pods_that_are_there() -> None:
+    """statefulset case 4"""
+    # given
+    builder = statefulset(3, parallel=True).with_spec(scaleStrategy={"maxUnavailable": 2}, replicas=10)
+    assert created(builder.plan()) == [3, 4]
+    # when both are made, but not available
+    builder.pod(3, 4).not_ready(3, 4)
+    # then
+    plan = builder.plan()
+    assert created(plan) == []
+    # and as one is
+    assert created(builder.ready_for(60, 3).plan()) == [5]
+
+
+@pytest.mark.parametrize(("share", "made"), [("10%", 1), ("50%", 2), ("100%", 5), (7, 5)])
+def test_a_share_of_the_scale_limit_is_rounded_down_and_at_least_one(share: int | str, made: int) -> None:
+    builder = statefulset(5, pods=False, parallel=True).with_spec(scaleStrategy={"maxUnavailable": share})
+    assert len(created(builder.plan())) == made
+
+
+def test_in_parallel_all_surplus_pods_go_at_once() -> None:
+    """statefulset case 16"""
+    # given
+    builder = statefulset(0, parallel=True).pod(0, 1, 2).all_old()
+    assert deleted(builder.plan()) == [2, 1, 0]
+    # when they are gone
+    status = builder.without(0, 1, 2).plan().status
+    # then
+    assert status is not None
+    assert status["replicas"] == 0
+    assert status["currentRevision"] == status["updateRevision"]
+
+
+def test_a_failed_pod_that_will_not_end_holds_up_nobody_else() -> None:
+    """statefulset case 19"""
+    plan = statefulset(parallel=True).phase("Failed", 0).deleted(0).without(1).plan()
+    assert created(plan) == [1]
+
+
+def test_a_pod_that_has_ended_is_replaced_whatever_the_limit_says() -> None:
+    """statefulset case 20"""
+    builder = statefulset(parallel=True).with_spec(scaleStrategy={"maxUnavailable": 1}).phase("Succeeded", 1)
+    assert deleted(builder.plan()) == [1]
+    assert created(builder.without(1).plan()) == [1]
+
+
+def test_a_pod_that_terminates_and_is_not_ready_costs_one_not_two() -> None:
+    builder = statefulset(3, parallel=True).with_spec(scaleStrategy={"maxUnavailable": 2})
+    plan = builder.not_ready(0).deleted(0).without(2).plan()
+    assert created(plan) == [2]
+
+
+def test_surplus_pods_go_even_when_the_missing_ones_cannot_be_made() -> None:
+    """Ordinals moved under a quota that is used up: neither may wait for the other."""
+    plan = statefulset(3, parallel=True).with_spec(reserveOrdinals=[1]).plan()
+    assert (created(plan), deleted(plan)) == ([3], [1])
+    assert [stage.regardless for stage in plan.stages if stage.name == "delete surplus pods"] == [True]
+
+
+# ── ordinals ─────────────────────────────────────────────────────────────────
+
+
+def test_reserving_a_pods_number_makes_its_successor_before_it_goes() -> None:
+    """statefulset case 9"""
+    # given
+    builder = statefulset(3).with_spec(reserveOrdinals=[1])
+    plan = builder.plan()
+    assert (created(plan), deleted(plan)) == ([3], [])
+    assert deleted(builder.pod(3).not_ready(3).plan()) == []
+    assert deleted(builder.ready_for(60, 3).plan()) == [1]
+    assert builder.without(1).plan().stages == ()
+
+
+def test_reserving_a_number_while_scaling_down_takes_just_that_pod() -> None:
+    """statefulset case 10"""
+    builder = statefulset(3).with_spec(reserveOrdinals=[1], replicas=2)
+    plan = builder.plan()
+    assert (created(plan), deleted(plan)) == ([], [1])
+    assert builder.without(1).plan().stages == ()
+
+
+def test_reserving_a_number_beyond_changes_nothing() -> None:
+    """statefulset case 11"""
+    assert statefulset(3).with_spec(reserveOrdinals=[7]).plan().stages == ()
+
+
+def test_releasing_a_number_fills_it_before_the_highest_goes() -> None:
+    """statefulset case 12"""
+    # given
+    builder = statefulset(3).without(1).pod(3)
+    plan = builder.plan()
+    assert (created(plan), deleted(plan)) == ([1], [])
+    assert deleted(builder.pod(1).not_ready(1).plan()) == []
+    assert deleted(builder.ready_for(60, 1).plan()) == [3]
+
+
+def test_another_start_makes_pods_above_and_takes_those_below() -> None:
+    """statefulset case 17"""
+    builder = statefulset(3, parallel=True).with_settings(start_ordinal=True).with_spec(ordinals={"start": 2})
+    plan = builder.plan()
+    assert (created(plan), deleted(plan)) == ([3, 4], [1, 0])
+
+
+def test_pods_without_a_number_are_ignored() -> None:
+    """statefulset case 21"""
+    # given one that the set would not even name so, and one whose number does not fit
+    plan = statefulset(3).pod("x", "4294967296").plan()
+    # then the first is let go, the second neither counted nor deleted
+    assert [(stage.name, [chain.subject for chain in stage.chains]) for stage in plan.stages] == [
+        ("release pods", ["web-x"])
+    ]
+    assert plan.status is not None
+    assert plan.status["replicas"] == 3
+
+
+def test_a_pod_whose_number_is_written_in_another_way_is_not_taken_for_the_real_one() -> None:
+    plan = statefulset(3).without(1).pod("01").plan()
+    assert created(plan) == [1]
+
+
+# ── what a pod looks like ────────────────────────────────────────────────────
+
+
+def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
+    # given
+    builder = statefulset(1, pods=False).with_spec(serviceName="peers")
+    builder.spec["template"]["metadata"] |= {"annotations": {"a": "1"}, "finalizers": ["example.com/f"]}
+    # when
+    (pod,) = created_pods(builder.plan())
+    # then
+    metadata = pod["metadata"]
+    assert (metadata["name"], metadata["generateName"]) == ("web-0", "web-")
+    assert metadata["labels"] == {
+        "app": "web",
+        "statefulset.kubernetes.io/pod-name": "web-0",
+        "apps.kubernetes.io/pod-index": "0",
+        keys.REVISION_LABEL: name_of(builder.spec["template"]),
+        keys.STATE_LABEL: "Normal",
+    }
+    assert metadata["annotations"]["a"] == "1"
+    assert keys.STATE_TIME_ANNOTATION in metadata["annotations"]
+    assert metadata["finalizers"] == ["example.com/f"]
+    (reference,) = metadata["ownerReferences"]
+    assert (reference["kind"], reference["controller"]) == ("StatefulSet", True)
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "peers")
+
+
+def test_the_index_label_has_a_gate() -> None:
+    (pod,) = created_pods(statefulset(1, pods=False).with_settings(pod_index_label=False).plan())
+    assert "apps.kubernetes.io/pod-index" not in pod["metadata"]["labels"]
+
+
+def test_a_new_pod_waits_for_the_pre_normal_hook() -> None:
+    """statefulset case 62"""
+    # given
+    builder = statefulset(2, pods=False).with_hook("preNormal")
+    (pod,) = created_pods(builder.plan())
+    assert pod["metadata"]["labels"][keys.STATE_LABEL] == "PreparingNormal"
+    # when it runs without the hook, it is not available and the next is not made
+    builder.pod(0).state("PreparingNormal", 0)
+    plan = builder.plan()
+    assert created(plan) == []
+    assert waiting(plan) == "PreNormalHook"
+    # and with the hook it is
+    assert states(builder.hooked(0).plan()) == {0: "Normal"}
+
+
+def test_a_template_that_brings_the_pre_normal_hook_makes_normal_pods() -> None:
+    builder = statefulset(1, pods=False).with_hook("preNormal")
+    builder.spec["template"]["metadata"]["labels"] |= HOOK
+    (pod,) = created_pods(builder.plan())
+    assert pod["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
+
+
+def test_a_pod_that_lost_the_label_with_its_name_gets_it_back() -> None:
+    builder = statefulset(1)
+    del builder.pods["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
+    (step,) = builder.plan().steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
+
+
+def test_a_set_that_is_being_deleted_touches_nothing() -> None:
+    """statefulset case 31"""
+    plan = statefulset(5).pod(7).without(1).phase("Failed", 2).terminating().plan()
+    assert plan.stages == ()
+    assert plan.status is not None
+    assert plan.status["replicas"] == 5

@@ -1,0 +1,327 @@
+"""Revisions, counters and conditions; numbers are the specification's cases."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.statefulset.plan import status_after
+from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from support.statefulset_builder import (
+    StatefulSetBuilder,
+    claim_template,
+    created,
+    deleted,
+    name_of,
+    owner,
+    revision,
+    statefulset,
+    template,
+    updatable,
+    waiting,
+)
+
+
+def status_of(builder: StatefulSetBuilder) -> dict[str, Any]:
+    """The whole status that the set should show."""
+    plan = builder.plan()
+    return plan.status if plan.status is not None else builder.document["status"]
+
+
+# ── revisions ────────────────────────────────────────────────────────────────
+
+
+def revision_writes(plan: Plan) -> list[Any]:
+    return [step.action for step in plan.steps if step.action.resource == CONTROLLER_REVISIONS]
+
+
+def test_a_new_set_has_one_revision_that_is_current_and_update() -> None:
+    """statefulset case 22"""
+    # given
+    builder = statefulset(pods=False).with_revisions()
+    plan = builder.plan()
+    # then
+    (create,) = revision_writes(plan)
+    assert isinstance(create, Create)
+    assert create.body["revision"] == 1
+    assert create.body["metadata"]["ownerReferences"] == [owner()]
+    assert plan.status is not None
+    assert plan.status["currentRevision"] == plan.status["updateRevision"] == builder.update_name
+
+
+def test_going_back_to_an_older_template_gives_its_revision_the_highest_number() -> None:
+    """statefulset case 23"""
+    # given A, then B, then A again
+    a, b = template("nginx:1"), template("nginx:2")
+    builder = statefulset(3).with_revisions(revision(a, 1), revision(b, 2))
+    # when
+    (patch,) = revision_writes(builder.plan())
+    # then
+    assert isinstance(patch, Patch)
+    assert (patch.key.name, patch.body["revision"]) == (name_of(a), 3)
+    assert status_of(builder)["updateRevision"] == name_of(a)
+
+
+def test_history_keeps_a_few_and_never_loses_one_that_a_pod_is_of() -> None:
+    """statefulset case 24"""
+    # given five older revisions, one pod of the oldest
+    builder = statefulset(3, partition=1).with_spec(revisionHistoryLimit=1)
+    olds = [template(f"nginx:0.{number}") for number in range(5)]
+    builder.old_template = olds[0]
+    builder.old(0).with_status(currentRevision=name_of(olds[0]))
+    documents = [revision(one, number + 1) for number, one in enumerate(olds)]
+    builder.with_revisions(*documents, revision(builder.spec["template"], 6))
+    # when
+    gone = [one.key.name for one in revision_writes(builder.plan()) if isinstance(one, Delete)]
+    # then
+    assert gone == [name_of(one) for one in olds[1:4]]
+
+
+def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
+    """statefulset case 25"""
+    # given a revision of another owner under the name that this one's would have
+    builder = statefulset(pods=False)
+    taken = revision(template("other:1"), 1, name=builder.update_name, controller="somebody")
+    builder.with_revisions(taken)
+    # when
+    (create,) = revision_writes(builder.plan())
+    # then
+    assert create.key.name != builder.update_name
+    assert status_of(builder)["collisionCount"] == 1
+
+
+def test_what_is_not_the_template_makes_no_revision() -> None:
+    """statefulset case 26"""
+    builder = statefulset(3).with_spec(
+        replicas=3,
+        volumeClaimTemplates=[claim_template()],
+        lifecycle={"preDelete": {"labelsHandler": {"a": "b"}}},
+        reserveOrdinals=[9],
+    )
+    assert revision_writes(builder.annotated(x="y").plan()) == []
+
+
+def test_a_revision_of_the_original_means_the_same_and_rolls_nobody() -> None:
+    # given a stored revision with what a typed client adds, and without the record of the selector
+    builder = statefulset(3)
+    data = {
+        "spec": {
+            "template": {
+                "$patch": "replace",
+                "metadata": {"creationTimestamp": None, "labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "nginx:1", "resources": {}}]},
+            }
+        }
+    }
+    stored = revision(builder.spec["template"], 1, name="web-5d4c", record=None, data=data)
+    builder.with_revisions(stored).labelled({keys.REVISION_LABEL: "web-5d4c"}, 0, 1, 2)
+    # when
+    plan = builder.plan()
+    # then only the selector is recorded
+    (patch,) = plan.steps
+    assert keys.MANAGED_SELECTOR_ANNOTATION in patch.action.body["metadata"]["annotations"]  # type: ignore[union-attr]
+    assert status_of(builder)["updateRevision"] == "web-5d4c"
+
+
+# ── counters ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_a_rollout_is_complete_when_all_are_updated_and_ready(is_ready: bool) -> None:
+    """statefulset case 27"""
+    builder = statefulset(3).with_status(currentRevision=name_of(template("nginx:0")))
+    if not is_ready:
+        builder.not_ready(1)
+    status = status_of(builder)
+    expected = builder.update_name if is_ready else builder.old_name
+    assert (status["currentRevision"], status["currentReplicas"]) == (expected, 3 if is_ready else 0)
+
+
+def test_ready_pods_are_available_after_their_time() -> None:
+    """statefulset case 28"""
+    builder = statefulset(3, minReadySeconds=10).ready_for(3, 0, 1, 2)
+    status = status_of(builder)
+    assert (status["readyReplicas"], status["availableReplicas"]) == (3, 0)
+    assert builder.plan().after == 7
+    assert waiting(builder.plan()) == "MinReadySeconds"
+
+
+def test_an_updated_pod_is_ready_and_not_available() -> None:
+    """statefulset case 29"""
+    builder = updatable(3).with_hook("inPlaceUpdate").state("Updated", 2)
+    status = status_of(builder)
+    assert (status["readyReplicas"], status["availableReplicas"]) == (3, 2)
+    assert (status["updatedReadyReplicas"], status["updatedAvailableReplicas"]) == (3, 2)
+
+
+def test_a_pod_that_terminates_is_ready_while_it_is_and_not_updated() -> None:
+    """statefulset case 30"""
+    status = status_of(statefulset(3).deleted(2))
+    assert (status["replicas"], status["readyReplicas"]) == (3, 3)
+    assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 2)
+
+
+def test_without_pods_a_rollout_that_the_partition_holds_back_is_not_over() -> None:
+    """Scaled to nothing and back, as many pods have to come back old."""
+    builder = statefulset(0, partition=2).with_status(currentRevision=name_of(template("nginx:0")))
+    assert status_of(builder)["currentRevision"] == builder.old_name
+
+
+def test_under_on_delete_the_current_revision_stays_until_it_is_forgotten() -> None:
+    builder = statefulset(3).on_delete().with_status(currentRevision=name_of(template("nginx:0")))
+    assert status_of(builder)["currentRevision"] == builder.old_name
+    builder.with_revisions(revision(builder.spec["template"], 2))
+    assert status_of(builder)["currentRevision"] == builder.update_name
+
+
+def test_claims_are_counted_for_each_template() -> None:
+    # given three pods of which one has a smaller claim and one a claim that has not grown yet
+    builder = statefulset(3).with_claims(claim_template(size="2Gi"))
+    builder.claim(claim_template(), "web-0")
+    builder.claims["data-web-1"]["status"]["capacity"]["storage"] = "1Gi"
+    # then
+    assert status_of(builder)["volumeClaims"] == [
+        {"volumeClaimName": "data", "compatibleReplicas": 2, "compatibleReadyReplicas": 1}
+    ]
+
+
+def test_the_whole_status_is_compared() -> None:
+    builder = statefulset(3)
+    builder.document["status"] = {**status_of(builder)}
+    assert builder.plan().status is None
+    builder.document["status"]["updatedAvailableReplicas"] = 2
+    assert builder.plan().status is not None
+
+
+# ── conditions ───────────────────────────────────────────────────────────────
+
+
+def test_a_refused_creation_is_told_until_one_succeeds() -> None:
+    """statefulset case 32"""
+    # given
+    builder = statefulset(3, pods=False)
+    snapshot = builder.snapshot()
+    # when the creation fails
+    status = status_after(snapshot, builder.plan(), stage="create pods", message="exceeded quota: q")
+    # then
+    assert status is not None
+    (condition,) = status["conditions"]
+    assert (condition["type"], condition["status"]) == ("FailedCreatePod", "True")
+    assert "exceeded quota" in condition["message"]
+    # and it stays while the pod is still to be made
+    builder.document["status"] = status
+    assert builder.plan().status is None
+    # and goes once it is there
+    assert [one["type"] for one in status_of(builder.pod(0).not_ready(0))["conditions"]] == ["Waiting"]
+
+
+def test_tidying_up_is_nothing_to_report() -> None:
+    builder = statefulset(3)
+    assert status_after(builder.snapshot(), builder.plan(), stage="tidy up", message="x") is None
+
+
+def test_a_set_that_has_converged_waits_for_nothing() -> None:
+    assert "conditions" not in status_of(statefulset(3))
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason"),
+    [
+        (lambda: statefulset(3, pods=False, parallel=True), "Creating"),
+        (lambda: statefulset(3).deleted(1), "Terminating"),
+        (
+            lambda: statefulset(3).pending(2).set_condition(2, "PodScheduled", "False", message="no node"),
+            "Unschedulable",
+        ),
+        (lambda: statefulset(2).pod(2), "Deleting"),
+        (lambda: statefulset(3).all_old(), "Updating"),
+        (lambda: statefulset(3, partition=1).all_old().pod(1, 2), "Partition"),
+        (lambda: statefulset(3, parallel=True).marked(1), "Deleting"),
+        (
+            lambda: (
+                statefulset(4, parallel=True)
+                .with_spec(scaleStrategy={"maxUnavailable": 1})
+                .pending(0)
+                .without(1, 2)
+            ),
+            "ScaleUpLimited",
+        ),
+    ],
+)
+def test_what_is_waited_for_has_a_name(builder: Any, reason: str) -> None:
+    assert waiting(builder().plan()) == reason
+
+
+def test_a_claim_that_no_volume_fits_is_named() -> None:
+    # given
+    message = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"
+    builder = statefulset(2).with_claims(claim_template()).pending(1)
+    builder.set_condition(1, "PodScheduled", "False", reason="Unschedulable", message=message)
+    # then
+    (condition,) = status_of(builder)["conditions"]
+    assert condition["reason"] == "UnboundClaims"
+    assert "web-1" in condition["message"]
+
+
+# ── what cannot be carried out ───────────────────────────────────────────────
+
+
+def test_a_spec_that_cannot_be_read_stops_everything_and_is_named() -> None:
+    plan = statefulset(3).with_spec(replicas="many").phase("Failed", 1).plan()
+    assert plan.stages == ()
+    assert "spec.replicas" in plan.status["conditions"][0]["message"]  # type: ignore[index]
+    assert {note.reason for note in plan.notes} == {"InvalidSpec"}
+
+
+def test_an_amount_that_cannot_be_read_stops_everything_and_is_named() -> None:
+    plan = statefulset(3, maxUnavailable="5").all_old().plan()
+    assert plan.stages == ()
+    assert "maxUnavailable" in plan.status["conditions"][0]["message"]  # type: ignore[index]
+
+
+def test_a_bad_range_is_left_out_and_told_of() -> None:
+    """The others still count: a set must not create pods on numbers that somebody reserved."""
+    plan = statefulset(3, pods=False, parallel=True).with_spec(reserveOrdinals=["x-y", 1]).plan()
+    assert created(plan) == [0, 2, 3]
+    assert "InvalidReserveOrdinals" in {note.reason for note in plan.notes}
+
+
+# ── whose pods ───────────────────────────────────────────────────────────────
+
+
+def test_an_orphan_with_its_labels_and_name_is_adopted_after_a_look_at_the_set() -> None:
+    """statefulset case 84"""
+    plan = statefulset(3).orphaned(1).plan()
+    assert [stage.name for stage in plan.stages] == ["check before adoption", "adopt"]
+    assert [chain.subject for chain in plan.stages[1].chains] == ["web-1"]
+    assert plan.stages[0].chains[0].steps[0].action.resource_version == "100"  # type: ignore[union-attr]
+
+
+def test_orphans_of_another_name_or_on_their_way_out_are_left_alone() -> None:
+    builder = statefulset(2).pod("x").orphaned("x").pod(7).orphaned(7).deleted(7)
+    assert builder.plan().stages == ()
+
+
+def test_a_pod_whose_labels_no_longer_match_is_let_go() -> None:
+    """statefulset case 84"""
+    plan = statefulset(3).labelled({"app": "other"}, 2).plan()
+    assert [stage.name for stage in plan.stages] == ["release pods", "create pods"]
+    assert (created(plan), deleted(plan)) == ([2], [])
+
+
+def test_another_selector_stops_everything() -> None:
+    """The guard: nothing is released, nothing is made."""
+    # given a selector that was changed behind admission's back
+    builder = statefulset(3).with_spec(selector={"matchLabels": {"app": "other"}})
+    builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
+    builder.with_revisions(revision(template(), 1))
+    # when
+    plan = builder.with_status(observedGeneration=2).plan()
+    # then
+    assert plan.stages == ()
+    assert {note.reason for note in plan.notes} == {"SelectorMismatch"}
+    assert plan.status is not None
+    assert plan.status["conditions"][0]["type"] == "SelectorMismatch"
+    assert plan.status["observedGeneration"] == 2

@@ -1,0 +1,473 @@
+"""Which pods are updated, in which order, how many at once, and how; numbers are the specification's cases."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.clock import format_time
+from pykruise.pods import keys
+from support.statefulset_builder import (
+    HOOK,
+    NOW,
+    StatefulSetBuilder,
+    claim_template,
+    created,
+    created_pods,
+    deleted,
+    images,
+    left,
+    patches,
+    revision,
+    statefulset,
+    states,
+    template,
+    updatable,
+    waiting,
+)
+
+# ── the partition ────────────────────────────────────────────────────────────
+
+
+def test_the_partition_counts_pods_that_stay() -> None:
+    """statefulset case 34"""
+    builder = statefulset(3, partition=2).all_old()
+    assert deleted(builder.plan()) == [2]
+    # a lost pod comes back as it was
+    assert revisions(builder.without(0)) == [builder.old_name]
+    assert revisions(statefulset(3, partition=2).all_old().without(2)) == [builder.update_name]
+
+
+def revisions(builder: StatefulSetBuilder) -> list[str]:
+    """Revisions of the pods that are made."""
+    return [pod["metadata"]["labels"][keys.REVISION_LABEL] for pod in created_pods(builder.plan())]
+
+
+@pytest.mark.parametrize("partition", [3, 10])
+def test_a_partition_of_all_keeps_all_and_the_revision_still_advances(partition: int) -> None:
+    """statefulset case 35"""
+    builder = statefulset(3, partition=partition).all_old()
+    plan = builder.plan()
+    assert deleted(plan) == []
+    assert plan.status is not None
+    assert plan.status["updateRevision"] == builder.update_name
+    assert waiting(plan) == "Partition"
+
+
+def test_the_partition_counts_ranks_not_ordinals() -> None:
+    """statefulset case 36"""
+    # given pods 0, 2 and 3
+    builder = statefulset(3, partition=1).without(1).pod(3).with_spec(reserveOrdinals=[1]).all_old()
+    assert deleted(builder.plan()) == [3]
+    assert deleted(builder.without(3).pod(3).plan()) == [2]
+    plan = builder.without(2).pod(2).plan()
+    assert deleted(plan) == []
+    assert left(plan)[0] == "the partition keeps it at its revision"
+
+
+def test_a_raised_partition_takes_nobody_back() -> None:
+    assert statefulset(3, partition=3).all_old().pod(2).plan().stages == ()
+
+
+# ── the budget ───────────────────────────────────────────────────────────────
+
+
+def test_as_many_go_at_once_as_may_be_unavailable() -> None:
+    """statefulset case 37"""
+    # given
+    builder = statefulset(6, parallel=True, maxUnavailable=3, minReadySeconds=10).all_old()
+    assert deleted(builder.plan()) == [5, 4, 3]
+    # when they are back, but only one of them for long enough
+    builder.pod(3, 4, 5).ready_for(5, 3, 4).ready_for(10, 5)
+    # then the next one goes, and the others' time is waited for
+    plan = builder.plan()
+    assert deleted(plan) == [2]
+    assert plan.after == 5
+
+
+@pytest.mark.parametrize(("share", "count"), [("10%", 1), ("40%", 2), ("59%", 2), (4, 4)])
+def test_a_share_is_rounded_down_and_at_least_one(share: int | str, count: int) -> None:
+    """statefulset case 38"""
+    assert len(deleted(statefulset(5, parallel=True, maxUnavailable=share).all_old().plan())) == count
+
+
+def test_a_pod_that_is_down_elsewhere_uses_the_budget_up() -> None:
+    """statefulset case 39"""
+    plan = statefulset(3, parallel=True).all_old().not_ready(0).plan()
+    assert deleted(plan) == []
+    assert left(plan)[2] == "waits for its turn: maxUnavailable is used up"
+    assert waiting(plan) == "NotReady"
+
+
+def test_a_pod_that_is_down_itself_costs_nothing() -> None:
+    """statefulset case 40"""
+    assert deleted(statefulset(3, parallel=True).all_old().not_ready(2).plan()) == [2]
+
+
+def test_pods_below_the_partition_cost_too() -> None:
+    assert deleted(statefulset(3, parallel=True, partition=1).all_old().not_ready(0).plan()) == []
+
+
+def test_surplus_pods_cost_nothing() -> None:
+    plan = statefulset(2, parallel=True).pod(2).all_old().not_ready(2).plan()
+    assert sorted(deleted(plan)) == [1, 2]
+
+
+def test_a_missing_pod_is_made_and_costs_a_place() -> None:
+    plan = statefulset(3, parallel=True).all_old().without(0).plan()
+    assert (created(plan), deleted(plan)) == ([0], [])
+
+
+# ── who goes first ───────────────────────────────────────────────────────────
+
+
+def test_weights_put_pods_first_and_the_highest_ordinal_breaks_ties() -> None:
+    """statefulset case 43"""
+    # given
+    terms = [
+        {"weight": 80, "matchSelector": {"matchLabels": {"a": "1"}}},
+        {"weight": 20, "matchSelector": {"matchLabels": {"b": "1"}}},
+    ]
+    builder = statefulset(5, parallel=True).unordered(weightPriority=terms).all_old()
+    builder.labelled({"a": "1"}, 1).labelled({"b": "1"}, 0)
+    # then
+    assert order_of(builder) == [1, 0, 4, 3, 2]
+
+
+def order_of(builder: StatefulSetBuilder) -> list[int]:
+    """The order in which pods are recreated one by one."""
+    found: list[int] = []
+    while one := deleted(builder.plan()):
+        found += one
+        labels = {key: value for key, value in _labels(builder, one[0]).items() if key in ("a", "b", "order")}
+        builder.pod(*one).labelled(labels, *one)
+    return found
+
+
+def _labels(builder: StatefulSetBuilder, number: int) -> dict[str, str]:
+    found: dict[str, str] = builder.pods[f"web-{number}"]["metadata"]["labels"]
+    return found
+
+
+def test_ordered_keys_sort_by_the_number_and_pods_without_one_come_first() -> None:
+    builder = statefulset(4, parallel=True).unordered(orderPriority=[{"orderedKey": "order"}]).all_old()
+    builder.labelled({"order": "n-2"}, 0).labelled({"order": "n-10"}, 1).labelled({"order": "n"}, 2)
+    assert order_of(builder) == [3, 1, 0, 2]
+
+
+def test_without_an_order_updated_pods_fill_the_quota_wherever_they_are() -> None:
+    """statefulset case 44"""
+    plan = statefulset(3, parallel=True, partition=2).unordered().all_old().pod(0).plan()
+    assert deleted(plan) == []
+
+
+@pytest.mark.parametrize(("gate", "is_new"), [(False, True), (True, False)])
+def test_a_gate_lets_pods_that_prepare_count_as_updated(gate: bool, is_new: bool) -> None:
+    """statefulset case 63: with P2 counted as updated, the lost P1 has to come back old"""
+    # given partition 1 of 3, P0 updated, P2 preparing, P1 lost
+    builder = updatable(3, parallel=True, partition=1).unordered().with_hook("inPlaceUpdate")
+    builder.with_settings(preparing_update_as_update=gate)
+    builder.all_old().pod(0).state("PreparingUpdate", 2).hooked(2).without(1)
+    # then
+    assert (revisions(builder) == [builder.update_name]) is is_new
+
+
+def test_lost_pods_without_an_order_fill_up_what_the_partition_keeps() -> None:
+    # given two of four kept, all lost but an updated one
+    builder = statefulset(4, parallel=True, partition=2).unordered()
+    builder.with_status(currentRevision=builder.old_name).without(0, 1, 2)
+    assert revisions(builder) == [builder.old_name, builder.old_name, builder.update_name]
+
+
+# ── not at all ───────────────────────────────────────────────────────────────
+
+
+def test_paused_updates_nobody_and_new_pods_are_of_the_new_revision() -> None:
+    """statefulset case 41"""
+    builder = statefulset(3, paused=True, parallel=True).all_old().with_spec(replicas=5)
+    plan = builder.plan()
+    assert (created(plan), deleted(plan)) == ([3, 4], [])
+    assert revisions(builder) == [builder.update_name] * 2
+    assert waiting(builder.with_spec(replicas=3).plan()) == "Paused"
+
+
+def test_on_delete_updates_nobody_and_a_lost_pod_is_new() -> None:
+    """statefulset case 42"""
+    builder = statefulset(3).on_delete().all_old()
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert waiting(plan) == "OnDelete"
+    assert revisions(builder.without(1)) == [builder.update_name]
+
+
+# ── specified for deletion ───────────────────────────────────────────────────
+
+
+def test_specified_pods_go_first_and_count() -> None:
+    """statefulset case 52"""
+    # given
+    builder = updatable(6, parallel=True, maxUnavailable=3, partition=3).all_old().marked(0)
+    plan = builder.plan()
+    # then
+    assert deleted(plan) == [0]
+    assert images(plan) == {5: "nginx:1", 4: "nginx:1"}
+    assert left(plan)[3] == "waits for its turn: maxUnavailable is used up"
+    # and it comes back at its revision
+    assert revisions(builder.without(0)) == [builder.old_name]
+
+
+def test_specified_pods_go_from_the_highest_as_far_as_the_budget_goes() -> None:
+    """statefulset case 53"""
+    plan = statefulset(6, parallel=True, maxUnavailable=3).marked(0, 1, 2, 5).plan()
+    assert deleted(plan) == [5, 2, 1]
+    assert left(plan)[0] == "specified for deletion, but maxUnavailable is used up"
+
+
+@pytest.mark.parametrize(("down", "expected"), [(0, []), (2, [2])])
+def test_a_specified_pod_waits_for_the_budget_unless_it_is_down_itself(
+    down: int, expected: list[int]
+) -> None:
+    """statefulset case 54"""
+    assert deleted(statefulset(3, parallel=True).not_ready(down).marked(2).plan()) == expected
+
+
+def test_in_order_a_specified_pod_that_is_down_goes_too() -> None:
+    """statefulset case 54, OrderedReady: it is what everything else waits for"""
+    assert deleted(statefulset(3).not_ready(1).marked(1).plan()) == [1]
+    assert deleted(statefulset(3).not_ready(0).marked(2).plan()) == []
+
+
+def test_the_label_counts_whatever_its_value() -> None:
+    """statefulset case 55"""
+    assert deleted(statefulset(3).marked(1, value="false").plan()) == [1]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_specified_pods_go_under_on_delete_and_while_paused_too(paused: bool) -> None:
+    builder = statefulset(3, paused=True) if paused else statefulset(3).on_delete()
+    assert deleted(builder.marked(1, 2).plan()) == [2]
+
+
+def test_one_that_terminates_is_not_deleted_again_and_counts() -> None:
+    plan = statefulset(3, parallel=True).marked(1, 2).deleted(2).plan()
+    assert deleted(plan) == []
+
+
+# ── in place ─────────────────────────────────────────────────────────────────
+
+
+def test_another_image_goes_in_place_and_the_pod_keeps_everything_else() -> None:
+    """statefulset case 46"""
+    # given
+    builder = updatable(3).all_old()
+    # when
+    plan = builder.plan()
+    # then the pod leaves service, and gets image, label and state in one write
+    assert deleted(plan) == []
+    (not_ready, change) = [step.action for stage in plan.stages for c in stage.chains for step in c.steps]
+    assert not_ready.subresource == "status"  # type: ignore[union-attr]  # a patch
+    body = change.body  # type: ignore[union-attr]
+    assert body["spec"]["containers"][0]["image"] == "nginx:1"
+    assert body["metadata"]["labels"][keys.REVISION_LABEL] == builder.update_name
+    assert body["metadata"]["labels"][keys.STATE_LABEL] == "Updating"
+
+
+def test_what_cannot_go_in_place_is_recreated() -> None:
+    """statefulset case 47"""
+    builder = updatable(3)
+    builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
+    plan = builder.all_old().plan()
+    assert deleted(plan) == [2]
+    assert images(plan) == {}
+
+
+def test_in_place_only_recreates_nobody_and_says_so() -> None:
+    """statefulset case 47"""
+    # given a change that slipped past admission
+    builder = updatable(3, policy="InPlaceOnly")
+    builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
+    plan = builder.all_old().plan()
+    # then
+    assert plan.stages == ()
+    assert {note.reason for note in plan.notes} == {"FailedUpdatePodInPlace"}
+    (failed, waits) = plan.status["conditions"]  # type: ignore[index]  # there is a status
+    assert (failed["type"], failed["status"]) == ("FailedUpdatePod", "True")
+    assert "InPlaceOnly forbids more" in failed["message"]
+    assert waits["reason"] == "CannotUpdate"
+
+
+def test_a_grace_period_comes_between_the_two_writes() -> None:
+    """statefulset case 48"""
+    # given a grace period that runs
+    builder = updatable(1, inPlaceUpdateStrategy={"gracePeriodSeconds": 10}).all_old()
+    plan = builder.plan()
+    assert images(plan) == {}
+    annotations = patches(plan)["web-0"]["metadata"]["annotations"]
+    assert keys.IN_PLACE_GRACE_ANNOTATION in annotations
+    # when 4 s have passed
+    pod = builder.pods["web-0"]["metadata"]
+    pod["annotations"] = annotations
+    pod["labels"] |= {keys.REVISION_LABEL: builder.update_name, keys.STATE_LABEL: "Updating"}
+    builder.set_condition(0, keys.IN_PLACE_READY, "False", lastTransitionTime=format_time(NOW))
+    builder.not_ready(0)
+    # then it is looked at again when the rest has
+    plan = builder.at(4).plan()
+    assert plan.stages == ()
+    assert plan.after == 6
+    assert waiting(plan) == "GracePeriod"
+    # and then it gets its image
+    assert images(builder.at(10).plan()) == {0: "nginx:1"}
+
+
+def test_a_pod_that_was_just_changed_is_not_changed_again_and_counts() -> None:
+    """statefulset case 49: what was written is in the snapshot, so nothing is expected and nothing forgotten"""
+    builder = updatable(3, parallel=True).all_old().pod(2).state("Updating", 2).not_ready(2)
+    builder.set_condition(2, keys.IN_PLACE_READY, "False", lastTransitionTime=format_time(NOW))
+    plan = builder.plan()
+    assert images(plan) == {}
+
+
+def test_a_pod_whose_revision_is_forgotten_is_recreated() -> None:
+    """statefulset case 50"""
+    builder = updatable(3).all_old()
+    builder.with_revisions(revision(builder.spec["template"], 2))
+    assert deleted(builder.plan()) == [2]
+
+
+def test_a_large_rollout_begins_a_few_pods_at_a_time() -> None:
+    plan = updatable(50, parallel=True, maxUnavailable="100%").all_old().plan()
+    assert len(images(plan)) == 32
+    assert plan.after == 0
+
+
+# ── hooks ────────────────────────────────────────────────────────────────────
+
+
+def hooked_rollout(**fields: Any) -> StatefulSetBuilder:
+    names = range(3)
+    return updatable(3, **fields).with_hook("inPlaceUpdate").all_old().hooked(*names)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_hook_is_asked_before_a_pod_is_changed(parallel: bool) -> None:
+    """statefulset case 59: also in order, where the pod that waits is what everything else waits for"""
+    # given
+    builder = hooked_rollout(parallel=parallel)
+    assert states(builder.plan()) == {2: "PreparingUpdate"}
+    # when it is there, it waits
+    builder.state("PreparingUpdate", 2)
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert waiting(plan) == "InPlaceUpdateHook"
+    # and goes on without the hook
+    builder.labelled({"example.com/hook": "off"}, 2)
+    assert images(builder.plan()) == {2: "nginx:1"}
+    # when it is done, it waits for the hook to come back
+    builder.pod(2).state("Updated", 2)
+    assert builder.plan().stages == ()
+    # and then the next one's turn comes
+    assert states(builder.hooked(2).plan()) == {2: "Normal"}
+    assert states(builder.state("Normal", 2).plan()) == {1: "PreparingUpdate"}
+
+
+@pytest.mark.parametrize(("with_hook", "state"), [(False, "Updated"), (True, "Normal")])
+def test_a_rollout_that_is_taken_back_lets_the_pod_return(with_hook: bool, state: str) -> None:
+    """statefulset case 60"""
+    builder = updatable(3).with_hook("inPlaceUpdate").hooked(0, 1).state("PreparingUpdate", 2)
+    if with_hook:
+        builder.hooked(2)
+    assert states(builder.plan()) == {2: state}
+
+
+@pytest.mark.parametrize("fields", [{"partition": 3}, {"paused": True}])
+def test_a_pod_that_prepares_for_an_update_that_does_not_come_returns(fields: dict[str, Any]) -> None:
+    builder = hooked_rollout(**fields).state("PreparingUpdate", 2)
+    assert states(builder.plan()) == {2: "Normal"}
+
+
+def test_the_mark_of_the_hook_goes_with_every_way_back() -> None:
+    """The key preUpdateHook would keep the pod out of service for ever."""
+    # given a pod in Normal on which another manager has left it
+    builder = statefulset(3).not_ready(2)
+    builder.pods["web-2"]["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
+    message = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
+    builder.set_condition(2, keys.KRUISE_POD_READY, "False", message=message)
+    # when
+    (step,) = builder.plan().steps
+    # then
+    assert step.action.body["status"]["conditions"][0]["status"] == "True"  # type: ignore[union-attr]
+
+
+def test_a_pod_on_its_way_out_does_not_stop_the_pass() -> None:
+    """An update in place passes over it, and the next candidate's turn comes."""
+    # given one that waits for its preDelete hook, specified for deletion
+    builder = updatable(3, parallel=True, maxUnavailable=2).with_hook("preDelete").all_old()
+    builder.hooked(2).state("PreparingDelete", 2).marked(2)
+    # then
+    assert images(builder.plan()) == {1: "nginx:1"}
+
+
+def test_recreation_asks_the_pre_delete_hook() -> None:
+    # given
+    builder = statefulset(3).with_hook("preDelete").all_old().hooked(0, 1, 2)
+    assert states(builder.plan()) == {2: "PreparingDelete"}
+    # when it waits, it neither comes back nor does another go
+    builder.state("PreparingDelete", 2)
+    assert builder.plan().stages == ()
+    # and without the hook it goes
+    assert deleted(builder.labelled({"example.com/hook": "off"}, 2).plan()) == [2]
+
+
+def test_a_recreation_that_is_taken_back_lets_the_pod_return() -> None:
+    builder = statefulset(3).with_hook("preDelete").hooked(0, 1, 2).state("PreparingDelete", 2)
+    assert states(builder.plan()) == {2: "Normal"}
+
+
+def test_one_that_was_to_be_deleted_and_can_be_updated_in_place_comes_back_first() -> None:
+    builder = updatable(3).with_hook("preDelete").all_old().hooked(2).state("PreparingDelete", 2)
+    assert states(builder.plan()) == {2: "Normal"}
+
+
+def test_the_hook_returns_for_the_next_update_while_the_last_one_ends() -> None:
+    # given a pod that is Updated when another template comes
+    builder = hooked_rollout().state("Updated", 2)
+    builder.labelled({"example.com/hook": "off"}, 2)
+    # when
+    body = patches(builder.plan())["web-2"]
+    # then it has to be released once more
+    assert body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
+    assert HOOK.items() <= body["metadata"]["labels"].items()
+
+
+# ── in order ─────────────────────────────────────────────────────────────────
+
+
+def test_in_order_nothing_is_updated_while_a_pod_is_down_and_the_set_says_what_to_do() -> None:
+    plan = statefulset(3).all_old().not_ready(1).plan()
+    assert plan.stages == ()
+    (condition,) = plan.status["conditions"]  # type: ignore[index]
+    assert condition["reason"] == "NotReady"
+    assert "delete the pod" in condition["message"]
+
+
+def test_a_pod_that_lacks_a_new_volume_keeps_running_until_it_is_recreated() -> None:
+    """statefulset case 76"""
+    # given a claim template that was added
+    builder = statefulset(2).with_claims(claim_template(), claim_template("logs"), there=False)
+    builder.with_claims(claim_template()).spec["volumeClaimTemplates"].append(claim_template("logs"))
+    # when
+    plan = builder.plan()
+    # then nobody is restarted, no pod fails, and it is told
+    assert plan.stages == ()
+    (note,) = plan.notes
+    assert (note.reason, note.warning) == ("ClaimsNotMounted", True)
+    # and a pod that is made anew mounts it
+    (pod,) = created_pods(builder.without(1).plan())
+    assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["data", "logs"]
+
+
+def test_a_new_template_makes_one_revision_and_pods_of_it_only_after_that() -> None:
+    # given
+    builder = statefulset(1, pods=False).with_spec(template=template("nginx:9")).with_revisions()
+    plan = builder.plan()
+    # then
+    assert [stage.name for stage in plan.stages] == ["store revision", "create pods"]

@@ -1,0 +1,471 @@
+"""New pods get their subsets, pods that go give their places back. Numbers are cases of the specification."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.steps import StepError
+from pykruise.kinds.workloadspread.targets import GroupKind, Listed, WhiteList
+from pykruise.kube.documents import get_path
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from support.spreads import (
+    CLONE_SET,
+    DEPLOYMENT,
+    STATEFUL_SET,
+    SpreadServer,
+    note,
+    placed_in,
+    pod,
+    spread,
+    subset,
+    workload,
+    zone,
+)
+
+NODE_AFFINITY = ("spec", "affinity", "nodeAffinity")
+REQUIRED = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+REPLICA_SET = ("apps/v1", "ReplicaSet", "web-h1")
+UNSCHEDULABLE = [
+    {
+        "type": "Schedulable",
+        "status": "False",
+        "reason": "PodUnschedulable",
+        "message": "",
+        "lastTransitionTime": "2026-01-31T11:59:00Z",
+    }
+]
+
+
+def entry(name: str, missing: int, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "replicas": 0, "missingReplicas": missing, **fields}
+
+
+def known(*entries: dict[str, Any], version: str = "versionIgnored") -> dict[str, Any]:
+    return {"versionedSubsetStatuses": {version: list(entries)}}
+
+
+# ── which subset ─────────────────────────────────────────────────────────────
+
+
+async def test_the_first_subset_is_filled_before_the_next_case_1() -> None:
+    # given
+    server = SpreadServer(spread(subset("a", 3), subset("b")))
+    replica = server.replica()
+    # when
+    placed = [await replica.create(pod(f"p{number}")) for number in range(5)]
+    # then
+    assert [placed_in(one) for one in placed] == ["a", "a", "a", "b", "b"]
+    assert server.missing() == {"a": 0, "b": -1}
+    assert set(server.entries()["a"]["creatingPods"]) == {"p0", "p1", "p2"}
+    assert "creatingPods" not in server.entries()["b"]
+
+
+async def test_a_place_without_limit_is_not_noted_case_2() -> None:
+    server = SpreadServer(spread(subset("a", 0), subset("b")))
+    placed = await server.replica().create(pod())
+    found = note(placed)
+    assert found is not None
+    assert (found.subset, found.uid) == ("b", "")
+    assert server.writes == 0
+
+
+async def test_a_pod_without_a_name_carries_the_key_of_its_place_case_3() -> None:
+    server = SpreadServer(
+        spread(subset("a", 3), subset("b"), target=DEPLOYMENT),
+        owners=[workload(REPLICA_SET, above=DEPLOYMENT)],
+    )
+    placed = await server.replica().create(pod(owner=REPLICA_SET, labels={"pod-template-hash": "h1"}))
+    found = note(placed)
+    assert found is not None
+    assert found.uid
+    assert set(server.entries(version="h1")["a"]["creatingPods"]) == {found.uid}
+
+
+async def test_a_pod_that_comes_again_gets_its_place_again_case_4() -> None:
+    server = SpreadServer(spread(subset("a", 3), subset("b")))
+    replica = server.replica()
+    await replica.create(pod("p1"))
+    again = await replica.create(pod("p1"))
+    assert placed_in(again) == "a"
+    assert server.missing()["a"] == 2
+    assert server.writes == 1
+
+
+async def test_where_all_is_full_the_pod_stays_as_it_is_case_5() -> None:
+    server = SpreadServer(spread(subset("a", 1), subset("b", 1), status=known(entry("a", 0), entry("b", 0))))
+    assert await server.replica().create(pod("p1")) is None
+
+
+async def test_one_subset_without_limit_takes_everything_unnoted_case_6() -> None:
+    server = SpreadServer(spread(subset("a")))
+    replica = server.replica()
+    assert [placed_in(await replica.create(pod(f"p{one}"))) for one in range(3)] == ["a"] * 3
+    assert server.writes == 0
+
+
+async def test_one_subset_with_a_limit_takes_that_many_case_7() -> None:
+    server = SpreadServer(spread(subset("a", 2)))
+    replica = server.replica()
+    assert [placed_in(await replica.create(pod(f"p{one}"))) for one in range(3)] == ["a", "a", ""]
+
+
+async def test_a_subset_with_limit_0_takes_none_case_8() -> None:
+    server = SpreadServer(spread(subset("a", 0), subset("b", 5)))
+    assert placed_in(await server.replica().create(pod("p1"))) == "b"
+
+
+async def test_a_share_is_of_the_workloads_replicas_rounded_up_case_9() -> None:
+    server = SpreadServer(spread(subset("a", "30%"), subset("b")), owners=[workload(CLONE_SET, replicas=5)])
+    await server.replica().create(pod("p1"))
+    assert server.missing()["a"] == 1  # of 2
+
+
+async def test_a_share_of_a_workload_that_is_not_there_is_full_case_10() -> None:
+    server = SpreadServer(spread(subset("a", "50%"), subset("b", "50%")))
+    assert await server.replica().create(pod("p1")) is None
+
+
+async def test_a_new_version_begins_with_all_places_case_11() -> None:
+    # given version h1 that fills subset a
+    server = SpreadServer(
+        spread(
+            subset("a", 2),
+            subset("b"),
+            target=DEPLOYMENT,
+            status=known(entry("a", 0), entry("b", -1), version="h1"),
+        ),
+        owners=[workload(("apps/v1", "ReplicaSet", "web-h2"), above=DEPLOYMENT)],
+    )
+    # when
+    placed = await server.replica().create(
+        pod(owner=("apps/v1", "ReplicaSet", "web-h2"), labels={"pod-template-hash": "h2"})
+    )
+    # then
+    assert placed_in(placed) == "a"
+    assert server.missing(version="h2")["a"] == 1
+    assert server.missing(version="h1")["a"] == 0
+
+
+async def test_a_subset_without_fitting_nodes_is_passed_over_case_12() -> None:
+    server = SpreadServer(
+        spread(
+            subset("a", 3), subset("b"), status=known(entry("a", 3, conditions=UNSCHEDULABLE), entry("b", -1))
+        )
+    )
+    assert placed_in(await server.replica().create(pod("p1"))) == "b"
+
+
+async def test_a_dry_run_leaves_no_trace_case_13() -> None:
+    server = SpreadServer(spread(subset("a", 3), subset("b")))
+    assert await server.replica().create(pod("p1"), dry_run=True) is None
+    assert await server.replica().create(pod("p1"), options={"dryRun": ["All"]}) is None
+    assert server.writes == 0
+
+
+# ── which WorkloadSpread ─────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("owner", [None, ("apps/v1", "DaemonSet", "web")])
+async def test_pods_of_nobody_and_of_other_kinds_stay_as_they_are_case_14(owner: Any) -> None:
+    server = SpreadServer(spread(subset("a")))
+    assert await server.replica().create(pod("p1", owner=owner)) is None
+
+
+async def test_a_pod_of_a_replicaset_of_the_deployment_is_meant_case_15() -> None:
+    server = SpreadServer(
+        spread(subset("a"), target=DEPLOYMENT), owners=[workload(REPLICA_SET, above=DEPLOYMENT)]
+    )
+    assert placed_in(await server.replica().create(pod(owner=REPLICA_SET))) == "a"
+
+
+async def test_a_pod_whose_owner_is_not_there_is_refused_case_16() -> None:
+    server = SpreadServer(spread(subset("a"), target=("apps/v1", "Deployment", "another")))
+    with pytest.raises(StepError, match="ReplicaSet shop/web-h1 is not there"):
+        await server.replica().create(pod(owner=REPLICA_SET))
+
+
+async def test_versions_of_the_workload_do_not_matter_case_17() -> None:
+    server = SpreadServer(spread(subset("a"), target=("apps.kruise.io/v1beta1", "CloneSet", "web")))
+    placed = await server.replica().create(pod("p1", owner=("apps.kruise.io/v1alpha1", "CloneSet", "web")))
+    assert placed_in(placed) == "a"
+
+
+async def test_only_pods_that_the_filter_selects_are_meant_case_18() -> None:
+    filtered = {"selector": {"matchLabels": {"role": "worker"}}}
+    server = SpreadServer(spread(subset("a"), targetFilter=filtered))
+    replica = server.replica()
+    assert await replica.create(pod("p1", labels={"role": "ps"})) is None
+    assert placed_in(await replica.create(pod("p2", labels={"role": "worker"}))) == "a"
+
+
+async def test_a_filter_without_selector_means_all_pods_case_19() -> None:
+    server = SpreadServer(spread(subset("a"), targetFilter={"replicasPathList": ["spec.replicas"]}))
+    assert placed_in(await server.replica().create(pod("p1"))) == "a"
+
+
+async def test_a_kind_of_the_white_list_is_found_through_its_parts() -> None:
+    rollout, step = GroupKind("argoproj.io", "Rollout"), GroupKind("argoproj.io", "RolloutStep")
+    above = ("argoproj.io/v1alpha1", "Rollout", "web")
+    between = ("argoproj.io/v1alpha1", "RolloutStep", "web-1")
+    server = SpreadServer(spread(subset("a"), target=above), owners=[workload(between, above=above)])
+    # given it is not on the list: nobody follows its owners
+    assert await server.replica().create(pod("p1", owner=between)) is None
+    # given it is
+    server.white_list = WhiteList(workloads=(Listed(target=rollout, owners=(step,)),))
+    assert placed_in(await server.replica().create(pod("p1", owner=between))) == "a"
+
+
+# ── races ────────────────────────────────────────────────────────────────────
+
+
+async def test_of_two_who_want_one_place_one_takes_the_next_case_20() -> None:
+    server = SpreadServer(spread(subset("a", 1), subset("b", 5)))
+    first, second = server.replica(is_stale=True), server.replica(is_stale=True)
+    placed = await asyncio.gather(first.create(pod("p1")), second.create(pod("p2")))
+    assert sorted(placed_in(one) for one in placed) == ["a", "b"]
+    assert server.refused == 1
+
+
+async def test_after_four_conflicts_the_pod_is_refused_case_21() -> None:
+    server = SpreadServer(spread(subset("a", 1)))
+    server.conflicts_to_come = 4
+    with pytest.raises(StepError, match="changed by others 4 times"):
+        await server.replica().create(pod("p1"))
+    assert server.writes == 4
+    # when they are over, the next try of the workload's controller succeeds
+    assert placed_in(await server.replica().create(pod("p1"))) == "a"
+
+
+async def test_500_pods_at_once_through_two_replicas_never_exceed_a_maximum() -> None:
+    # given
+    server = SpreadServer(spread(subset("a", 120), subset("b", 200), subset("c")))
+    replicas = [server.replica(), server.replica()]
+    waiting = asyncio.Semaphore(64)
+
+    async def create(number: int) -> str:
+        async with waiting:
+            return placed_in(await replicas[number % 2].create(pod(f"p{number}")))
+
+    # when
+    placed = await asyncio.gather(*(create(number) for number in range(500)))
+    # then
+    assert {name: placed.count(name) for name in "abc"} == {"a": 120, "b": 200, "c": 180}
+    assert server.missing() == {"a": 0, "b": 0, "c": -1}
+    # and places are noted many at once
+    assert server.writes <= 0.2 * 500
+
+
+async def test_a_request_that_is_given_up_does_not_take_others_along() -> None:
+    # given one that writes for two others too
+    server = SpreadServer(spread(subset("a", 3)))
+    replica = server.replica()
+    first = asyncio.create_task(replica.create(pod("p1")))
+    others = [asyncio.create_task(replica.create(pod(name))) for name in ("p2", "p3")]
+    await asyncio.sleep(0.001)
+    # when it is given up in the middle of its write
+    first.cancel()
+    # then
+    assert [placed_in(one) for one in await asyncio.gather(*others)] == ["a", "a"]
+    assert server.missing()["a"] in (0, 1)
+
+
+async def test_a_workloadspread_that_vanished_meanwhile_places_nothing() -> None:
+    server = SpreadServer(spread(subset("a", 3)))
+    replica = server.replica(is_stale=True)
+    del server.spreads["ws"]
+    replica.spreading.desk._queue("uid-ws").is_doubtful = True
+    assert await replica.create(pod("p1")) is None
+
+
+# ── injection ────────────────────────────────────────────────────────────────
+
+
+async def injected(one: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    found = await SpreadServer(spread(one)).replica().create(document)
+    assert found is not None
+    return found
+
+
+async def test_what_a_subset_requires_goes_into_every_term_case_22() -> None:
+    own = [
+        {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+        {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]},
+    ]
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}
+    }
+    found = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1", affinity=affinity))
+    terms = get_path(found, *REQUIRED)
+    assert [[one["key"] for one in term["matchExpressions"]] for term in terms] == [
+        ["disk", "zone"],
+        ["gpu", "zone"],
+    ]
+
+
+async def test_without_terms_the_subset_gives_one() -> None:
+    found = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1"))
+    assert get_path(found, *REQUIRED) == [zone("a")]
+
+
+async def test_a_subset_without_selectors_leaves_an_empty_affinity_case_23() -> None:
+    found = await injected(subset("a"), pod("p1"))
+    assert get_path(found, *NODE_AFFINITY) == {}
+
+
+async def test_tolerations_and_preferences_are_added() -> None:
+    preferred = [{"weight": 5, "preference": zone("a")}]
+    toleration = {"key": "virtual", "operator": "Exists"}
+    found = await injected(
+        subset("a", tolerations=[toleration], preferredNodeSelector=preferred),
+        pod("p1", tolerations=[{"key": "x", "operator": "Exists"}]),
+    )
+    assert found["spec"]["tolerations"] == [{"key": "x", "operator": "Exists"}, toleration]
+    assert get_path(found, *NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution") == preferred
+
+
+async def test_another_priority_class_takes_the_number_along_case_24() -> None:
+    patch = {"spec": {"priorityClassName": "low"}}
+    before = pod("p1", priorityClassName="high", priority=1000)
+    assert "priority" not in (await injected(subset("a", patch=patch), before))["spec"]
+    same = {"spec": {"priorityClassName": "high"}}
+    assert (await injected(subset("a", patch=same), before))["spec"]["priority"] == 1000
+
+
+async def test_the_note_wins_over_the_patch_case_25() -> None:
+    patch = {"metadata": {"annotations": {MATCHED_SPREAD_ANNOTATION: "mine", "other": "1"}}}
+    found = await injected(subset("a", patch=patch), pod("p1"))
+    assert found["metadata"]["annotations"] == {
+        MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}',
+        "other": "1",
+    }
+
+
+async def test_a_patch_merges_containers_by_name_and_a_null_deletes() -> None:
+    patch = {
+        "metadata": {"labels": {"tier": None}},
+        "spec": {"containers": [{"name": "main", "env": [{"name": "ZONE", "value": "a"}]}]},
+    }
+    found = await injected(subset("a", patch=patch), pod("p1", labels={"tier": "x", "app": "web"}))
+    assert found["metadata"]["labels"] == {"app": "web"}
+    [container] = found["spec"]["containers"]
+    assert (container["image"], container["env"]) == ("nginx", [{"name": "ZONE", "value": "a"}])
+
+
+async def test_a_patch_of_the_wrong_type_refuses_the_pod_case_29() -> None:
+    with pytest.raises(StepError, match="patch"):
+        await injected(subset("a", patch={"spec": {"containers": "none"}}), pod("p1"))
+
+
+# ── StatefulSets ─────────────────────────────────────────────────────────────
+
+
+def of_stateful_set(*subsets: dict[str, Any], **fields: Any) -> SpreadServer:
+    return SpreadServer(spread(*subsets, target=STATEFUL_SET, **fields))
+
+
+async def subsets_of(server: SpreadServer, *ordinals: int, owner: Any = STATEFUL_SET) -> list[str]:
+    replica = server.replica()
+    return [placed_in(await replica.create(pod(f"web-{one}", owner=owner))) for one in ordinals]
+
+
+async def test_ordinals_say_where_pods_of_statefulsets_belong_case_26() -> None:
+    server = of_stateful_set(subset("a", 5), subset("b", 5), subset("c"))
+    assert await subsets_of(server, 0, 4, 5, 9, 10) == ["a", "a", "b", "b", "c"]
+    assert server.writes == 0
+
+
+async def test_an_unschedulable_subset_shifts_the_others_case_27() -> None:
+    status = {"subsetStatuses": [entry("a", 5, conditions=UNSCHEDULABLE), entry("b", 5), entry("c", -1)]}
+    server = of_stateful_set(subset("a", 5), subset("b", 5), subset("c"), status=status)
+    assert await subsets_of(server, 0, 5) == ["b", "c"]
+
+
+async def test_an_ordinal_beyond_all_limits_has_no_subset_case_28() -> None:
+    assert await subsets_of(of_stateful_set(subset("a", 2), subset("b", 2)), 3, 4) == ["b", ""]
+
+
+async def test_reserved_ordinals_and_the_start_take_no_place_lift_10() -> None:
+    target = ("apps.kruise.io/v1beta1", "StatefulSet", "web")
+    numbered = workload(target, reserveOrdinals=[11, "13-14"], ordinals={"start": 10})
+    server = SpreadServer(
+        spread(subset("a", 2), subset("b", 1), subset("c"), target=target), owners=[numbered]
+    )
+    assert await subsets_of(server, 10, 12, 15, 16, owner=target) == ["a", "a", "b", "c"]
+
+
+# ── deletion and eviction ────────────────────────────────────────────────────
+
+
+async def full() -> tuple[SpreadServer, dict[str, Any]]:
+    """Three pods in a(3); p1 as it is stored."""
+    server = SpreadServer(spread(subset("a", 3), subset("b")))
+    replica = server.replica()
+    for name in ("p1", "p2", "p3"):
+        placed = await replica.create(pod(name))
+        assert placed is not None
+        server.pods[name] = placed
+    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        one.pop("creatingPods", None)  # the controller has seen them
+    server.spreads["ws"]["metadata"]["resourceVersion"] = "99"
+    server._version = 99
+    return server, server.pods["p1"]
+
+
+async def test_a_pod_that_goes_gives_its_place_back_case_30() -> None:
+    server, document = await full()
+    await server.replica().delete(document)
+    assert set(server.entries()["a"]["deletingPods"]) == {"p1"}
+    assert server.missing()["a"] == 1
+
+
+async def test_it_gives_it_back_once_case_31() -> None:
+    server, document = await full()
+    replica = server.replica()
+    await replica.delete(document)
+    writes = server.writes
+    await replica.evict("p1")
+    assert (server.writes, server.missing()["a"]) == (writes, 1)
+
+
+async def test_a_place_without_limit_is_not_given_back_case_32() -> None:
+    server, _ = await full()
+    document = await server.replica().create(pod("p9"))
+    assert placed_in(document) == "b"
+    assert document is not None
+    writes = server.writes
+    await server.replica().delete(document)
+    assert server.writes == writes
+
+
+@pytest.mark.parametrize(
+    "text", ['{"name":"gone","subset":"a"}', '{"name":"ws","subset":"gone"}', "no json", ""]
+)
+async def test_a_note_that_leads_nowhere_is_let_go_case_33(text: str) -> None:
+    server, _ = await full()
+    writes = server.writes
+    await server.replica().delete(pod("p1", annotations={MATCHED_SPREAD_ANNOTATION: text}))
+    assert server.writes == writes
+
+
+@pytest.mark.parametrize("state", [{"deleting": True}, {"phase": "Failed"}, {"owner": None}])
+async def test_a_pod_that_has_no_place_any_more_gives_none_back_case_34(state: Any) -> None:
+    server, _ = await full()
+    writes = server.writes
+    annotations = {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}
+    await server.replica().delete(pod("p1", annotations=annotations, **state))
+    assert server.writes == writes
+
+
+async def test_a_dry_eviction_leaves_no_trace_case_35() -> None:
+    server, document = await full()
+    writes = server.writes
+    await server.replica().evict("p1", dry_run=True)
+    await server.replica().delete(document, options={"dryRun": ["All"]})
+    assert server.writes == writes
+
+
+async def test_an_eviction_of_a_pod_that_is_not_there_is_refused() -> None:
+    server, _ = await full()
+    with pytest.raises(StepError, match="p7 is not there"):
+        await server.replica().evict("p7")
