@@ -11,6 +11,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
@@ -18,7 +19,7 @@ from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
-    one.kind: one for one in (CLONE_SETS, DAEMON_SETS, DEPLOYMENTS, SIDECAR_SETS)
+    one.kind: one for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS)
 }
 
 
