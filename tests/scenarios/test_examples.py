@@ -9,11 +9,14 @@ import yaml
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
-RESOURCES: dict[str, Resource] = {one.kind: one for one in (CLONE_SETS, DAEMON_SETS, DEPLOYMENTS)}
+RESOURCES: dict[str, Resource] = {
+    one.kind: one for one in (CLONE_SETS, DAEMON_SETS, DEPLOYMENTS, WORKLOAD_SPREADS)
+}
 
 
 def manifests() -> list[Any]:
@@ -46,6 +49,10 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
         if doc["kind"] == DAEMON_SETS.kind:
             wanted = status.get("desiredNumberScheduled", 0)
             return wanted > 0 and status.get("numberAvailable") == wanted
+        if doc["kind"] == WORKLOAD_SPREADS.kind:
+            return [one["name"] for one in status.get("subsetStatuses") or ()] == [
+                one["name"] for one in found["spec"]["subsets"]
+            ]
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 
