@@ -20,6 +20,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where scenarios run: in the sandbox (virtual time), or on the real control plane of testbed/",
     )
     parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="scenarios with two parameters: every field of their grid, and not only every second one",
+    )
+    parser.addoption(
         "--brief",
         action="store_true",
         help="with --cluster=real: of each scenario's parameters a third, at least one",

@@ -33,7 +33,7 @@ from pykruise.sandbox.local import LocalTransport
 WRITES = 20_000
 AT_ONCE = 32
 WATCHES = 1_000
-PYKRUISE = (sys.executable, "-c", "from pykruise.cli.main import main; main()")
+PYKRUISE = (sys.executable, "-c", "from pykruise.cli.entry import main; main()")
 
 
 def main() -> None:

@@ -133,10 +133,8 @@ def builders_under_way(draw: st.DrawFn) -> CloneSetBuilder:
             builder.set_condition(name, keys.IN_PLACE_READY, "False")
         elif change == "no images":
             builder.not_ready(name)
-            builder.pods[name]["status"]["containerStatuses"][0] |= {
-                "ready": False,
-                "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
-            }
+            for status in builder.pods[name]["status"].get("containerStatuses") or ():
+                status |= {"ready": False, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
     if draw(st.integers(0, 3)) == 0:
         builder.on_delete()
     return builder

@@ -1,5 +1,8 @@
 """Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
 
+    @pytest.mark.checkered            of two parameters' grid every second field, as on a chessboard, so that
+                                      each value meets half of the others; with `--exhaustive` all of them
+
 On the real one time is real, so a scenario says what of it is worth that time:
 
     @pytest.mark.few_on_real(3)       of its parameters, three there, spread evenly
@@ -21,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.admission.counts import LiveCounts, live_classes, live_pods
+from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -70,6 +73,8 @@ _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread evenly how
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what does not belong to this kind of cluster."""
     here = [item for item in items if _HERE in item.path.parents]
+    if not config.getoption("--exhaustive"):
+        here = _left_out(config, items, here, {item for item in here if _is_black(item)})
     if config.getoption("--cluster") != "real":
         for item in here:
             if item.get_closest_marker("real"):
@@ -82,9 +87,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="about `pykruise up`"))
         item.add_marker(pytest.mark.timeout(_REAL_TEST_S))
     here = [item for item in here if not item.get_closest_marker("skip")]
-    unwanted = _beyond_the_sample(here, is_brief=config.getoption("--brief"))
+    _left_out(config, items, here, _beyond_the_sample(here, is_brief=config.getoption("--brief")))
+
+
+def _left_out(
+    config: pytest.Config, items: list[pytest.Item], here: list[pytest.Item], unwanted: set[pytest.Item]
+) -> list[pytest.Item]:
+    """Takes what is unwanted out of `items`; returns what is left of `here`."""
     config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
     items[:] = [item for item in items if item not in unwanted]
+    return [item for item in here if item not in unwanted]
+
+
+def _is_black(item: pytest.Item) -> bool:
+    """Whether it is one of the fields that `checkered` leaves out."""
+    if not item.get_closest_marker("checkered") or not isinstance(item, pytest.Function):
+        return False
+    places = 0
+    for mark in item.iter_markers("parametrize"):
+        name, values = mark.args
+        own = item.callspec.params[name]
+        places += next(n for n, one in enumerate(values) if own in getattr(one, "values", (one,)))
+    return places % 2 == 1
 
 
 def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:
@@ -177,6 +201,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
         classes=live_classes(lambda: client),
+        trial=live_trial(lambda: client, namespace="scenario"),
         spreading=Spreading(
             LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
         ),

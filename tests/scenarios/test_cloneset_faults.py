@@ -131,6 +131,7 @@ async def test_two_events_change_places(stage: Stage, seen: Audience, after: int
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Swap(after)))
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(8)
 @pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize(

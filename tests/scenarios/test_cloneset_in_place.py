@@ -325,6 +325,7 @@ async def updated_through(stage: Stage, seen: Audience, fault: Any) -> None:
     assert await is_true(stage, "FailedUpdate") is None
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("number", range(8))
 @pytest.mark.parametrize(

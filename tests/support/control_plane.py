@@ -27,6 +27,7 @@ GATES = Gates.of(
     ResourcesDeletionProtection=True,
     DeletionProtectionForCRDCascadingGate=True,
     InPlaceWorkloadVerticalScaling=True,
+    ResourceDistributionGate=True,
 )
 """Those of the gates that scenarios switch on which need rights of their own."""
 

@@ -20,8 +20,14 @@ from pykruise.manager.webhooks import Webhooks, admission_settings, endpoint_of
 
 LOOPBACK = "127.0.0.1"
 
-GATES = Gates.of(ResourcesDeletionProtection=True, DeletionProtectionForCRDCascadingGate=True)
-"""Of scenarios on every cluster. Protection concerns labelled objects only, so it can always be on."""
+GATES = Gates.of(
+    ResourcesDeletionProtection=True,
+    DeletionProtectionForCRDCascadingGate=True,
+    ImagePullJobGate=True,
+    ResourceDistributionGate=True,
+)
+"""Of webhooks in scenarios on every cluster. Protection concerns labelled objects only, and kinds of the other
+gates only those who make them, so they can always be on."""
 
 
 def free_port() -> int:

@@ -102,8 +102,10 @@ def reviewers(
         ),
         _validating(
             "workloadspread",
-            validating_workloadspread(
-                spreading.reader if spreading is not None else None, is_on=settings.workload_spread
+            behind(
+                settings.gates,
+                "WorkloadSpread",
+                reviewer=validating_workloadspread(spreading.reader if spreading is not None else None),
             ),
             "CREATE",
             "UPDATE",

@@ -3,3 +3,10 @@
 
 class CommandError(Exception):
     """Something a person can put right; the message says what, where and what to do. Exit code 1."""
+
+
+def one_line(error: Exception) -> str:
+    """An expected error as the user reads it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__

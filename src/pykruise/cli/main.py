@@ -9,14 +9,14 @@ on standard error that says what, where and what to do, and exit code 1. Traceba
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from pykruise import __version__
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, one_line
 from pykruise.kube.errors import KubeError
 
 T = TypeVar("T")
@@ -83,21 +83,9 @@ def demo(
 )
 def manager(context: typer.Context) -> None:
     """Run the controllers and webhooks against a cluster; `pykruise manager --help` lists the flags."""
-    from pykruise.cli.manager import read_flags, run_manager
-    from pykruise.manager.flags import help_text
-    from pykruise.manager.logs import set_up
+    from pykruise.cli.manager import manager_command
 
-    try:
-        parsed = read_flags(context.args)
-    except CommandError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    if parsed.wants_help:
-        typer.echo(help_text())
-        return
-    set_up(parsed.settings.log)
-    is_json = parsed.settings.log.format == "json"
-    _run(run_manager(parsed), say=logging.getLogger("pykruise").critical if is_json else None)
+    raise typer.Exit(manager_command(context.args))
 
 
 @app.command()
@@ -332,27 +320,16 @@ def _log(enabled: bool, *, level: int = logging.INFO) -> None:
     )
 
 
-def _run(command: Coroutine[Any, Any, T], *, say: Callable[[str], None] | None = None) -> T:
-    """Run a command on uvloop; returns what it returns. Expected errors become one line and exit code 1.
-
-    The line goes through `say`, or to standard error.
-    """
+def _run(command: Coroutine[Any, Any, T]) -> T:
+    """Run a command on uvloop; returns what it returns. Expected errors become one line on standard error
+    and exit code 1."""
     import uvloop
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(command)
     except (CommandError, KubeError, OSError) as error:
-        if say is not None:
-            say(_one_line(error))
-        else:
-            typer.echo(f"error: {_one_line(error)}", err=True)
+        typer.echo(f"error: {one_line(error)}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(str(error).split()) or type(error).__name__

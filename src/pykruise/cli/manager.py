@@ -1,18 +1,51 @@
 """`pykruise manager`: the controllers against a real cluster; `pykruise crds`: what it must know first."""
 
+import asyncio
+import logging
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import uvloop
 import yaml
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, one_line
 from pykruise.kinds import crds
 from pykruise.kinds.gates import GateError
 from pykruise.kube.config import load
-from pykruise.kube.errors import ApiError
-from pykruise.manager.flags import FlagError, Parsed, parse
+from pykruise.kube.errors import ApiError, KubeError
+from pykruise.manager.flags import FlagError, Parsed, help_text, parse
+from pykruise.manager.logs import set_up
 from pykruise.manager.process import run_process
+
+
+def manager_command(argv: Sequence[str]) -> int:
+    """`pykruise manager` with these flags, on uvloop; returns the exit code.
+
+    Expected errors become one line: on standard error, or in the log where that is JSON.
+    """
+    try:
+        parsed = read_flags(argv)
+    except CommandError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if parsed.wants_help:
+        print(help_text())
+        return 0
+    set_up(parsed.settings.log)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run_manager(parsed))
+    except (CommandError, KubeError, OSError) as error:
+        if parsed.settings.log.format == "json":
+            logging.getLogger("pykruise").critical(one_line(error))
+        else:
+            print(f"error: {one_line(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 def read_flags(argv: Sequence[str]) -> Parsed:

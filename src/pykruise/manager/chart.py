@@ -58,20 +58,30 @@ def _roles(**gates: bool) -> str:
     """Roles under these gates, and with each other gate the rules that come with it."""
     # A gate on which others depend, and which needs no right by itself.
     gates = {**gates, "ResourcesDeletionProtection": True}
+    usual = roles(Gates.of(**gates), namespace=_PLACE)
+    further = {
+        name: {_key(doc): doc for doc in roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
+        for name, gate in GATES.items()
+        if not gate.default and name not in (*gates, "EnableExternalCerts")
+    }
     text = ""
-    for doc in roles(Gates.of(**gates), namespace=_PLACE):
+    for doc in usual:
         text += _yaml([doc])
-        for name, gate in GATES.items():
-            if gate.default or name == "EnableExternalCerts":
-                continue
-            further = roles(Gates.of(**{**gates, name: True}), namespace=_PLACE)
-            same = next(one for one in further if _key(one) == _key(doc))
-            if added := [rule for rule in same.get("rules", ()) if rule not in doc["rules"]]:
-                rules = _placed(yaml.dump(added, Dumper=_Dumper, sort_keys=False, width=120))
-                everything = f"All{gate.stage.title()}=true"
-                asked = [f'(contains "{word}" .Values.featureGates)' for word in (f"{name}=true", everything)]
-                text += f"{{{{- if or {' '.join(asked)} }}}}\n{rules}{{{{- end }}}}\n"
+        for name, documents in further.items():
+            with_gate = documents[_key(doc)].get("rules", ())
+            if added := [rule for rule in with_gate if rule not in doc["rules"]]:
+                text += f"{{{{- if {_asked_for(name)} }}}}\n{_rules(added)}{{{{- end }}}}\n"
     return text
+
+
+def _asked_for(gate: str) -> str:
+    """Whether the chart's values switch a gate on, as text: so OpenKruise's chart looks at them too."""
+    texts = (f"{gate}=true", f"All{GATES[gate].stage.title()}=true")
+    return "or " + " ".join(f'(contains "{text}" .Values.featureGates)' for text in texts)
+
+
+def _rules(rules: Sequence[Document]) -> str:
+    return _placed(yaml.dump(rules, Dumper=_Dumper, sort_keys=False, width=120))
 
 
 def _key(doc: Document) -> tuple[str, str]:

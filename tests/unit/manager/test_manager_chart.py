@@ -118,10 +118,8 @@ def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(tex
 @pytest.mark.parametrize(
     "text",
     [
-        "ResourceDistributionGate=true",
-        "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
-        "AllBeta=true",
-        "AllAlpha=true,ResourcesDeletionProtection=true",
+        "ResourceDistributionGate=true,ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
+        "AllBeta=true,AllAlpha=true",
     ],
 )
 def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:

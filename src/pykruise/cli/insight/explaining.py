@@ -57,7 +57,18 @@ _RANKS: Final = (
     ("NodeLost", "Finalizer", "ImagePull", "Crash", "ContainerConfig", "Unschedulable", "SchedulingGated"),
     ("ReadinessGate", "Readiness", "BrokenUpdate", "NotInPlace", "Hook"),
     ("InPlaceUpdate", "Starting", "Scheduling", "MinReady", "ClaimsInUse", "Terminating", "ScaleLimit"),
-    ("Paused", "OnDelete", "Budget", "Turn", "Specified", "Partition", "Other", "Orphan", "Deadline"),
+    (
+        "Paused",
+        "OnDelete",
+        "Budget",
+        "Turn",
+        "Specified",
+        "Partition",
+        "Other",
+        "Claims",
+        "Orphan",
+        "Deadline",
+    ),
 )
 _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
 
@@ -94,6 +105,11 @@ _LEFT: Final = (
     ("its last update in place", "InPlaceUpdate", ""),
     ("specified for deletion; its successor", "Specified", ""),
     ("terminates; a pod of the same name", "ClaimsInUse", ""),
+    (
+        "keeps its claims",
+        "Claims",
+        "recreate the pods (label apps.kruise.io/specified-delete) to have new ones",
+    ),
     ("matches spec.selector, but has no owner", "Orphan", "delete it, or give it other labels"),
 )
 """How the plan's reasons begin → code and what a person can do."""
@@ -139,7 +155,7 @@ def _verdict(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
         return "waiting"  # what comes next is tried, or would be, but does not come about
     if any(stage.name != "tidy up" for stage in plan.stages):
         return "moving"
-    if codes - {"Partition", "Orphan", "OnDelete", "Paused", "Deadline"}:
+    if codes - {"Partition", "Claims", "Orphan", "OnDelete", "Paused", "Deadline"}:
         return "waiting"
     if codes & {"Paused"}:
         return "paused"
@@ -292,7 +308,7 @@ def _next(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         return
     if plan.after is not None:
         yield f"it looks again in {_duration(plan.after)}"
-    elif any(wait.code not in ("Partition", "Orphan") for wait in waits):
+    elif any(wait.code not in ("Partition", "Claims", "Orphan") for wait in waits):
         yield "nothing, until one of these changes"
 
 

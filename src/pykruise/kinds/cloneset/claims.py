@@ -36,6 +36,7 @@ from pykruise.pods.claims import (
     leave_with_patch,
     leaving,
     missing_claims,
+    templates_hash,
     with_claim_volumes,
 )
 from pykruise.pods.names import InstanceId
@@ -49,6 +50,7 @@ __all__ = [
     "claims_to_hand_over",
     "clean_up_stages",
     "ids_of_new_pods",
+    "keeping_their_claims",
     "with_claims",
 ]
 
@@ -242,3 +244,18 @@ def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:
     if fate.fate is Fate.HAND_OVER:
         return _hand_over_step(cloneset, fate.claim, pod=fate.pod, pod_uid=fate.pod_uid)
     return _delete_step(fate.claim, because="its pod is gone, and claims are not reused")
+
+
+# What people ask about
+
+
+def keeping_their_claims(ws: WorkingSet, *, touched: Collection[str]) -> dict[str, str]:
+    """Pods that stay as they are although the claim templates changed, by name, with the reason."""
+    recorded = ws.update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
+    if recorded is None or recorded == templates_hash(ws.spec.volume_claim_templates):
+        return {}
+    because = (
+        "keeps its claims: spec.volumeClaimTemplates changed after its revision was stored, and counts for "
+        "pods that are created from then on"
+    )
+    return {pod.name: because for pod in ws.pods if pod.instance_id in ws.claims and pod.name not in touched}

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages
+from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
@@ -149,6 +149,7 @@ def _joined(
         *_revision(ws.snapshot.cloneset, choice),
     ]
     left = {**refresh.left, **update.left, **scale.left}
+    keeping = keeping_their_claims(ws, touched=touched | refresh.touched)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
@@ -169,7 +170,11 @@ def _joined(
         stages=tuple(stages),
         status=changed,
         after=_after(ws, status, (scale, update, refresh)),
-        left={**leave(orphans, "matches spec.selector, but has no owner; it is never adopted"), **left},
+        left={
+            **leave(orphans, "matches spec.selector, but has no owner; it is never adopted"),
+            **keeping,
+            **left,
+        },
         notes=(
             *_orphans_note(orphans),
             *scale.notes,

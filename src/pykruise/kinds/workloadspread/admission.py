@@ -15,27 +15,22 @@ from pykruise.kinds.workloadspread.validation import Surroundings, errors_of, ta
 from pykruise.kinds.workloadspread.view import RAW
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
 from pykruise.kube.documents import Document, same
-from pykruise.kube.errors import ApiError, Cause, KubeError, Status
+from pykruise.kube.errors import ApiError, Cause, KubeError
 from pykruise.kube.field_errors import bad_request, refusal
 from pykruise.kube.typed_documents import read
 from pykruise.pods.workload_validation import metadata_errors
 
 __all__ = ["validating"]
 
-GATE_IS_OFF = "feature-gate WorkloadSpread is not enabled"
 
-
-def validating(reader: SpreadReader | None, *, is_on: bool = True) -> Reviewer:
-    """The review. Without a reader nothing is known beside the object itself. `is_on`: gate WorkloadSpread."""
+def validating(reader: SpreadReader | None) -> Reviewer:
+    """The review. Without a reader nothing is known beside the object itself."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation not in ("CREATE", "UPDATE") or request.subresource:
             return ALLOWED
         if is_on_its_way_out(request):
             return ALLOWED
-        if not is_on:
-            status = Status(status="Failure", message=GATE_IS_OFF, reason="Forbidden", code=403)
-            return AdmissionAnswer(refusal=status)
         if request.object is None:
             return AdmissionAnswer(refusal=bad_request("the request has no object"))
         spec, has_target, problem = _read(request.object)

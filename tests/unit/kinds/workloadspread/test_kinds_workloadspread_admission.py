@@ -35,10 +35,10 @@ NO_IMAGE = {"spec": {"containers": [{"name": "extra"}]}}
 
 
 def answer(
-    doc: Document, *, old: Document | None = None, server: SpreadServer | None = None, is_on: bool = True
+    doc: Document, *, old: Document | None = None, server: SpreadServer | None = None
 ) -> AdmissionAnswer:
     reader = (server or SpreadServer()).replica()
-    return at_once(validating(reader, is_on=is_on), request(WORKLOAD_SPREADS, doc, old=old))
+    return at_once(validating(reader), request(WORKLOAD_SPREADS, doc, old=old))
 
 
 def fields(doc: Document, **given: Any) -> list[str]:
@@ -71,13 +71,8 @@ def target(owner: Any, *, claims: Sequence[str] = (), mounts: str = "data", **po
 ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
 
 
-def test_with_its_gate_off_nothing_is_admitted_case_36() -> None:
-    refused = answer(limits(1), is_on=False).refusal
-    assert refused is not None
-    assert (refused.code, refused.message) == (403, "feature-gate WorkloadSpread is not enabled")
-
-
-def test_the_gate_takes_part_in_the_table_of_reviewers() -> None:
+def test_with_its_gate_off_pods_are_not_reviewed() -> None:
+    """Case 36, the refusal of the object itself, is tested with all gated kinds (test_admission_gated.py)."""
     on = {rule.name for rule in reviewers()}
     off = {rule.name for rule in reviewers(AdmissionSettings(workload_spread=False))}
     assert {"vworkloadspread.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} <= on

@@ -1,0 +1,155 @@
+"""Volume claim templates: which of their changes moves pods, and which is only said."""
+
+import asyncio
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import text
+from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
+from pykruise.kube.documents import decode
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.manager.settings import Settings
+from pykruise.pods import keys
+from support.scenario import Object, Stage, cloneset, rolling
+
+COMPARING = Settings(cloneset=CloneSetSettings(recreate_on_claim_change=True))
+"""Gate RecreatePodWhenChangeVCTInCloneSetGate."""
+
+REPLICAS = 3
+
+
+def templates(size: str) -> list[Object]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return [{"metadata": {"name": "data"}, "spec": spec}]
+
+
+async def settled_with(stage: Stage, *, settings: Settings = COMPARING) -> dict[str, str]:
+    """Pods with claims of 1Gi that are updated in place if possible; their uids by name."""
+    await stage.start_manager(settings=settings)
+    strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
+    body = cloneset(replicas=REPLICAS, updateStrategy=strategy, volumeClaimTemplates=templates("1Gi"))
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    await stage.create(body)
+    await stage.settled(replicas=REPLICAS)
+    return await uids(stage)
+
+
+async def change(stage: Stage, *, image: str = "", size: str = "") -> None:
+    """Both in one write."""
+    spec: Object = {"volumeClaimTemplates": templates(size)} if size else {}
+    if image:
+        mounts = [{"name": "data", "mountPath": "/data"}]
+        containers = [{"name": "main", "image": image, "volumeMounts": mounts}]
+        spec["template"] = {"spec": {"containers": containers}}
+    await stage.merge("web", {"spec": spec})
+
+
+async def uids(stage: Stage) -> dict[str, str]:
+    return {pod.name: pod.uid for pod in await stage.pods()}
+
+
+async def sizes(stage: Stage) -> list[str]:
+    """What the claims ask for, in order."""
+    listed = await stage.client.list(PERSISTENT_VOLUME_CLAIMS, stage.namespace)
+    return sorted(decode(raw)["spec"]["resources"]["requests"]["storage"] for raw in listed.items)
+
+
+async def images(stage: Stage) -> set[str]:
+    listed = await stage.client.list(PODS, stage.namespace)
+    return {decode(raw)["spec"]["containers"][0]["image"] for raw in listed.items}
+
+
+async def revisions(stage: Stage) -> dict[str, Object]:
+    listed = await stage.client.list(CONTROLLER_REVISIONS, stage.namespace)
+    return {doc["metadata"]["name"]: doc for doc in map(decode, listed.items)}
+
+
+async def in_words(stage: Stage) -> str:
+    now = stage.clock()
+    return text(await explained(stage.client, Key(stage.namespace, "web"), now=now), now=now)
+
+
+async def test_volume_claim_templates_and_an_image_changed_together_recreate_the_pods(stage: Stage) -> None:
+    """cloneset case 57"""
+    # given
+    before = await settled_with(stage)
+    # when
+    await change(stage, image="nginx:2", size="2Gi")
+    await stage.settled(replicas=REPLICAS)
+    # then they are other pods, with claims of the new size
+    assert not {*before.values()} & {*(await uids(stage)).values()}
+    assert await images(stage) == {"nginx:2"}
+
+    async def resized() -> bool:
+        return await sizes(stage) == ["2Gi"] * REPLICAS
+
+    await stage.until(resized, what="only claims of the new size are left")
+
+
+async def test_volume_claim_templates_changed_alone_move_no_pod_and_explain_says_so(stage: Stage) -> None:
+    """cloneset case 56"""
+    # given
+    before = await settled_with(stage)
+    known = {*await revisions(stage)}
+    assert "claims" not in await in_words(stage)
+    # when
+    await change(stage, size="2Gi")
+    await asyncio.sleep(min(stage.long_s, 60))
+    # then
+    assert await uids(stage) == before
+    assert await sizes(stage) == ["1Gi"] * REPLICAS
+    assert {*await revisions(stage)} == known
+    words = await in_words(stage)
+    assert "done" in words.partition(".")[0]
+    assert "keeps its claims: spec.volumeClaimTemplates changed" in words
+    # and a pod that comes from now on has the new claim
+    await stage.scale("web", REPLICAS + 1)
+    await stage.settled(replicas=REPLICAS + 1)
+    assert await sizes(stage) == ["1Gi"] * REPLICAS + ["2Gi"]
+
+
+async def test_volume_claim_templates_rolled_back_find_the_old_revision_again(stage: Stage) -> None:
+    """cloneset cases 52 and 58"""
+    # given
+    await settled_with(stage)
+    (first,) = await revisions(stage)
+    await change(stage, image="nginx:2", size="2Gi")
+    await stage.settled(replicas=REPLICAS)
+    # when
+    await change(stage, image="nginx:1", size="1Gi")
+    await stage.settled(replicas=REPLICAS)
+    # then
+    found = await revisions(stage)
+    assert len(found) == 2
+    assert (await stage.status())["updateRevision"] == first
+    assert found[first]["revision"] > 2
+    assert await images(stage) == {"nginx:1"}
+
+
+async def test_volume_claim_templates_unknown_to_the_old_revision_roll_no_pod(stage: Stage) -> None:
+    """cloneset 6.3: pods that were created before the hash existed are updated in place"""
+    # given a revision of an older version, which recorded no hash
+    before = await settled_with(stage)
+    (first,) = await revisions(stage)
+    nothing = {"metadata": {"annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: None}}}
+    await stage.client.patch(
+        CONTROLLER_REVISIONS, stage.namespace, first, nothing, patch_type=PatchType.MERGE
+    )
+    # when
+    await change(stage, image="nginx:2", size="2Gi")
+    await stage.settled(replicas=REPLICAS)
+    # then
+    assert await uids(stage) == before
+    assert await images(stage) == {"nginx:2"}
+    assert await sizes(stage) == ["1Gi"] * REPLICAS
+
+
+async def test_volume_claim_templates_are_not_compared_without_the_gate(stage: Stage) -> None:
+    """cloneset case 57"""
+    before = await settled_with(stage, settings=Settings())
+    await change(stage, image="nginx:2", size="2Gi")
+    await stage.settled(replicas=REPLICAS)
+    assert await uids(stage) == before
+    assert await images(stage) == {"nginx:2"}
