@@ -30,6 +30,8 @@ from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset.readers import LiveSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
@@ -37,7 +39,7 @@ from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import NotFoundError
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, NODES
@@ -182,7 +184,9 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 @functools.cache
 def manager_rights() -> Authorizer:
     """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
-    return Authorizer(roles(Gates.of(InPlaceWorkloadVerticalScaling=True), namespace="scenario"))
+    return Authorizer(
+        roles(Gates.of(InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True), namespace="scenario")
+    )
 
 
 def no_right_was_missing(refused: Iterable[str]) -> None:
@@ -200,6 +204,8 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         admission_settings(Settings(gates=GATES)),
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
+        sidecars=LiveSidecars(lambda: client, namespace=NAMESPACE),
+        clock=clock,
         classes=live_classes(lambda: client),
         trial=live_trial(lambda: client, namespace="scenario"),
         spreading=Spreading(
@@ -234,7 +240,8 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
             kubelets=cluster.kubelets,
             admission=switch,
         )
-        await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
+        for name in (stage.namespace, NAMESPACE):
+            await stage.client.create(NAMESPACES, "", {"metadata": {"name": name}})
         try:
             yield stage
         finally:
@@ -317,6 +324,8 @@ async def _real_stage(
         await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
         await allow_election(stage.client, stage.namespace)
+        with suppress(AlreadyExistsError):
+            await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
         yield stage
     finally:
         await stage.close()
@@ -337,7 +346,7 @@ async def _leave(stage: Stage) -> None:
     to work on.
     """
     with suppress(NotFoundError):
-        for resource in (CLONE_SETS, DAEMON_SETS):
+        for resource in (SIDECAR_SETS, CLONE_SETS, DAEMON_SETS):
             for raw in (await stage.client.list(resource, stage.namespace)).items:
                 await stage.client.delete(resource, stage.namespace, decode(raw)["metadata"]["name"])
         await stage.client.delete(NAMESPACES, "", stage.namespace)
