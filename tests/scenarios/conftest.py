@@ -50,6 +50,7 @@ from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.pod_state import KubeletSettings
 from support.control_plane import allow_election, running_plane
 from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
@@ -138,7 +139,9 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     """Override it in a test module for other nodes or delays."""
     is_real = request.config.getoption("--cluster") == "real"
     delay_s = 0.1 if is_real else 0.5  # where it is real, time is dear
-    return ClusterSettings(nodes=4, start_s=delay_s, ready_s=delay_s, stop_s=delay_s)
+    # Leases tell which node is dead; where none dies, renewing them is what an hour costs.
+    kubelet = KubeletSettings(lease_s=None)
+    return ClusterSettings(nodes=4, kubelet=kubelet, start_s=delay_s, ready_s=delay_s, stop_s=delay_s)
 
 
 @pytest.fixture

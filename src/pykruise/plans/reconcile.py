@@ -193,11 +193,12 @@ class Reconciler(Generic[S]):
         plan = self._planner.plan(snapshot)
         for note, count in merged([("", note) for note in plan.notes]):
             self._tell(owner, note, count)
-        report = await self._report(owner, plan.status)
-        if report.failure is not None and report.failure.is_stale:
-            raise _error_of(report.failure) from report.failure.error
         started = asyncio.get_running_loop().time()
-        outcome = await self._execute(snapshot, plan)
+        # Side by side: neither builds on the other, and a pod should not wait for the telling of it.
+        async with asyncio.TaskGroup() as tasks:
+            reporting = tasks.create_task(self._report(owner, plan.status))
+            outcome = await self._execute(snapshot, plan)
+        report = reporting.result()
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)

@@ -287,7 +287,8 @@ class PodProjector:
         gates = tuple([gate.condition_type for gate in spec.readiness_gates]) if spec.readiness_gates else ()
         conditions = self._conditions(status.conditions) if status.conditions else ()
         ready, ready_since, held = _readiness(status.conditions or ())
-        is_ready = ready and phase == "Running" and not held
+        # A condition that is none of the pod's gates holds nobody back, whoever sets it.
+        is_ready = ready and phase == "Running" and not (held and keys.IN_PLACE_READY in gates)
         created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
         controller = _controller(meta.owner_references) if meta.owner_references else None
         is_deleting = meta.deletion_timestamp is not None

@@ -225,6 +225,15 @@ async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) 
     assert world.writes == ["create a"]
 
 
+async def test_no_pod_waits_for_the_status_to_be_told(world: World) -> None:
+    # given
+    world.plan_now = creating("a", status={"replicas": 0})
+    # when
+    await turn(world)(KEY)
+    # then
+    assert world.writes == ["create a", "status {'replicas': 0}"]
+
+
 async def test_a_busy_status_is_written_later_and_the_key_comes_back_for_it(world: World) -> None:
     # given a status that changes with every turn
     reconcile = turn(world)
