@@ -35,7 +35,7 @@ from pykruise.kube.int_or_percent import Rounding
 from pykruise.plans import execute, phases
 from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
-from simulation.generate import generate
+from simulation.kinds import generate
 from simulation.world import run
 
 __all__ = ["MUTATIONS", "caught_by", "mutated"]

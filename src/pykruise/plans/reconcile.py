@@ -137,11 +137,12 @@ class KindContext:
         self.recorders.append(recorder)
 
         def record(owner: Owner, note: Note, count: int) -> None:
+            about = note.about or owner
             recorder.record(
-                owner.resource,
-                namespace=owner.key.namespace,
-                name=owner.key.name,
-                uid=owner.uid,
+                about.resource,
+                namespace=about.key.namespace,
+                name=about.key.name,
+                uid=about.uid,
                 reason=note.reason,
                 message=note.message,
                 warning=note.warning,
@@ -213,11 +214,11 @@ class Reconciler(Generic[S]):
         if note.again_after_s > 0:
             told = self._told.setdefault(owner.key, {})
             now = asyncio.get_running_loop().time()
-            same = (owner.uid, note.reason, note.same_as or note.message)
+            same = ((note.about or owner).uid, note.reason, note.same_as or note.message)
             if same in told and now - told[same] < note.again_after_s:
                 return
             # What the object was told before is past: only the latest wording of a reason is kept.
-            for other in [one for one in told if one[1] == note.reason]:
+            for other in [one for one in told if one[:2] == same[:2]]:
                 del told[other]
             told[same] = now
         self._record(owner, note, count)

@@ -15,7 +15,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create
 from pykruise.plans.execute import Executor, Failure
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler
 
 KEY = Key("ns", "web")
@@ -144,6 +144,24 @@ async def test_what_counts_as_the_same_is_not_told_again_in_other_words(world: W
         world.plan_now = Plan(notes=(note,))
         await take(KEY)
     assert world.events == [("Stuck: pod a is stuck", 1)]
+
+
+async def test_notes_about_other_objects_are_remembered_for_each_of_them(world: World) -> None:
+    take = turn(world)
+    world.plan_now = Plan(
+        notes=tuple(
+            Note(
+                reason="Stuck",
+                message=f"{name} is stuck",
+                again_after_s=600,
+                about=Subject(resource=PODS, key=Key("shop", name), uid=name),
+            )
+            for name in "ab"
+        )
+    )
+    for _ in range(3):
+        await take(KEY)
+    assert world.events == [("Stuck: a is stuck", 1), ("Stuck: b is stuck", 1)]
 
 
 async def test_another_message_is_told_at_once(world: World) -> None:
