@@ -12,6 +12,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
@@ -19,7 +20,8 @@ from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
-    one.kind: one for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS)
+    one.kind: one
+    for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS)
 }
 
 
@@ -63,6 +65,10 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
         if doc["kind"] == DAEMON_SETS.kind:
             wanted = status.get("desiredNumberScheduled", 0)
             return wanted > 0 and status.get("numberAvailable") == wanted
+        if doc["kind"] == WORKLOAD_SPREADS.kind:
+            return [one["name"] for one in status.get("subsetStatuses") or ()] == [
+                one["name"] for one in found["spec"]["subsets"]
+            ]
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 
