@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from simulation.kinds import KINDS, generate
+from simulation.kinds import GENERATORS, generate
 from simulation.script import from_json, to_json
 from simulation.shrinking import shrink
 from simulation.world import Outcome, run
@@ -51,7 +51,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--kind", default="cloneset", choices=sorted(KINDS))
+    parser.add_argument("--kind", default="cloneset", choices=sorted(GENERATORS))
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", default="simulation-found", help="where failing scripts are written to")
     parser.add_argument("--most", type=int, default=20, help="stop after so many failures")

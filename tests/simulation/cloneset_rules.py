@@ -100,9 +100,11 @@ class CloneSetRules(WorkloadRules[Wish]):
     shelf = SETS
     shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})
 
-    def __init__(self, *, namespace: str, name: str, start: float, skew_s: float = 0.0) -> None:
-        super().__init__(namespace=namespace, name=name, start=start, skew_s=skew_s)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self._claims: dict[str, Any] = {}
+        self._deleted_ids: set[str] = set()
+        """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""
 
     def read(self, document: Any, revision: int) -> Wish:
         return read_wish(document, revision)
@@ -217,6 +219,10 @@ class CloneSetRules(WorkloadRules[Wish]):
         ]
         if twins:
             yield self._broken(commit, "claims", f"{pod.name} and {twins} have the same instance id")
+        if self._is_calm and pod.labels.get(INSTANCE) in self._deleted_ids:
+            yield self._broken(
+                commit, "claims", f"{pod.name} has the id of a pod that was deleted with its claims"
+            )
         missing = [
             f"{template}-{pod.name}"
             for template in wishes[-1].claim_templates
@@ -253,6 +259,8 @@ class CloneSetRules(WorkloadRules[Wish]):
         is_prepared: bool = False,
     ) -> Iterator[Violation]:
         """Someone has to have asked for it, it is surplus, or it has to be recreated."""
+        if not is_prepared:
+            self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
         versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
         if not is_prepared and all(is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
             yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")

@@ -101,8 +101,8 @@ class DaemonSetRules(WorkloadRules[Wish]):
     shelf = SETS
     shelves = frozenset({SETS, PODS, REVISIONS, NODES})
 
-    def __init__(self, *, namespace: str, name: str, start: float, skew_s: float = 0.0) -> None:
-        super().__init__(namespace=namespace, name=name, start=start, skew_s=skew_s)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self._nodes: dict[str, list[Node]] = {}
 
     def read(self, document: Any, revision: int) -> Wish:

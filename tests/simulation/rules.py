@@ -67,7 +67,8 @@ W = TypeVar("W", bound=Wish)
 
 
 class WorkloadRules(Generic[W]):
-    """Follows one workload (by name) through its lives. `skew_s`: how far managers' clocks may be off.
+    """Follows one workload (by name) through its lives. `skew_s`: how far managers' clocks may be off. `is_calm`:
+    nothing goes wrong between managers and API server, so what was begun is brought to its end.
 
     A kind says where its objects are (`shelf`, `shelves`), reads them, and gives `on_pod` and `at_rest`.
     """
@@ -76,7 +77,10 @@ class WorkloadRules(Generic[W]):
     shelves: frozenset[str]
     """All whose commits the rules want to see; a workload is at rest when those of `own_shelves` are."""
 
-    def __init__(self, *, namespace: str, name: str, start: float, skew_s: float = 0.0) -> None:
+    def __init__(
+        self, *, namespace: str, name: str, start: float, skew_s: float = 0.0, is_calm: bool = False
+    ) -> None:
+        self._is_calm = is_calm
         self._namespace = namespace
         self._name = name
         self._start = start

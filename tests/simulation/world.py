@@ -131,7 +131,9 @@ class _World:
         clock = loop_clock(start=START)
         self._clock = clock
         skew = sum(abs(fault.seconds) for fault in script.faults if fault.kind == "clock jump")
-        self._rules = self._kind.rules(namespace=NAMESPACE, name=NAME, start=START, skew_s=skew)
+        self._rules = self._kind.rules(
+            namespace=NAMESPACE, name=NAME, start=START, skew_s=skew, is_calm=not script.faults
+        )
         self._storage = RecordingStorage(clock=clock, start=START, shelves=self._rules.shelves)
         self._storage.listen = self._on_commit
         self._weather = Weather(script.faults, now=self._now)
