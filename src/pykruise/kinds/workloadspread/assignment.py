@@ -24,7 +24,6 @@ from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError
-from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 
@@ -144,9 +143,8 @@ class Assignment:
                 chain.append(above)
 
     async def _named(self, namespace: str, name: str) -> SpreadView | None:
-        key = Key(namespace, name)
-        found = await self._reader.newest(key)
-        return found if found is not None else await self._reader.fresh(key)
+        # Notes stay on pods when their WorkloadSpread is gone: that must not cost a request each.
+        return next((one for one in await self._reader.spreads(namespace) if one.name == name), None)
 
     # ── which subset ─────────────────────────────────────────────────────────
 
