@@ -13,9 +13,10 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from simulation.generate import generate
+from simulation.kinds import GENERATORS, generate
 from simulation.script import from_json, to_json
 from simulation.shrinking import shrink
 from simulation.world import Outcome, run
@@ -34,16 +35,23 @@ def main() -> int:
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.trace:
         for seed in seeds:
-            print(to_json(generate(seed)))
-            _show(run(generate(seed)), trace=True)
+            print(to_json(generate(seed, arguments.kind)))
+            _show(run(generate(seed, arguments.kind)), trace=True)
         return 0
-    return _hunt(seeds, processes=arguments.processes, out=Path(arguments.out), most=arguments.most)
+    return _hunt(
+        seeds,
+        kind=arguments.kind,
+        processes=arguments.processes,
+        out=Path(arguments.out),
+        most=arguments.most,
+    )
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--kind", default="cloneset", choices=sorted(GENERATORS))
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", default="simulation-found", help="where failing scripts are written to")
     parser.add_argument("--most", type=int, default=20, help="stop after so many failures")
@@ -52,12 +60,12 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _hunt(seeds: range, *, processes: int, out: Path, most: int) -> int:
+def _hunt(seeds: range, *, kind: str, processes: int, out: Path, most: int) -> int:
     begun = time.monotonic()
     rules: Counter[str] = Counter()
     done = 0
     with ProcessPoolExecutor(processes, initializer=_begin) as pool:
-        for seed, rule, text in pool.map(_try, seeds, chunksize=8):
+        for seed, rule, text in pool.map(partial(_try, kind=kind), seeds, chunksize=8):
             done += 1
             if done % 100 == 0:
                 passed = time.monotonic() - begun
@@ -69,8 +77,8 @@ def _hunt(seeds: range, *, processes: int, out: Path, most: int) -> int:
             print(f"seed {seed}: {text}", flush=True)
             if rules[rule] == 1 and not rule.startswith("exception"):
                 out.mkdir(exist_ok=True)
-                path = out / f"{rule.replace(' ', '-')}-{seed}.json"
-                path.write_text(to_json(shrink(generate(seed), rule)))
+                path = out / f"{kind}-{rule.replace(' ', '-')}-{seed}.json"
+                path.write_text(to_json(shrink(generate(seed, kind), rule)))
                 print(f"  shrunk to {path}", flush=True)
             if sum(rules.values()) >= most:
                 pool.shutdown(cancel_futures=True)
@@ -88,11 +96,11 @@ def _begin() -> None:
     gc.disable()
 
 
-def _try(seed: int) -> tuple[int, str, str]:
+def _try(seed: int, *, kind: str) -> tuple[int, str, str]:
     if seed % COLLECT_EVERY == 0:
         gc.collect()
     try:
-        outcome = run(generate(seed))
+        outcome = run(generate(seed, kind))
     except Exception as error:  # a simulator that falls over is a failure like any other
         return seed, f"exception {type(error).__name__}", f"{type(error).__name__}: {error}"
     return seed, outcome.rule, str(outcome.violations[0]) if outcome.violations else ""

@@ -1,31 +1,31 @@
 """What holds for a CloneSet at every commit, whatever happens around it.
 
-A commit by a manager is right if there is a version of the CloneSet that the manager may have known, under
-which it is right for pods as the manager may have known them. So nothing is asked that could not be known, and
-what is left is exact: no tolerance, no time-outs. Rules are those of the specification's "Numbers", "Scale" and
-"Update", written down a second time and in another way.
+Rules are those of the specification's "Numbers", "Scale" and "Update", written down a second time and in another
+way; rules.py says how what a manager could know is taken into account.
 """
 
-import math
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from simulation.history import Commit, Turn
-from simulation.pods import INSTANCE, PodHistory, Version
-from simulation.rules import Violation
-
-__all__ = ["SHELVES", "CloneSetRules", "Wish"]
-
-SETS, PODS, CLAIMS, REVISIONS = (
-    "clonesets.apps.kruise.io",
-    "pods",
-    "persistentvolumeclaims",
-    "controllerrevisions.apps",
+from simulation.pods import INSTANCE, Version
+from simulation.rules import (
+    PODS,
+    REVISIONS,
+    Violation,
+    WorkloadRules,
+    images_of,
+    is_hooked,
+    is_image_change,
+    number,
+    plain,
 )
-SHELVES = frozenset({SETS, PODS, CLAIMS, REVISIONS})
+
+__all__ = ["CloneSetRules", "Wish"]
+
+SETS, CLAIMS = "clonesets.apps.kruise.io", "persistentvolumeclaims"
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -52,14 +52,6 @@ class Wish(msgspec.Struct, frozen=True):
     current: str
     status: Mapping[str, Any]
     generation: int
-
-
-def number(value: Any, of: int, *, up: bool) -> int:
-    """An int-or-percent, for pods."""
-    if isinstance(value, str):
-        exact = float(value.rstrip("%")) * of / 100
-        return math.ceil(exact - 1e-9) if up else math.floor(exact + 1e-9)
-    return int(value)
 
 
 def read_wish(doc: Any, revision: int) -> Wish:
@@ -102,63 +94,26 @@ def read_wish(doc: Any, revision: int) -> Wish:
     )
 
 
-class CloneSetRules:
-    """Follows one CloneSet (by name) through its lives. `skew_s`: how far managers' clocks may be off."""
+class CloneSetRules(WorkloadRules[Wish]):
+    """Of one CloneSet."""
 
-    def __init__(self, *, namespace: str, name: str, start: float, skew_s: float = 0.0) -> None:
-        self._namespace = namespace
-        self._name = name
-        self._start = start
-        self._skew_s = skew_s
-        self.pods = PodHistory()
-        self.wishes: list[Wish] = []
-        self._gone_at = 0
-        self._templates: dict[str, Any] = {}
+    shelf = SETS
+    shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self._claims: dict[str, Any] = {}
-        self._image_writes: dict[tuple[str, str], int] = {}
+        self._deleted_ids: set[str] = set()
+        """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""
+
+    def read(self, document: Any, revision: int) -> Wish:
+        return read_wish(document, revision)
+
+    def on_other(self, commit: Commit) -> Iterator[Violation]:
+        if commit.shelf == CLAIMS and commit.key.namespace == self._namespace:
+            yield from self._on_claim(commit)
 
     # ── every commit ─────────────────────────────────────────────────────────
-
-    def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """See `Rules`."""
-        if commit.key.namespace != self._namespace:
-            return
-        if commit.shelf == SETS:
-            self._on_set(commit)
-        elif commit.shelf == REVISIONS:
-            yield from self._on_revision(commit)
-        elif commit.shelf == CLAIMS:
-            yield from self._on_claim(commit)
-        elif commit.shelf == PODS:
-            yield from self._on_pod(commit)
-
-    def _on_set(self, commit: Commit) -> None:
-        if commit.key.name != self._name:
-            return
-        if commit.new is None:
-            self._gone_at = commit.revision
-        else:
-            self.wishes.append(read_wish(commit.new, commit.revision))
-
-    def _on_revision(self, commit: Commit) -> Iterator[Violation]:
-        if commit.new is not None:
-            self._templates[commit.key.name.rpartition("-")[2]] = plain(
-                commit.new["data"]["spec"]["template"]
-            )
-            return
-        removed = commit.key.name.rpartition("-")[2]
-        if commit.turn is not None and self.wishes:
-            used = [pod.name for pod in self._members(self.wishes[-1]) if pod.hash == removed]
-            known = commit.turn.known.get(PODS, 0)
-            sure = [name for name in used if self._is_sure(name, removed, known)]
-            if sure:
-                yield self._broken(commit, "history", f"revision {removed} is deleted, but {sure} are of it")
-
-    def _is_sure(self, name: str, hash_: str, known: int) -> bool:
-        for pod in self.pods.latest():
-            if pod.name == name:
-                return all(one.hash == hash_ and one.is_active for one in self.pods.since(pod.uid, known))
-        return False
 
     def _on_claim(self, commit: Commit) -> Iterator[Violation]:
         if commit.new is not None:
@@ -184,36 +139,35 @@ class CloneSetRules:
             return False
         return all(self._is_member(one, wish) for one in self.pods.since(pod.uid, known))
 
-    def _on_pod(self, commit: Commit) -> Iterator[Violation]:
+    def on_pod(self, commit: Commit) -> Iterator[Violation]:
         before, after = self.pods.take(commit)
         if commit.turn is None or not self.wishes:
             return
-        wishes = self._wishes_since(commit.turn.known.get(SETS, 0))
-        if not wishes or after.owner not in {wish.uid for wish in wishes}:
-            if before is None:
-                yield self._broken(commit, "owner", f"pod {after.name} is created for no CloneSet there is")
-            return
-        if all(wish.is_deleting for wish in wishes):
-            yield self._broken(
-                commit, "terminating", f"pod {after.name} is written to, the CloneSet terminates"
-            )
-            return
+        for found in self._concerned(commit, after, before):
+            if isinstance(found, Violation):
+                yield found
+            else:
+                yield from self._on_written(commit, commit.turn, before, after, found)
+
+    def _on_written(
+        self, commit: Commit, turn: Turn, before: Version | None, after: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
         if before is None:
-            yield from self._on_created(commit, commit.turn, after, wishes)
+            yield from self._on_created(commit, turn, after, wishes)
             return
         if before.owner != after.owner or not self._is_member(before, wishes[-1]):
             return  # released, or none of its pods any more
-        yield from self._on_images(commit, commit.turn, before, after, wishes)
+        yield from self._on_images(commit, before, after, wishes)
         yield from self._on_completed(commit, before, after)
         if not after.is_active:
-            yield from self._on_deleted(commit, commit.turn, before, wishes)
+            yield from self._on_deleted(commit, turn, before, wishes)
         elif after.hash != before.hash:
-            yield from self._on_relabelled(commit, commit.turn, before, after, wishes)
+            yield from self._on_relabelled(commit, turn, before, after, wishes)
         elif after.is_marked and not before.is_marked:
-            yield from self._on_marked(commit, commit.turn, before, wishes)
+            yield from self._on_marked(commit, turn, before, wishes)
         elif after.state == "PreparingDelete" != before.state:
-            yield from self._on_deleted(commit, commit.turn, before, wishes, is_prepared=True)
-        yield from self._on_taken_out(commit, commit.turn, before, after, wishes)
+            yield from self._on_deleted(commit, turn, before, wishes, is_prepared=True)
+        yield from self._on_taken_out(commit, turn, before, after, wishes)
 
     # ── single rules ─────────────────────────────────────────────────────────
 
@@ -265,6 +219,10 @@ class CloneSetRules:
         ]
         if twins:
             yield self._broken(commit, "claims", f"{pod.name} and {twins} have the same instance id")
+        if self._is_calm and pod.labels.get(INSTANCE) in self._deleted_ids:
+            yield self._broken(
+                commit, "claims", f"{pod.name} has the id of a pod that was deleted with its claims"
+            )
         missing = [
             f"{template}-{pod.name}"
             for template in wishes[-1].claim_templates
@@ -301,8 +259,10 @@ class CloneSetRules:
         is_prepared: bool = False,
     ) -> Iterator[Violation]:
         """Someone has to have asked for it, it is surplus, or it has to be recreated."""
+        if not is_prepared:
+            self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
         versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
-        if not is_prepared and all(_is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
+        if not is_prepared and all(is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
             yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
         if any(one.is_marked or one.state == "PreparingDelete" for one in versions):
             return
@@ -348,7 +308,7 @@ class CloneSetRules:
         if wish.policy == "InPlaceOnly":
             return "the policy is InPlaceOnly"
         target = self._hash_of(wish)
-        if wish.policy == "InPlaceIfPossible" and _is_image_change(
+        if wish.policy == "InPlaceIfPossible" and is_image_change(
             self._templates.get(pod.hash), self._templates.get(target)
         ):
             return f"it can be updated in place to {target}"
@@ -419,41 +379,6 @@ class CloneSetRules:
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
             )
 
-    def _on_images(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
-    ) -> Iterator[Violation]:
-        if after.hash != before.hash:
-            self._image_writes = {
-                key: count for key, count in self._image_writes.items() if key[0] != after.uid
-            }
-        changed = [name for name, image in after.images.items() if before.images.get(name) != image]
-        for name in changed:
-            key = (after.uid, name)
-            self._image_writes[key] = self._image_writes.get(key, 0) + 1
-            if self._image_writes[key] > 1:
-                yield self._broken(
-                    commit,
-                    "restarts",
-                    f"container {name} of {after.name} is restarted twice for {after.hash}",
-                )
-        versions = self.pods.since(before.uid, turn.known.get(PODS, 0))
-        if (
-            changed
-            and before.state != "Updating"
-            and all(_is_hooked(one, wish.in_place_hook) for one in versions[:-1] for wish in wishes)
-            and versions[:-1]
-        ):
-            yield self._broken(
-                commit, "hook", f"{after.name} is updated although its inPlaceUpdate hook is on it"
-            )
-        if changed and after.hash in self._templates:
-            expected = images_of(self._templates[after.hash])
-            wrong = [name for name in changed if after.images[name] != expected.get(name)]
-            if wrong:
-                yield self._broken(
-                    commit, "template", f"{after.name}: {wrong} are not of revision {after.hash}"
-                )
-
     def _on_completed(self, commit: Commit, before: Version, after: Version) -> Iterator[Violation]:
         """An update in place is over when the node runs what the pod wants, and not before."""
         if before.state != "Updating" or after.state not in ("Normal", "Updated"):
@@ -519,7 +444,7 @@ class CloneSetRules:
             return False
         said = {one["type"]: one["status"] for one in wish.status.get("conditions") or ()}
         target = self._templates.get(self._hash_of(wish))
-        impossible = [pod for pod in old if not _is_image_change(self._templates.get(pod.hash), target)]
+        impossible = [pod for pod in old if not is_image_change(self._templates.get(pod.hash), target)]
         return bool(impossible) and said.get("FailedUpdate") == "True"
 
     def _status_is_true(
@@ -571,19 +496,6 @@ class CloneSetRules:
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _wishes_since(self, known: int) -> list[Wish]:
-        """Versions that a manager with this knowledge may take for the present one."""
-        first = max(0, bisect_right(self.wishes, known, key=lambda wish: wish.revision) - 1)
-        if self._gone_at > self.wishes[-1].revision and self._gone_at <= known:
-            return []
-        return self.wishes[first:]
-
-    def _is_member(self, pod: Version, wish: Wish) -> bool:
-        return pod.is_active and pod.owner == wish.uid and pod.labels.get("app") == self._name
-
-    def _members(self, wish: Wish) -> Iterator[Version]:
-        return (pod for pod in self.pods.latest() if self._is_member(pod, wish))
-
     def _lenient_members(self, turn: Turn, wish: Wish, *, without: str) -> int:
         """Pods that the manager may count, apart from one."""
         return sum(
@@ -599,42 +511,3 @@ class CloneSetRules:
     def _is_specified(self, version: Version, wishes: list[Wish]) -> bool:
         """Such pods do not count as unavailable: they are about to be replaced."""
         return version.is_marked or any(version.name in wish.to_delete for wish in wishes)
-
-    def _hash_of(self, wish: Wish) -> str:
-        """The revision of its template; empty: it has none yet. Of equal ones the newest counts."""
-        return next((name for name, one in reversed(self._templates.items()) if one == wish.template), "")
-
-    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
-        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
-
-
-def plain(template: Any) -> Any:
-    """A template without what revisions carry for their history's sake."""
-    metadata = {name: value for name, value in (template.get("metadata") or {}).items() if value is not None}
-    containers = [
-        {name: value for name, value in one.items() if name != "resources" or value}
-        for one in template["spec"]["containers"]
-    ]
-    return {"metadata": metadata, "spec": {**template["spec"], "containers": containers}}
-
-
-def images_of(template: Any) -> dict[str, str]:
-    """Images by container of a pod template."""
-    return {one["name"]: one["image"] for one in (template or {}).get("spec", {}).get("containers") or ()}
-
-
-def _is_hooked(pod: Version, labels: Mapping[str, str]) -> bool:
-    return any(pod.labels.get(key) == value for key, value in labels.items())
-
-
-def _is_image_change(old: Any, new: Any) -> bool:
-    """Whether two templates differ in nothing but images and metadata."""
-    if old is None or new is None:
-        return False
-
-    def bare(template: Any) -> Any:
-        spec = {**template["spec"]}
-        spec["containers"] = [{k: v for k, v in one.items() if k != "image"} for one in spec["containers"]]
-        return spec
-
-    return bool(bare(old) == bare(new))

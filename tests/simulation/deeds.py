@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.kubelet import Kubelets
+from pykruise.sandbox.nodes import NodeSpec
 from simulation.script import Deed
 
 __all__ = ["Deeds"]
@@ -28,8 +28,16 @@ class Deeds:
     """Deeds on one cluster, with the user's client. `first`: the workload as it was created at the start."""
 
     def __init__(
-        self, client: Client, kubelets: Kubelets, *, namespace: str, name: str, first: Object
+        self,
+        client: Client,
+        kubelets: Kubelets,
+        *,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        first: Object,
     ) -> None:
+        self._resource = resource
         self._client = client
         self._kubelets = kubelets
         self._namespace = namespace
@@ -37,7 +45,11 @@ class Deeds:
         self._first = first
         self._nodes_down: set[str] = set()
         self._cordoned: set[str] = set()
+        self._tainted: set[str] = set()
+        self._left: set[str] = set()
         self._rules: list[Rule] = []
+        self._nodes = kubelets.stats().nodes
+        """Those of the beginning: numbers in scripts are about them."""
 
     async def do(self, deed: Deed) -> None:
         """Do it; an API server that refuses it is answered with a shrug."""
@@ -49,9 +61,11 @@ class Deeds:
 
     async def heal(self) -> None:
         """Everything that machines suffer from ends."""
-        for node in sorted(self._nodes_down):
+        for node in sorted(self._nodes_down - self._left):
             self._kubelets.start_node(node)
-        for node in sorted(self._cordoned):
+        for node in sorted(self._tainted - self._left):
+            await self._taint_node(node, [])
+        for node in sorted(self._cordoned - self._left):
             await self._cordon(node, cordoned=False)
         self._rules = []
         self._kubelets.set_rules(())
@@ -63,17 +77,25 @@ class Deeds:
 
     async def _image(self, tag: int, sidecar: bool = False) -> None:
         """Another image of the (first) container."""
-        template = decode(await self._client.get(CLONE_SETS, self._namespace, self._name))["spec"]["template"]
+        template = decode(await self._client.get(self._resource, self._namespace, self._name))["spec"][
+            "template"
+        ]
         containers = template["spec"]["containers"]
         containers[1 if sidecar and len(containers) > 1 else 0]["image"] = f"app:{tag}"
         await self._merge({"spec": {"template": {"spec": {"containers": containers}}}})
 
     async def _env(self, value: int) -> None:
         """A change that takes a new pod."""
-        template = decode(await self._client.get(CLONE_SETS, self._namespace, self._name))["spec"]["template"]
+        template = decode(await self._client.get(self._resource, self._namespace, self._name))["spec"][
+            "template"
+        ]
         containers = template["spec"]["containers"]
         containers[0]["env"] = [{"name": "SETTING", "value": str(value)}]
         await self._merge({"spec": {"template": {"spec": {"containers": containers}}}})
+
+    async def _node_selector(self, pool: str | None) -> None:
+        """Other nodes are meant from now on."""
+        await self._merge({"spec": {"template": {"spec": {"nodeSelector": {"sim/pool": pool}}}}})
 
     async def _rolling(self, **fields: Any) -> None:
         await self._merge({"spec": {"updateStrategy": {"rollingUpdate": fields}}})
@@ -92,10 +114,10 @@ class Deeds:
         await self._merge({"metadata": {"annotations": {"note": str(value)}}})
 
     async def _delete_set(self, policy: str = "Background") -> None:
-        await self._client.delete(CLONE_SETS, self._namespace, self._name, propagation=policy)
+        await self._client.delete(self._resource, self._namespace, self._name, propagation=policy)
 
     async def _create_set(self) -> None:
-        await self._client.create(CLONE_SETS, self._namespace, self._first)
+        await self._client.create(self._resource, self._namespace, self._first)
 
     # ── users and controllers, with pods ─────────────────────────────────────
 
@@ -165,6 +187,31 @@ class Deeds:
             if pod["spec"].get("nodeName") == self._node(node):
                 await self._client.delete(PODS, self._namespace, pod["metadata"]["name"], grace_period_s=0)
 
+    async def _taint(self, node: int, effect: str) -> None:
+        """Pods that do not tolerate it are not placed there any more; with NoExecute they have to go."""
+        name = self._node(node)
+        self._tainted.add(name)
+        await self._taint_node(name, [{"key": "sim/taint", "effect": effect}])
+
+    async def _untaint(self, node: int) -> None:
+        await self._taint_node(self._node(node), [])
+
+    async def _label_node(self, node: int, value: str | None) -> None:
+        """What a template's node selector may look at."""
+        patch = {"metadata": {"labels": {"sim/pool": value}}}
+        await self._client.patch(NODES, "", self._node(node), patch, patch_type=PatchType.MERGE)
+
+    async def _join(self, number: int) -> None:
+        """Another node."""
+        self._kubelets.add_node(NodeSpec(name=f"extra-{number}", labels={"sim/pool": "a"}))
+
+    async def _leave(self, node: int) -> None:
+        """A node is gone for good, with its kubelet."""
+        name = self._node(node)
+        self._left.add(name)
+        self._kubelets.stop_node(name)
+        await self._client.delete(NODES, "", name)
+
     async def _bad_image(self, tag: int, how: str) -> None:
         """Containers of this image do not become ready, cannot be pulled, or end."""
         ways: dict[str, Any] = {
@@ -183,7 +230,9 @@ class Deeds:
     # ── inside ───────────────────────────────────────────────────────────────
 
     async def _merge(self, patch: Object) -> None:
-        await self._client.patch(CLONE_SETS, self._namespace, self._name, patch, patch_type=PatchType.MERGE)
+        await self._client.patch(
+            self._resource, self._namespace, self._name, patch, patch_type=PatchType.MERGE
+        )
 
     async def _patch_pod(self, number: int, patch: Object, *, subresource: str = "") -> None:
         if name := await self._pod(number):
@@ -203,11 +252,15 @@ class Deeds:
         return names[number % len(names)] if names else ""
 
     def _node(self, number: int) -> str:
-        return f"node-{number % self._kubelets.stats().nodes + 1}"
+        return f"node-{number % self._nodes + 1}"
 
     async def _cordon(self, node: str, *, cordoned: bool) -> None:
         (self._cordoned.add if cordoned else self._cordoned.discard)(node)
         patch = {"spec": {"unschedulable": cordoned or None}}
+        await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
+
+    async def _taint_node(self, node: str, taints: list[Object]) -> None:
+        patch = {"spec": {"taints": taints or None}}
         await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def _evict_named(self, name: str) -> None:

@@ -29,13 +29,17 @@ from pykruise.kinds.cloneset import (
 )
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.daemonset import snapshot as daemon_snapshot
+from pykruise.kinds.daemonset import working_set as daemon_working_set
+from pykruise.kinds.daemonset.placement import RUNS, Placement
+from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube import cache
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
 from pykruise.plans import execute, phases
 from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
-from simulation.generate import generate
+from simulation.kinds import generate
 from simulation.world import run
 
 __all__ = ["MUTATIONS", "caught_by", "mutated"]
@@ -213,6 +217,44 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
 }
 
 
+def _daemon_limits(**changes: Callable[[Any], int]) -> Change:
+    def changed(original: Any) -> Any:
+        def limits_of(*args: Any, **kwargs: Any) -> Any:
+            found = original(*args, **kwargs)
+            return replace(found, **{name: make(found) for name, make in changes.items()})
+
+        return limits_of
+
+    return daemon_working_set, "limits_of", changed
+
+
+DAEMONSET: dict[str, tuple[Change, ...]] = {
+    "DaemonSet: paused is ignored": ((DaemonSetSpec, "is_paused", _as_property(False)),),
+    "DaemonSet: OnDelete is ignored": ((DaemonSetSpec, "is_on_delete", _as_property(False)),),
+    "DaemonSet: one node more may be without its pod": (
+        _daemon_limits(max_unavailable=lambda found: found.max_unavailable + 1),
+    ),
+    "DaemonSet: the partition is one less": (
+        _daemon_limits(partition=lambda found: max(found.partition - 1, 0)),
+    ),
+    "DaemonSet: taints are ignored": ((Placement, "_fit_by_taints", _always(RUNS)),),
+    "DaemonSet: the node selector is ignored": (
+        (
+            daemon_snapshot,
+            "placement_of",
+            lambda original: lambda template: replace(original(template), node_selector={}),
+        ),
+    ),
+    "DaemonSet: the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
+    "DaemonSet: pods count as available at once": (
+        (daemon_working_set.WorkingSet, "is_available", _always(True)),
+    ),
+    "DaemonSet: own writes are not seen until the watch tells them": (
+        (cache.Cache, "observe_written", _tombless),
+    ),
+}
+
+
 HARMLESS: dict[str, tuple[Change, ...]] = {
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
 }
@@ -236,12 +278,32 @@ def mutated(changes: tuple[Change, ...]) -> Iterator[None]:
             setattr(where, name, original)
 
 
-def caught_by(changes: tuple[Change, ...], *, most_seeds: int = MOST_SEEDS) -> tuple[int, str] | None:
+UNSEEN = frozenset(
+    {
+        "writes go without preconditions",
+        "a pod that does not serve is deleted as it was never seen",
+        "a lost answer counts as a failure",
+        "a 410 is answered by watching on",
+        "claims stay when their pod is deleted",
+        "an update in place counts as complete at once",
+    }
+)
+"""Mutations that only matter in the dark: they are hunted with the scripts of generate_blind.py."""
+
+
+def generator_of(name: str) -> str:
+    """Which scripts a mutation is hunted with."""
+    return "daemonset" if name in DAEMONSET else "blind" if name in UNSEEN else "cloneset"
+
+
+def caught_by(
+    changes: tuple[Change, ...], *, generator: str = "cloneset", most_seeds: int = MOST_SEEDS
+) -> tuple[int, str] | None:
     """The first seed that fails, and the rule that is broken; None: the mutation survives."""
     with mutated(changes):
         for seed in range(most_seeds):
             try:
-                outcome = run(generate(seed))
+                outcome = run(generate(seed, generator))
             except Exception as error:
                 return seed, type(error).__name__
             if outcome.violations:
@@ -257,10 +319,10 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
     survivors = 0
-    for name, changes in MUTATIONS.items():
+    for name, changes in {**MUTATIONS, **DAEMONSET}.items():
         if arguments.only not in (None, name):
             continue
-        found = caught_by(changes, most_seeds=arguments.seeds)
+        found = caught_by(changes, generator=generator_of(name), most_seeds=arguments.seeds)
         survivors += found is None
         said = f"seed {found[0]:3d}, rule {found[1]!r}" if found else "SURVIVES"
         print(f"{name:58s} {said}", flush=True)

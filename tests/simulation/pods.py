@@ -39,6 +39,8 @@ class Version(msgspec.Struct, frozen=True):
     running: Mapping[str, str]
     """Images that the node reports, by container."""
     node: str
+    target: str
+    """The node that it runs on or is made for; empty: any."""
     gone: bool = False
 
     @property
@@ -73,7 +75,9 @@ def read_pod(commit: Commit) -> Version:
     owner = next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     ready = conditions.get("Ready") or {}
-    held = conditions.get("InPlaceUpdateReady", {}).get("status", "True") != "True"
+    gates = {gate["conditionType"] for gate in spec.get("readinessGates") or ()}
+    gate = "InPlaceUpdateReady"
+    held = gate in gates and conditions.get(gate, {}).get("status", "True") != "True"
     phase = status.get("phase") or "Pending"
     gone = commit.new is None
     return Version(
@@ -90,8 +94,19 @@ def read_pod(commit: Commit) -> Version:
         images={one["name"]: one["image"] for one in spec.get("containers") or ()},
         running={one["name"]: one.get("image", "") for one in status.get("containerStatuses") or ()},
         node=spec.get("nodeName") or "",
+        target=spec.get("nodeName") or _made_for(spec),
         gone=gone,
     )
+
+
+def _made_for(spec: Any) -> str:
+    """The node that a required affinity names, as pods of daemons have it."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    fields = [
+        one for term in required.get("nodeSelectorTerms") or () for one in term.get("matchFields") or ()
+    ]
+    return next((str(one["values"][0]) for one in fields if one["key"] == "metadata.name"), "")
 
 
 class PodHistory:

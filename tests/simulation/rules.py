@@ -1,19 +1,38 @@
-"""What a kind brings to the simulator: its rules, checked at every commit, and when it has come to rest.
+"""What holds for a kind at every commit, and when it has come to rest: the seam, and what all kinds share.
 
 Commit ──▶ Rules.on_commit() ──▶ Violation(rule, what)          at the end ──▶ Rules.at_rest() ──▶ Violations
 
-A further kind implements `Rules` (and its generator of scripts) and is entered in kinds.py; network, history,
-deeds on pods and nodes, shrinking and replaying are the same for all.
+A further kind brings a `WorkloadRules` of its own, how its object is read (`Wish`) and a generator of scripts, and
+is entered in kinds.py; network, history, deeds on pods and nodes, shrinking and replaying are the same for all.
+
+A commit by a manager is right if there is a version of the workload that the manager may have known, under which it
+is right for pods (and nodes) as the manager may have known them. So nothing is asked that could not be known, and
+what is left is exact: no tolerance, no time-outs.
 """
 
-from collections.abc import Iterator
-from typing import Protocol
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from simulation.history import Commit
+from simulation.pods import PodHistory, Version
 
-__all__ = ["Rules", "Violation"]
+__all__ = [
+    "PODS",
+    "REVISIONS",
+    "Violation",
+    "Wish",
+    "WorkloadRules",
+    "images_of",
+    "is_hooked",
+    "is_image_change",
+    "number",
+    "plain",
+]
+
+PODS, REVISIONS = "pods", "controllerrevisions.apps"
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -27,13 +46,237 @@ class Violation(msgspec.Struct, frozen=True):
         return f"{self.at:.3f} {self.rule}: {self.what}"
 
 
-class Rules(Protocol):
-    """Rules of one kind, over one simulation."""
+class Wish(Protocol):
+    """One version of a workload, as far as all kinds have it. `revision` is the API server's."""
+
+    @property
+    def revision(self) -> int: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def is_deleting(self) -> bool: ...
+    @property
+    def template(self) -> Any: ...
+    @property
+    def pre_delete(self) -> Mapping[str, str]: ...
+    @property
+    def in_place_hook(self) -> Mapping[str, str]: ...
+
+
+W = TypeVar("W", bound=Wish)
+
+
+class WorkloadRules(Generic[W]):
+    """Follows one workload (by name) through its lives. `skew_s`: how far managers' clocks may be off. `is_calm`:
+    nothing goes wrong between managers and API server, so what was begun is brought to its end.
+
+    A kind says where its objects are (`shelf`, `shelves`), reads them, and gives `on_pod` and `at_rest`.
+    """
+
+    shelf: str
+    shelves: frozenset[str]
+    """All whose commits the rules want to see; a workload is at rest when those of `own_shelves` are."""
+
+    def __init__(
+        self, *, namespace: str, name: str, start: float, skew_s: float = 0.0, is_calm: bool = False
+    ) -> None:
+        self._is_calm = is_calm
+        self._namespace = namespace
+        self._name = name
+        self._start = start
+        self._skew_s = skew_s
+        self.pods = PodHistory()
+        self.wishes: list[W] = []
+        self._gone_at = 0
+        self._templates: dict[str, Any] = {}
+        self._image_writes: dict[tuple[str, str], int] = {}
+
+    # ── every commit ─────────────────────────────────────────────────────────
+
+    def read(self, document: Any, revision: int) -> W:
+        """The object as stored. Fields that admission defaults are there."""
+        raise NotImplementedError
+
+    def on_pod(self, commit: Commit) -> Iterator[Violation]:
+        """A pod was stored or removed."""
+        raise NotImplementedError
+
+    def on_other(self, commit: Commit) -> Iterator[Violation]:
+        """Something on another of the shelves, in whatever namespace."""
+        yield from ()
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """Everything has gone well for long: nothing is missing, left over or unsaid."""
+        raise NotImplementedError
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order."""
-        ...
+        if commit.shelf in (self.shelf, REVISIONS, PODS):
+            if commit.key.namespace != self._namespace:
+                return
+            if commit.shelf == self.shelf:
+                self._on_set(commit)
+            elif commit.shelf == REVISIONS:
+                yield from self._on_revision(commit)
+            else:
+                yield from self.on_pod(commit)
+        else:
+            yield from self.on_other(commit)
 
-    def at_rest(self, now: float) -> Iterator[Violation]:
-        """Called once all has gone well for long: is everything as it was asked for?"""
-        ...
+    def _on_set(self, commit: Commit) -> None:
+        if commit.key.name != self._name:
+            return
+        if commit.new is None:
+            self._gone_at = commit.revision
+        else:
+            self.wishes.append(self.read(commit.new, commit.revision))
+
+    def _on_revision(self, commit: Commit) -> Iterator[Violation]:
+        if commit.new is not None:
+            self._templates[commit.key.name.rpartition("-")[2]] = plain(
+                commit.new["data"]["spec"]["template"]
+            )
+            return
+        removed = commit.key.name.rpartition("-")[2]
+        if commit.turn is not None and self.wishes:
+            used = [pod.name for pod in self._members(self.wishes[-1]) if pod.hash == removed]
+            known = commit.turn.known.get(PODS, 0)
+            sure = [name for name in used if self._is_sure(name, removed, known)]
+            if sure:
+                yield self._broken(commit, "history", f"revision {removed} is deleted, but {sure} are of it")
+
+    def _is_sure(self, name: str, hash_: str, known: int) -> bool:
+        for pod in self.pods.latest():
+            if pod.name == name:
+                return all(one.hash == hash_ and one.is_active for one in self.pods.since(pod.uid, known))
+        return False
+
+    def _concerned(
+        self, commit: Commit, after: Version, before: Version | None
+    ) -> Iterator[Violation | list[W]]:
+        """The versions of the workload under which a manager's write to a pod has to be right, if there are any."""
+        assert commit.turn is not None
+        wishes = self._wishes_since(commit.turn.known.get(self.shelf, 0))
+        if not wishes or after.owner not in {wish.uid for wish in wishes}:
+            if before is None:
+                yield self._broken(commit, "owner", f"pod {after.name} is created for no workload there is")
+        elif all(wish.is_deleting for wish in wishes):
+            yield self._broken(commit, "terminating", f"pod {after.name} is written to, its owner terminates")
+        else:
+            yield wishes
+
+    # ── rules of containers ──────────────────────────────────────────────────
+
+    def _on_images(
+        self, commit: Commit, before: Version, after: Version, wishes: list[W]
+    ) -> Iterator[Violation]:
+        """No container is restarted twice for one revision, none under its hook, none to another image."""
+        assert commit.turn is not None
+        if after.hash != before.hash:
+            self._image_writes = {
+                key: count for key, count in self._image_writes.items() if key[0] != after.uid
+            }
+        changed = [name for name, image in after.images.items() if before.images.get(name) != image]
+        for name in changed:
+            key = (after.uid, name)
+            self._image_writes[key] = self._image_writes.get(key, 0) + 1
+            if self._image_writes[key] > 1:
+                what = f"container {name} of {after.name} is restarted twice for {after.hash}"
+                yield self._broken(commit, "restarts", what)
+        versions = self.pods.since(before.uid, commit.turn.known.get(PODS, 0))
+        if (
+            changed
+            and before.state != "Updating"
+            and all(is_hooked(one, wish.in_place_hook) for one in versions[:-1] for wish in wishes)
+            and versions[:-1]
+        ):
+            what = f"{after.name} is updated although its inPlaceUpdate hook is on it"
+            yield self._broken(commit, "hook", what)
+        if changed and after.hash in self._templates:
+            expected = images_of(self._templates[after.hash])
+            wrong = [name for name in changed if after.images[name] != expected.get(name)]
+            if wrong:
+                what = f"{after.name}: {wrong} are not of revision {after.hash}"
+                yield self._broken(commit, "template", what)
+
+    # ── what is known ────────────────────────────────────────────────────────
+
+    def _wishes_since(self, known: int) -> list[W]:
+        """Versions that a manager with this knowledge may take for the present one."""
+        first = max(0, bisect_right(self.wishes, known, key=lambda wish: wish.revision) - 1)
+        if self._gone_at > self.wishes[-1].revision and self._gone_at <= known:
+            return []
+        return self.wishes[first:]
+
+    def _is_member(self, pod: Version, wish: W) -> bool:
+        return pod.is_active and pod.owner == wish.uid and pod.labels.get("app") == self._name
+
+    def _members(self, wish: W) -> Iterator[Version]:
+        return (pod for pod in self.pods.latest() if self._is_member(pod, wish))
+
+    def _hash_of(self, wish: W) -> str:
+        """The revision of its template; empty: it has none yet. Of equal ones the newest counts."""
+        return next((name for name, one in reversed(self._templates.items()) if one == wish.template), "")
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+    # ── hooks ────────────────────────────────────────────────────────────────
+
+    def hook_answer(self, state: str) -> Mapping[str, str | None]:
+        """Labels that the owner of the lifecycle hooks sets on a pod in this state; None takes one off."""
+        if not self.wishes:
+            return {}
+        wish = self.wishes[-1]
+        match state:
+            case "PreparingDelete":
+                return dict.fromkeys(wish.pre_delete)
+            case "PreparingUpdate":
+                return dict.fromkeys(wish.in_place_hook)
+            case "Updated":
+                return dict(wish.in_place_hook)
+            case _:
+                return {}
+
+
+def number(value: Any, of: int, *, up: bool) -> int:
+    """An int-or-percent, for pods or nodes."""
+    if isinstance(value, str):
+        hundredths = round(float(value.rstrip("%")) * of * 1000)  # exact enough: percentages have few digits
+        whole, rest = divmod(hundredths, 100_000)
+        return whole + (1 if up and rest else 0)
+    return int(value)
+
+
+def plain(template: Any) -> Any:
+    """A template without what revisions carry for their history's sake."""
+    metadata = {name: value for name, value in (template.get("metadata") or {}).items() if value is not None}
+    containers = [
+        {name: value for name, value in one.items() if name != "resources" or value}
+        for one in template["spec"]["containers"]
+    ]
+    spec = {name: value for name, value in template["spec"].items() if value not in ({}, [], None)}
+    return {"metadata": metadata, "spec": {**spec, "containers": containers}}
+
+
+def images_of(template: Any) -> dict[str, str]:
+    """Images by container of a pod template."""
+    return {one["name"]: one["image"] for one in (template or {}).get("spec", {}).get("containers") or ()}
+
+
+def is_hooked(pod: Version, labels: Mapping[str, str]) -> bool:
+    """Whether a hook's label is on the pod."""
+    return any(pod.labels.get(key) == value for key, value in labels.items())
+
+
+def is_image_change(old: Any, new: Any) -> bool:
+    """Whether two templates differ in nothing but images and metadata."""
+    if old is None or new is None:
+        return False
+
+    def bare(template: Any) -> Any:
+        spec = {**template["spec"]}
+        spec["containers"] = [{k: v for k, v in one.items() if k != "image"} for one in spec["containers"]]
+        return spec
+
+    return bool(bare(old) == bare(new))

@@ -10,14 +10,13 @@ rest nothing may be written any more.
 import asyncio
 import gc
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
-from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.patches.types import PatchType
@@ -34,9 +33,9 @@ from pykruise.plans.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.virtual_time import VirtualLoop
-from simulation.cloneset_rules import SHELVES, CloneSetRules, Wish
 from simulation.deeds import Deeds
 from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
+from simulation.kinds import KINDS as SIMULATED
 from simulation.network import Weather, Wire
 from simulation.pods import STATE
 from simulation.rules import Violation
@@ -67,9 +66,8 @@ CONTROLLERS = (
     "volumes",
 )
 """Of those that every Kubernetes brings: the ones that have something to do here."""
-RUN = tuple(kind for kind in KINDS if kind.resource == CLONE_SETS)
-COLLECTED = (PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, CLONE_SETS)
-DEFINITIONS = tuple(crd for crd in crds() if crd["spec"]["names"]["plural"] == CLONE_SETS.plural)
+COLLECTED = (PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
+DEFINITIONS = {crd["metadata"]["name"]: crd for crd in crds()}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -116,6 +114,8 @@ class _Life:
 class _World:
     def __init__(self, script: Script) -> None:
         self._script = script
+        self._kind = SIMULATED[script.kind]
+        self._resource = self._kind.resource
         self._rng = random.Random(script.seed)
         self._found: list[Violation] = []
         self._lives: list[_Life] = []
@@ -130,10 +130,12 @@ class _World:
         script = self._script
         clock = loop_clock(start=START)
         self._clock = clock
-        self._storage = RecordingStorage(clock=clock, start=START, shelves=SHELVES)
-        self._storage.listen = self._on_commit
         skew = sum(abs(fault.seconds) for fault in script.faults if fault.kind == "clock jump")
-        self._rules = CloneSetRules(namespace=NAMESPACE, name=NAME, start=START, skew_s=skew)
+        self._rules = self._kind.rules(
+            namespace=NAMESPACE, name=NAME, start=START, skew_s=skew, is_calm=not script.faults
+        )
+        self._storage = RecordingStorage(clock=clock, start=START, shelves=self._rules.shelves)
+        self._storage.listen = self._on_commit
         self._weather = Weather(script.faults, now=self._now)
         kubelet = msgspec.convert({"lease_s": None, "heartbeat_s": 1e9, **script.kubelet}, KubeletSettings)
         settings = ClusterSettings(
@@ -141,7 +143,7 @@ class _World:
             kubelet=kubelet,
             tracks_fields=False,
             controllers=CONTROLLERS,
-            collected=COLLECTED,
+            collected=(*COLLECTED, self._resource),
         )
         cluster = Cluster(
             settings, clock=clock, rng=self._branch(), reviewers=reviewers(), storage=self._storage
@@ -149,17 +151,22 @@ class _World:
         self._cluster = cluster
         self._client = cluster.client_for("user")
         SENDER.set("user")
-        for crd in DEFINITIONS:
-            await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        definition = DEFINITIONS[f"{self._resource.plural}.{self._resource.group}"]
+        await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
         await self._client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
         SENDER.set("")
         async with cluster:
             SENDER.set("user")
             self._deeds = Deeds(
-                self._client, cluster.kubelets, namespace=NAMESPACE, name=NAME, first=script.object
+                self._client,
+                cluster.kubelets,
+                resource=self._resource,
+                namespace=NAMESPACE,
+                name=NAME,
+                first=script.object,
             )
             self._start_manager()
-            await self._client.create(CLONE_SETS, NAMESPACE, script.object)
+            await self._client.create(self._resource, NAMESPACE, script.object)
             try:
                 await self._tell()
                 if not self._found:
@@ -246,7 +253,8 @@ class _World:
             return self._clock() + self._skew_s
 
         client = Client(wire, clock=clock, rng=self._branch())
-        manager = Manager(client, clock=clock, rng=self._branch(), cpu_time=lambda: 0.0, kinds=RUN)
+        kinds = [kind for kind in KINDS if kind.resource == self._resource]
+        manager = Manager(client, clock=clock, rng=self._branch(), cpu_time=lambda: 0.0, kinds=kinds)
         for controller in manager.controllers:
             self._watch_turns(name, manager, wire, controller)
         life = _Life(manager, wire, asyncio.get_running_loop().create_task(manager.run()))
@@ -297,29 +305,13 @@ class _World:
 
     def _serve_hooks(self, commit: Commit) -> None:
         """The controller of lifecycle hooks: takes them off a pod that prepares, puts them on one that is done."""
-        wishes = self._rules.wishes
-        if not wishes or not (wishes[-1].pre_delete or wishes[-1].in_place_hook):
-            return
         assert commit.new is not None
         labels = commit.new["metadata"].get("labels") or {}
-        match labels.get(STATE):
-            case "PreparingDelete":
-                change = self._handler(wishes[-1], "pre_delete", None)
-            case "PreparingUpdate":
-                change = self._handler(wishes[-1], "in_place_hook", None)
-            case "Updated":
-                change = self._handler(wishes[-1], "in_place_hook", "")
-            case _:
-                return
+        change = self._rules.hook_answer(labels.get(STATE, ""))
         if any(labels.get(key) != value for key, value in change.items()):
-            self._help(self._put_labels(commit.key.name, change, str(labels.get(STATE))))
+            self._help(self._put_labels(commit.key.name, change, labels[STATE]))
 
-    @staticmethod
-    def _handler(wish: Wish, hook: str, value: str | None) -> dict[str, str | None]:
-        labels = getattr(wish, hook)
-        return {key: None if value is None else given for key, given in labels.items()}
-
-    async def _put_labels(self, pod: str, labels: dict[str, str | None], state: str) -> None:
+    async def _put_labels(self, pod: str, labels: Mapping[str, str | None], state: str) -> None:
         await asyncio.sleep(self._script.hook_s)
         latest = next((one for one in self._rules.pods.latest() if one.name == pod), None)
         if latest is None or latest.state != state:
@@ -347,7 +339,9 @@ class _World:
         problems: list[Violation] = []
         while not self._found:
             await asyncio.sleep(QUIET_S / 4)
-            last = max((self._storage.last_change.get(shelf, 0.0) for shelf in SHELVES), default=0.0)
+            last = max(
+                (self._storage.last_change.get(shelf, 0.0) for shelf in self._rules.shelves), default=0.0
+            )
             quiet_s = self._clock() - last
             problems = list(self._rules.at_rest(self._now()))
             if not problems and quiet_s >= QUIET_S:

@@ -15,35 +15,22 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.reach import reached
-from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.cli.insight.workloads import CLONE_SET, Workload, named
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 
-__all__ = ["explained", "run_explain", "workload_named"]
-
-_NAMES = frozenset({"cloneset", "clonesets", "clone", "cloneset.apps.kruise.io", "clonesets.apps.kruise.io"})
+__all__ = ["explained", "run_explain"]
 
 
-def workload_named(target: str) -> str:
-    """The name in `clonesets/web`. Raises CommandError for another kind, or another form."""
-    kind, slash, name = target.partition("/")
-    if not slash or not name or "/" in name:
-        raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
-    if kind.lower() not in _NAMES:
-        raise CommandError(f"{kind!r} is no kind that can be explained; there is: clonesets")
-    return name
-
-
-async def explained(client: Client, key: Key, *, now: Instant) -> Explanation:
+async def explained(client: Client, key: Key, *, now: Instant, workload: Workload = CLONE_SET) -> Explanation:
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
-        sight = await look(client, key, now=now)
+        sight = await look(client, workload, key, now=now)
     except NotFoundError as error:
-        raise CommandError(f"there is no {CLONE_SETS.kind} {key}: {error}") from error
-    return explain(sight, plan_cloneset(sight.snapshot))
+        raise CommandError(f"there is no {workload.resource.kind} {key}: {error}") from error
+    return explain(sight, sight.plan())
 
 
 async def run_explain(
@@ -58,7 +45,7 @@ async def run_explain(
     every_s: float = 2.0,
 ) -> None:
     """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
-    name = workload_named(target)
+    workload, name = named(target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
     async with reached(kubeconfig, context) as (client, default_namespace):
@@ -66,7 +53,7 @@ async def run_explain(
         shown: Explanation | None = None
         while True:
             now = time.time()
-            found = await explained(client, key, now=now)
+            found = await explained(client, key, now=now, workload=workload)
             if found != shown:
                 say(_rendered(found, output, now) if shown is None else f"\n{_rendered(found, output, now)}")
                 shown = found

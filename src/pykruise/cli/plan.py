@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.explain import workload_named
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.reach import reached
+from pykruise.cli.insight.workloads import Workload, named, of_document
 from pykruise.cli.manifests import load_documents, read_documents
-from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy
 from pykruise.kube.errors import NotFoundError
@@ -50,15 +49,11 @@ async def run_plan(
         )
     documents = _documents(file)
     for document in documents:
-        if document["kind"] != CLONE_SETS.kind or not document["apiVersion"].startswith(
-            f"{CLONE_SETS.group}/"
-        ):
-            what = f"{document['apiVersion']} {document['kind']} {document['metadata']['name']}"
-            raise CommandError(f"{what}: no kind that can be planned; there is: CloneSet")
+        of_document(document)
     async with reached(kubeconfig, context) as (client, default_namespace):
         there = namespace or default_namespace
         if target is not None:
-            documents = [await _live(client, there, workload_named(target))]
+            documents = [await _live(client, there, *named(target))]
         found = [
             await forecast(
                 client,
@@ -91,11 +86,12 @@ def _documents(file: Path | None) -> list[Document]:
     return found
 
 
-async def _live(client: Client, namespace: str, name: str) -> Document:
+async def _live(client: Client, namespace: str, workload: Workload, name: str) -> Document:
+    resource = workload.resource
     try:
-        live = decode(await client.get(CLONE_SETS, namespace, name))
+        live = decode(await client.get(resource, namespace, name))
     except NotFoundError as error:
-        raise CommandError(f"there is no CloneSet {namespace}/{name}: {error}") from error
+        raise CommandError(f"there is no {resource.kind} {namespace}/{name}: {error}") from error
     metadata = {"name": name, "namespace": namespace}
     return {
         "apiVersion": live["apiVersion"],
@@ -108,34 +104,41 @@ async def _live(client: Client, namespace: str, name: str) -> Document:
 def changed_by(document: Document, sets: Sequence[str]) -> Document:
     """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
     changed: Document = deep_copy(document)
+    fields = of_document(document).fields
     for one in sets:
         field, equals, value = one.partition("=")
         if not equals or not value:
             raise CommandError(
                 f"--set {one!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
-        match field:
-            case "image":
-                _set_image(changed, value, one)
-            case "replicas":
-                if not value.isdecimal():
-                    raise CommandError(f"--set {one!r}: replicas want a whole number")
-                changed["spec"]["replicas"] = int(value)
-            case "partition" | "maxUnavailable" | "maxSurge":
-                _rolling(changed)[field] = int(value) if value.isdecimal() else value
-            case "paused":
-                if value not in ("true", "false"):
-                    raise CommandError(f"--set {one!r}: want true or false")
-                _rolling(changed)["paused"] = value == "true"
-            case _:
-                fields = "image, replicas, partition, maxUnavailable, maxSurge, paused"
-                raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {fields}")
+        if field == "image":
+            _set_image(changed, value, one)
+        elif field in fields:
+            _put(changed, fields[field], _meant(field, value, one))
+        else:
+            known = ", ".join(("image", *fields))
+            raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {known}")
     return changed
 
 
-def _rolling(document: Document) -> Document:
-    found: Document = document["spec"].setdefault("updateStrategy", {}).setdefault("rollingUpdate", {})
-    return found
+def _meant(field: str, value: str, said: str) -> Any:
+    match field:
+        case "replicas":
+            if not value.isdecimal():
+                raise CommandError(f"--set {said!r}: replicas want a whole number")
+            return int(value)
+        case "paused":
+            if value not in ("true", "false"):
+                raise CommandError(f"--set {said!r}: want true or false")
+            return value == "true"
+        case _:
+            return int(value) if value.isdecimal() else value
+
+
+def _put(document: Document, path: Sequence[str], value: Any) -> None:
+    for name in path[:-1]:
+        document = document.setdefault(name, {})
+    document[path[-1]] = value
 
 
 def _set_image(document: Document, value: str, said: str) -> None:

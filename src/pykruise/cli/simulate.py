@@ -17,8 +17,8 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, play
+from pykruise.cli.insight.workloads import WORKLOADS
 from pykruise.cli.manifests import read_documents
-from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
 
@@ -81,9 +81,10 @@ async def run_simulate(
 
 def _workload(path: Path) -> Document:
     """The one workload in a file."""
-    found = [doc for doc in read_documents(path) if doc["kind"] == CLONE_SETS.kind]
+    found = [doc for doc in read_documents(path) if any(one.is_of(doc) for one in WORKLOADS)]
     if len(found) != 1:
-        raise CommandError(f"{path}: want one {CLONE_SETS.kind}, found {len(found)}")
+        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in WORKLOADS)
+        raise CommandError(f"{path}: want one {kinds}, found {len(found)}")
     return found[0]
 
 

@@ -9,21 +9,23 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.explain import workload_named
-from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Batch, Fate, Forecast, patch_to_apply
 from pykruise.cli.insight.playing import Drain, Play, play
+from pykruise.cli.insight.workloads import named
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
 from pykruise.kube.clock import parse_time
+from pykruise.pods.views import PodProjector
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = parse_time("2026-01-31T12:10:00Z")
@@ -100,13 +102,13 @@ def test_an_explanation_reads_well() -> None:
 @pytest.mark.parametrize("target", ["web", "clonesets/", "/web", "a/b/c"])
 def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
     with pytest.raises(CommandError):
-        workload_named(target)
+        named(target)
 
 
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, told = run("explain", "deployments/web")
     assert code == 1
-    assert told == "error: 'deployments' is no kind that can be explained; there is: clonesets\n"
+    assert told == "error: 'deployments' is no kind that is known here; there is: clonesets, daemonsets\n"
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -117,18 +119,22 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
+def _cause(document: dict[str, Any]) -> Cause | None:
+    return cause_of(document, PodProjector()(msgspec.json.encode(document)), now=NOW)
+
+
 def test_causes_that_the_sandbox_cannot_stage_are_known_too() -> None:
     waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "key" not found'}}
-    cause = cause_of(pod(containerStatuses=[{"name": "main", "state": waiting}]))
+    cause = _cause(pod(containerStatuses=[{"name": "main", "state": waiting}]))
     assert cause is not None
     assert (cause.code, cause.words) == (
-        "ContainerConfig",
+        "ContainerFails",
         'container main cannot be created: CreateContainerConfigError: secret "key" not found',
     )
     # a scheduling gate
     gated = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}])
     gated["spec"]["nodeName"] = ""
-    cause = cause_of(gated)
+    cause = _cause(gated)
     assert cause is not None
     assert cause.code == "SchedulingGated"
 
@@ -229,7 +235,8 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     code, told = run("plan", "-f", str(other))
     assert (code, told) == (
         1,
-        "error: apps/v1 Deployment web: no kind that can be planned; there is: CloneSet\n",
+        "error: apps/v1 Deployment web: no kind that is known here; "
+        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io)\n",
     )
     # and nothing at all, from standard input
     code, told = run("plan", "-f", "-", stdin="")

@@ -372,3 +372,17 @@ def test_a_pod_without_a_node_may_be_bound_to_one(spec: dict[str, Any], expected
     # one that has its node is there, whatever it wanted
     there = project_pod(orjson.dumps({"metadata": {"name": "a"}, "spec": {**spec, "nodeName": "n9"}}))
     assert (there.wanted_node, there.target_node) == ("", "n9")
+
+
+def test_a_condition_that_is_none_of_the_pod_s_gates_holds_nobody_back() -> None:
+    """The kubelet does not ask for it either; who cannot take it away would wait for ever."""
+    # given a pod that somebody gave the condition of updates in place, with the gate and without
+    stray = {"type": keys.IN_PLACE_READY, "status": "False"}
+    found = document()
+    found["status"]["conditions"][1] = stray
+    bare = document()
+    bare["status"]["conditions"][1] = stray
+    del bare["spec"]["readinessGates"]
+    # then it counts only with the gate
+    assert not project_pod(orjson.dumps(found)).is_ready
+    assert project_pod(orjson.dumps(bare)).is_ready

@@ -1,9 +1,10 @@
-"""Why a pod does not serve, read from what the cluster says about it.
+"""Why a pod does not serve, or does not go: the reason that its owner's conditions give, and what more is known.
 
-a Pod's document ──▶ cause_of() ──▶ Cause: code, since when, in words, and what a person can do
+PodView ──pods/obstacles.py──▶ reason, words, remedy ─┐
+a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ Cause
 
-Pure, and the same for every kind: these are Kubernetes' own reasons. What a workload's plan waits for comes
-from the plan itself.
+Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so that both say the same.
+What a manager does not keep of a pod (messages, exit codes) is read from the document here.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -11,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.pods.lifecycle import Lifecycle
+from pykruise.pods.obstacles import Obstacle, obstacle_of
+from pykruise.pods.views import PodView
 
 __all__ = ["Cause", "cause_of"]
-
-_PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,30 +30,28 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-def cause_of(pod: Document, *, lost_nodes: Collection[str] = ()) -> Cause | None:
-    """Why a pod is not ready, or not gone; None: it is ready and stays. `lost_nodes` do not answer."""
-    meta, spec = pod["metadata"], pod.get("spec") or {}
-    node = spec.get("nodeName") or ""
+def cause_of(
+    pod: Document,
+    view: PodView,
+    *,
+    now: Instant,
+    lifecycle: Lifecycle | None = None,
+    min_ready_s: int = 0,
+    lost_nodes: Collection[str] = (),
+) -> Cause | None:
+    """Why a pod is not available, or not gone; None: it is available and stays. `lost_nodes` do not answer."""
+    meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
         return _terminating(meta, node, lost_nodes)
-    if node in lost_nodes:
+    if node and node in lost_nodes:
         return Cause(
             code="NodeLost",
             words=f"its node {node} does not answer",
             since=_changed(_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
-    if not node:
-        return _unscheduled(pod)
-    images = {
-        one.get("name"): one.get("image") or ""
-        for one in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    }
-    for one in _containers(pod):
-        cause = _container(one, node, image=images.get(one.get("name"), ""))
-        if cause is not None:
-            return cause
-    return _not_ready(pod, node)
+    obstacle = obstacle_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
+    return None if obstacle is None else _explained(obstacle, pod, view, min_ready_s=min_ready_s)
 
 
 def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> Cause:
@@ -65,7 +65,7 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
             since=since,
             remedy=f"whoever set {names} has to take it off",
         )
-    if node in lost_nodes:
+    if node and node in lost_nodes:
         return Cause(
             code="NodeLost",
             words=f"it terminates, but its node {node} does not answer",
@@ -75,23 +75,69 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
     return Cause(code="Terminating", words="it terminates", since=since)
 
 
-def _unscheduled(pod: Document) -> Cause:
-    condition = _condition(pod, "PodScheduled")
-    if condition.get("status") != "False":
-        return Cause(code="Scheduling", words="waits for the scheduler")
-    if condition.get("reason") == "SchedulingGated":
-        return Cause(
-            code="SchedulingGated",
-            words="its scheduling gates are closed",
-            since=_changed(condition),
-            remedy="whoever set spec.schedulingGates has to take them off",
-        )
-    message = str(condition.get("message") or "no reason given")
-    return Cause(
-        code="Unschedulable",
-        words=f"no node takes it: {message}",
-        since=_changed(condition),
-        remedy="add room (nodes, uncordon, less requests), or correct nodeSelector, affinity or tolerations",
+# What the document adds
+
+
+def _explained(obstacle: Obstacle, pod: Document, view: PodView, *, min_ready_s: int) -> Cause:
+    """The obstacle with what the document knows of it; words name no time, so that equal ones are told once."""
+    given = Cause(code=obstacle.reason, words=obstacle.because, remedy=obstacle.remedy)
+    match obstacle.reason:
+        case "ImagePull" if message := _waiting_message(pod):
+            return msgspec.structs.replace(given, words=f"{given.words}: {message}")
+        case "ContainerFails":
+            return _failing(given, pod)
+        case "Unschedulable" | "UnboundClaims" | "SchedulingGated":
+            return msgspec.structs.replace(given, since=_changed(_condition(pod, "PodScheduled")))
+        case "MinReadySeconds":
+            until = format_time((view.ready_since or 0.0) + min_ready_s)
+            words = f"ready, and counts as available from {until} on (minReadySeconds {min_ready_s})"
+            return msgspec.structs.replace(given, words=words, since=view.ready_since)
+        case "Starting" if view.node_name:
+            return msgspec.structs.replace(given, words=f"starts on {view.node_name}")
+        case "ReadinessGate":
+            return msgspec.structs.replace(given, since=_changed(_condition(pod, "Ready")))
+        case "NotReady":
+            return _not_ready(given, pod)
+        case _:
+            return given
+
+
+def _waiting_message(pod: Document) -> str:
+    messages = ((one.get("state") or {}).get("waiting") or {} for one in _containers(pod))
+    return next((str(one["message"]) for one in messages if one.get("message")), "")
+
+
+def _failing(given: Cause, pod: Document) -> Cause:
+    """Exit code and message of the container that does not start, or ends again and again."""
+    for one in _containers(pod):
+        state, name = one.get("state") or {}, one.get("name")
+        ended = state.get("terminated") or (one.get("lastState") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            why = ended.get("reason") or "Error"
+            return msgspec.structs.replace(
+                given,
+                code="ContainerFails",
+                words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
+                f"{one.get('restartCount', 0)} restarts",
+                since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
+                remedy=f"read its log (kubectl logs -c {name} --previous), correct the template or roll back",
+            )
+        if (waiting := state.get("waiting") or {}).get("message"):
+            words = f"container {name} cannot be created: {waiting.get('reason')}: {waiting['message']}"
+            return msgspec.structs.replace(given, words=words)
+    return given
+
+
+def _not_ready(given: Cause, pod: Document) -> Cause:
+    if any(((one.get("state") or {}).get("terminated") or {}).get("exitCode") for one in _containers(pod)):
+        return _failing(given, pod)
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    names = ", ".join(one["name"] for one in statuses if not one.get("ready"))
+    return msgspec.structs.replace(
+        given,
+        words=f"container {names} runs, but is not ready" if names else "its containers are not ready",
+        since=_changed(_condition(pod, "Ready")),
+        remedy="look at its readiness probe and its log; correct the template or roll back",
     )
 
 
@@ -99,72 +145,6 @@ def _containers(pod: Document) -> Iterator[Mapping[str, Any]]:
     status = pod.get("status") or {}
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
-
-
-def _container(one: Mapping[str, Any], node: str, *, image: str) -> Cause | None:
-    """`image` is the one that is wanted; the status still shows the last that ran."""
-    state = one.get("state") or {}
-    name = one.get("name")
-    waiting = state.get("waiting") or {}
-    reason, message = waiting.get("reason") or "", waiting.get("message") or ""
-    if reason in _PULL:
-        return Cause(
-            code="ImagePull",
-            words=f"container {name} cannot pull {image}: {message or reason}",
-            remedy="correct the image, or its pull secret",
-        )
-    ended = state.get("terminated") or (one.get("lastState") or {}).get("terminated") or {}
-    if reason == "CrashLoopBackOff" or (state.get("terminated") and ended.get("exitCode")):
-        why = ended.get("reason") or "Error"
-        return Cause(
-            code="Crash",
-            words=f"container {name} ends again and again: exit code {ended.get('exitCode')} ({why}), "
-            f"{one.get('restartCount', 0)} restarts",
-            since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
-            remedy=f"read its log (kubectl logs -c {name} --previous), correct the template or roll back",
-        )
-    if reason and reason not in ("ContainerCreating", "PodInitializing"):
-        return Cause(
-            code="ContainerConfig",
-            words=f"container {name} cannot be created: {reason}: {message}".rstrip(": "),
-            remedy="correct what the message names: a secret, a config map, a volume",
-        )
-    if reason:
-        return Cause(code="Starting", words=f"container {name} is being created on {node}")
-    return None
-
-
-def _not_ready(pod: Document, node: str) -> Cause | None:
-    ready = _condition(pod, "Ready")
-    status = pod.get("status") or {}
-    if ready.get("status") == "True":
-        return None
-    since = _changed(ready)
-    # Gates of this project are part of its plan, which says what they wait for.
-    gates = [
-        gate["conditionType"]
-        for gate in (pod.get("spec") or {}).get("readinessGates") or ()
-        if gate["conditionType"] not in ("InPlaceUpdateReady", "KruisePodReady")
-        and _condition(pod, gate["conditionType"]).get("status") != "True"
-    ]
-    if gates:
-        return Cause(
-            code="ReadinessGate",
-            words=f"readiness gate {', '.join(gates)} is closed",
-            since=since,
-            remedy="the controller that owns the gate's condition has to set it to True",
-        )
-    unready = [one["name"] for one in status.get("containerStatuses") or () if not one.get("ready")]
-    if unready and status.get("phase") == "Running":
-        return Cause(
-            code="Readiness",
-            words=f"container {', '.join(unready)} runs, but is not ready",
-            since=since,
-            remedy="look at its readiness probe and its log; correct the template or roll back",
-        )
-    if not status.get("containerStatuses"):
-        return Cause(code="Starting", words=f"starts on {node}")
-    return None
 
 
 def _condition(pod: Document, kind: str) -> Mapping[str, Any]:

@@ -2,8 +2,9 @@
 
 Sight + Plan ──▶ explain() ──▶ Explanation ──▶ text() for people, JSON for programs
 
-Pure. Reasons come from two places: the plan says why it leaves each pod alone, the pods say why they do not
-serve. The first wait is the cause; waits that only follow from it (a budget used up, a turn) come after it.
+Pure, for every kind. Reasons come from two places: the plan says why it leaves each pod (and node) alone, the
+pods say why they do not serve. The first wait is the cause; waits that only follow from it (a budget used up, a
+turn) come after it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,13 @@ import msgspec
 
 from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.look import Sight
+from pykruise.cli.insight.workloads import Strategy, Workload
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.plan import Plan, Step
-from pykruise.pods.availability import next_available_at
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING
 
 __all__ = ["Explanation", "Wait", "explain", "text"]
 
@@ -28,6 +31,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     words: str
     pods: tuple[str, ...] = ()
+    """Names of pods; of nodes where the words are about nodes."""
     since: str = ""
     remedy: str = ""
 
@@ -41,6 +45,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     """done, moving, waiting, paused, refused or terminating."""
     headline: str
+    condition: str = ""
+    """What the object itself says it waits for: reason and message of its condition Waiting."""
     done: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
     """The cause first."""
@@ -54,21 +60,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 _RANKS: Final = (
     ("Refused", "Terminating set", "NoManager", "Quota", "Webhook", "Forbidden", "WriteFailed"),
-    ("NodeLost", "Finalizer", "ImagePull", "Crash", "ContainerConfig", "Unschedulable", "SchedulingGated"),
-    ("ReadinessGate", "Readiness", "BrokenUpdate", "NotInPlace", "Hook"),
-    ("InPlaceUpdate", "Starting", "Scheduling", "MinReady", "ClaimsInUse", "Terminating", "ScaleLimit"),
-    (
-        "Paused",
-        "OnDelete",
-        "Budget",
-        "Turn",
-        "Specified",
-        "Partition",
-        "Other",
-        "Claims",
-        "Orphan",
-        "Deadline",
-    ),
+    ("NodeLost", "Finalizer", "ImagePull", "ContainerFails", "UnboundClaims", "Unschedulable"),
+    ("SchedulingGated", "ResizeInfeasible", "ResizeDeferred", "ReadinessGate", "NotReady"),
+    ("BrokenUpdate", "NotInPlace", "PreDeleteHook", "InPlaceUpdateHook", "PreNormalHook", "Backoff"),
+    ("GracePeriod", "UpdatingInPlace", "Starting", "Scheduling", "MinReadySeconds", "Departing"),
+    ("Terminating", "ScaleUpLimited", "Paused", "OnDelete", "Budget", "Turn", "Specified", "Partition"),
+    ("NodeSelector", "Placement", "Other", "Claims", "Orphan", "Deadline"),
 )
 _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
 
@@ -85,15 +82,20 @@ _LEFT: Final = (
     ("waits for its turn: maxUnavailable", "Budget", "wait, or raise maxUnavailable or maxSurge"),
     ("waits for its turn", "Turn", ""),
     ("marked to be recreated", "Turn", ""),
-    ("waits until the preDelete hook", "Hook", "the hook's owner takes its label or finalizer off the pod"),
     (
-        "waits until the inPlaceUpdate hook",
-        "Hook",
+        "waits until the preDelete hook",
+        "PreDeleteHook",
         "the hook's owner takes its label or finalizer off the pod",
     ),
-    ("waits for the inPlaceUpdate hook", "Hook", "the hook's owner puts it on the pod again"),
-    ("waits for the preNormal hook", "Hook", "the hook's owner puts it on the pod"),
+    (
+        "waits until the inPlaceUpdate hook",
+        "InPlaceUpdateHook",
+        "the hook's owner takes its label or finalizer off the pod",
+    ),
+    ("waits for the inPlaceUpdate hook", "InPlaceUpdateHook", "the hook's owner puts it on the pod again"),
+    ("waits for the preNormal hook", "PreNormalHook", "the hook's owner puts it on the pod"),
     ("waits for a node", "Scheduling", ""),
+    ("out of service for", "GracePeriod", ""),
     (
         "cannot be updated in place",
         "NotInPlace",
@@ -101,10 +103,10 @@ _LEFT: Final = (
     ),
     ("its lifecycle state", "BrokenUpdate", "correct the pod's label lifecycle.apps.kruise.io/state"),
     ("its update in place cannot go on", "BrokenUpdate", "correct the annotation, or delete the pod"),
-    ("its update in place is under way", "InPlaceUpdate", ""),
-    ("its last update in place", "InPlaceUpdate", ""),
+    ("its update in place is under way", "UpdatingInPlace", ""),
+    ("its last update in place", "UpdatingInPlace", ""),
     ("specified for deletion; its successor", "Specified", ""),
-    ("terminates; a pod of the same name", "ClaimsInUse", ""),
+    ("terminates; a pod of the same name", "Departing", ""),
     (
         "keeps its claims",
         "Claims",
@@ -117,8 +119,7 @@ _LEFT: Final = (
 
 def explain(sight: Sight, plan: Plan) -> Explanation:
     """What is going on with the workload that `plan` was made for, from the same snapshot."""
-    snapshot = sight.snapshot
-    now = snapshot.now
+    now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
     waits = sorted(_merged(_waits(sight, plan, status, now)), key=lambda wait: _ORDER.get(wait.code, 99))
@@ -127,22 +128,32 @@ def explain(sight: Sight, plan: Plan) -> Explanation:
         namespace=meta.get("namespace", ""),
         name=meta["name"],
         verdict=_verdict(waits, plan, sight.document),
-        headline=_headline(sight.document, status),
-        done=tuple(_done(sight, status)),
+        headline=_headline(sight, plan, status),
+        condition=_condition_of(sight.document.get("status") or {}),
+        done=tuple(_done(sight, plan, status)),
         waits=tuple(waits),
         next=tuple(_next(plan, waits)),
     )
 
 
-def _headline(document: Document, status: Mapping[str, Any]) -> str:
-    wanted = document["spec"].get("replicas", 1)
-    revision = status.get("updateRevision") or "its first revision"
-    expected = status.get("expectedUpdatedReplicas", 0)
-    goal = f"{expected} of {wanted}" if expected != wanted else f"all {wanted}"
-    return (
-        f"{status.get('updatedReplicas', 0)} pods are of {revision} (wanted: {goal}), "
-        f"{status.get('availableReplicas', 0)} of {wanted} available"
+def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+    counts = sight.workload.counts(sight.document, status, plan)
+    goal = (
+        f"{counts.to_be_updated} of {counts.wanted}"
+        if counts.to_be_updated != counts.wanted
+        else f"all {counts.wanted}"
     )
+    return (
+        f"{counts.updated} pods are of {counts.revision or 'its first revision'} (wanted: {goal}), "
+        f"{counts.available} of {counts.wanted} available"
+    )
+
+
+def _condition_of(status: Mapping[str, Any]) -> str:
+    for one in status.get("conditions") or ():
+        if one.get("type") == WAITING and one.get("status") == "True":
+            return f"{one.get('reason')}: {one.get('message')}"
+    return ""
 
 
 def _verdict(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
@@ -155,19 +166,20 @@ def _verdict(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
         return "waiting"  # what comes next is tried, or would be, but does not come about
     if any(stage.name != "tidy up" for stage in plan.stages):
         return "moving"
-    if codes - {"Partition", "Claims", "Orphan", "OnDelete", "Paused", "Deadline"}:
+    if codes - {"Partition", "NodeSelector", "Claims", "Orphan", "OnDelete", "Paused", "Deadline"}:
         return "waiting"
     if codes & {"Paused"}:
         return "paused"
     return "done"
 
 
-def _done(sight: Sight, status: Mapping[str, Any]) -> Iterator[str]:
-    target = str(status.get("updateRevision") or "").rpartition("-")[2]
+def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
+    revision = sight.workload.counts(sight.document, status, plan).revision
+    target = revision.rpartition("-")[2]
     new = [pod for pod in sight.snapshot.pods if pod.is_active and pod.revision == target and target]
     serving = [pod for pod in new if pod.is_serving]
     if new:
-        yield f"{len(new)} pods are of {status.get('updateRevision')}, {len(serving)} of them serve"
+        yield f"{len(new)} pods are of {revision}, {len(serving)} of them serve"
 
 
 # Waits
@@ -175,13 +187,14 @@ def _done(sight: Sight, status: Mapping[str, Any]) -> Iterator[str]:
 
 def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) -> Iterator[Wait]:
     yield from _of_the_set(sight, plan, status)
+    strategy, _ = sight.workload.strategy(sight.document["spec"])
     written = {chain.subject for stage in plan.stages for chain in stage.chains}
     down: list[str] = []
+    causes: dict[str, Cause] = {}
     for pod in sight.snapshot.pods:
-        cause = cause_of(sight.pods[pod.name], lost_nodes=sight.lost_nodes)
-        if cause is None:
-            cause = _not_yet_available(pod, sight, now)
+        cause = _cause(sight, pod, strategy, now)
         if cause is not None and (pod.is_active or pod.is_deleting):
+            causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)
             if not (pod.name in written and cause.code in ("Starting", "Scheduling")):
@@ -189,9 +202,22 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
         elif pod.is_active and not pod.is_serving:
             down.append(pod.name)
     for name, reason in plan.left.items():
-        if _is_said_better(sight, name, reason):
-            continue
-        yield _left(name, reason, down)
+        wait = _left(sight.workload, name, reason, down)
+        if not _is_said_better(wait, causes.get(name)):
+            yield wait
+    for node, reason in plan.left_nodes.items():
+        yield from _left_node(sight.workload, node, reason)
+
+
+def _cause(sight: Sight, pod: PodView, strategy: Strategy | None, now: Instant) -> Cause | None:
+    return cause_of(
+        sight.pods[pod.name],
+        pod,
+        now=now,
+        lifecycle=strategy.lifecycle if strategy else None,
+        min_ready_s=strategy.min_ready_s if strategy else 0,
+        lost_nodes=sight.lost_nodes,
+    )
 
 
 def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
@@ -211,13 +237,21 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
             remedy="if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
         )
     yield from _conditions(status)
+    if sight.workload.tells_failures_by_event:
+        yield from _events(sight, plan)
     for note in plan.notes:
         if note.reason == "ScaleUpLimited":
             yield Wait(
-                code="ScaleLimit",
+                code="ScaleUpLimited",
                 words=note.message,
                 remedy="wait for pods to become available, or raise scaleStrategy.maxUnavailable",
             )
+        elif note.warning and note.reason in _REFUSING:
+            yield Wait(code="Refused", words=note.message, remedy=_CORRECT)
+
+
+_REFUSING: Final = frozenset({"InvalidSpec", "SelectingAll", SELECTOR_MISMATCH})
+_CORRECT: Final = "correct the field that the message names; nothing is touched until then"
 
 
 def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
@@ -232,39 +266,50 @@ def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
             yield Wait(code="Deadline", words=words, since=one.get("lastUpdateTime") or since)
 
 
+def _events(sight: Sight, plan: Plan) -> Iterator[Wait]:
+    """The latest failed write, while something is still to be written."""
+    failed = [one for one in sight.events if one.get("type") == "Warning" and _is_failure(one)]
+    if not failed or not plan.stages:
+        return
+    latest = failed[-1]
+    message = str(latest.get("message") or "")
+    yield Wait(
+        code=_code_of(message),
+        words=message,
+        since=str(latest.get("firstTimestamp") or latest.get("eventTime") or ""),
+        remedy="see what refuses it; it is tried again and again",
+    )
+
+
+def _is_failure(event: Document) -> bool:
+    return str(event.get("reason") or "").startswith("Failed")
+
+
+def _code_of(message: str) -> str:
+    codes = (("exceeded quota", "Quota"), ("webhook", "Webhook"), ("forbidden", "Forbidden"))
+    return next((code for words, code in codes if words in message), "WriteFailed")
+
+
 def _failure(reason: str, message: str) -> tuple[str, str]:
     if reason in ("CannotUpdate", "BrokenUpdateState"):
         return ("NotInPlace" if reason == "CannotUpdate" else "BrokenUpdate"), ""
     if reason == "WriteFailed":  # the message ends with the remedy
-        codes = (("exceeded quota", "Quota"), ("webhook", "Webhook"), ("forbidden", "Forbidden"))
-        return next((code for words, code in codes if words in message), "WriteFailed"), ""
-    return "Refused", "correct the field that the message names; nothing is touched until then"
+        return _code_of(message), ""
+    return "Refused", _CORRECT
 
 
-def _not_yet_available(pod: PodView, sight: Sight, now: Instant) -> Cause | None:
-    spec = sight.snapshot.cloneset.spec
-    if spec is None or not pod.is_serving or spec.min_ready_seconds <= 0:
-        return None
-    at = next_available_at([pod], min_ready_seconds=spec.min_ready_seconds, now=now)
-    if at is None:
-        return None
-    words = (
-        f"ready, and counts as available from {format_time(at)} on (minReadySeconds {spec.min_ready_seconds})"
+_VAGUE: Final = frozenset({"Scheduling", "UpdatingInPlace", "GracePeriod", "Departing"})
+
+
+def _is_said_better(left: Wait, cause: Cause | None) -> bool:
+    """Whether the pod itself says why it waits: that it has no node, or a hook, for one."""
+    return cause is not None and (
+        left.code == cause.code or (left.code in _VAGUE and cause.code != "Starting")
     )
-    return Cause(code="MinReady", words=words, since=pod.ready_since)
 
 
-def _is_said_better(sight: Sight, name: str, reason: str) -> bool:
-    """Whether the pod itself says why it waits: that it has no node, for one."""
-    if name not in sight.pods:
-        return False
-    cause = cause_of(sight.pods[name], lost_nodes=sight.lost_nodes)
-    vague = ("waits for a node", "its update in place is under way")
-    return cause is not None and cause.code != "Starting" and reason.startswith(vague)
-
-
-def _left(name: str, reason: str, down: Sequence[str]) -> Wait:
-    code, remedy = next(((code, tip) for start, code, tip in _LEFT if reason.startswith(start)), ("", ""))
+def _left(workload: Workload, name: str, reason: str, down: Sequence[str]) -> Wait:
+    code, remedy = _word(workload, reason)
     if not code:
         code = "Budget" if "maxUnavailable is used up" in reason else "Other"
         remedy = "wait, or raise maxUnavailable or maxSurge" if code == "Budget" else ""
@@ -272,6 +317,18 @@ def _left(name: str, reason: str, down: Sequence[str]) -> Wait:
     if code == "Budget" and others:
         reason += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
     return Wait(code=code, words=reason, pods=(name,), remedy=remedy)
+
+
+def _left_node(workload: Workload, node: str, reason: str) -> Iterator[Wait]:
+    """A node without a pod; nothing where none is meant to be."""
+    code, remedy = _word(workload, reason)
+    if code:
+        yield Wait(code=code, words=f"no pod yet: {reason}", pods=(node,), remedy=remedy)
+
+
+def _word(workload: Workload, reason: str) -> tuple[str, str]:
+    table = (*workload.words, *_LEFT)
+    return next(((code, tip) for start, code, tip in table if reason.startswith(start)), ("", ""))
 
 
 def _wait(cause: Cause, pod: str) -> Wait:
@@ -308,7 +365,7 @@ def _next(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         return
     if plan.after is not None:
         yield f"it looks again in {_duration(plan.after)}"
-    elif any(wait.code not in ("Partition", "Claims", "Orphan") for wait in waits):
+    elif any(wait.code not in ("Partition", "NodeSelector", "Claims", "Orphan") for wait in waits):
         yield "nothing, until one of these changes"
 
 
@@ -330,6 +387,8 @@ def text(explanation: Explanation, *, now: Instant) -> str:
     """As a person reads it."""
     one = explanation
     lines = [f"{one.kind} {one.namespace}/{one.name}: {one.verdict}. {_capital(one.headline)}."]
+    if one.condition:
+        lines += ["", f"It says itself: {one.condition}"]
     if one.done:
         lines += ["", "Done", *(f"  {line}" for line in one.done)]
     if one.waits:

@@ -16,8 +16,7 @@ import msgspec
 
 from pykruise.cli.insight.look import Sight, look
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
-from pykruise.kinds.cloneset.snapshot import Settings, read_spec
-from pykruise.kinds.cloneset.types import CLONE_SETS, PodUpdatePolicy
+from pykruise.cli.insight.workloads import Workload, of_document
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, same
@@ -25,6 +24,8 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
+from pykruise.manager.settings import Settings
+from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, difference
 from pykruise.pods.revisions import RevisionView
 from pykruise.sandbox.nodes import NodeSpec
@@ -86,15 +87,17 @@ async def forecast(
 ) -> Forecast:
     """Look, ask admission in a dry run, and play. Writes nothing. Raises KubeError for what cannot be read."""
     settings = settings or Settings()
+    workload = of_document(document)
+    resource = workload.resource
     name = document["metadata"]["name"]
     key = Key(namespace, name)
     try:
-        live: Document | None = decode(await client.get(CLONE_SETS, namespace, name))
+        live: Document | None = decode(await client.get(resource, namespace, name))
     except NotFoundError:
         live = None
-    known: dict[str, Any] = {"kind": CLONE_SETS.kind, "namespace": namespace, "name": name}
+    known: dict[str, Any] = {"kind": resource.kind, "namespace": namespace, "name": name}
     try:
-        wanted = await _admitted(client, key, live, document)
+        wanted = await _admitted(client, workload, key, live, document)
     except ApiError as error:
         if not _is_refusal(error):
             raise
@@ -104,25 +107,27 @@ async def forecast(
             change=_bare(wanted), is_admitted=True, namespace=namespace, start=now, settings=settings
         )
         played = await asyncio.to_thread(play, given)
-        return _told(known, "created", None, wanted, played, settings)
-    sight = await look(client, key, now=now, settings=settings)
+        return _told(known, "created", workload, None, wanted, played, settings)
+    sight = await look(client, workload, key, now=now, settings=settings)
     played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
     change = "unchanged" if same(live["spec"], wanted["spec"]) else "changed"
-    return _told(known, change, sight, wanted, played, settings)
+    return _told(known, change, workload, sight, wanted, played, settings)
 
 
 # Admission
 
 
-async def _admitted(client: Client, key: Key, live: Document | None, document: Document) -> Document:
+async def _admitted(
+    client: Client, workload: Workload, key: Key, live: Document | None, document: Document
+) -> Document:
     """The object as it would be stored: defaults and all. Raises what admission refuses with."""
     if live is None:
-        return decode(await client.create(CLONE_SETS, key.namespace, document, dry_run=True))
+        return decode(await client.create(workload.resource, key.namespace, document, dry_run=True))
     patch = patch_to_apply(live, document)
     if not patch:
         return live
     answer = await client.patch(
-        CLONE_SETS, key.namespace, key.name, patch, patch_type=PatchType.MERGE, dry_run=True
+        workload.resource, key.namespace, key.name, patch, patch_type=PatchType.MERGE, dry_run=True
     )
     return decode(answer)
 
@@ -178,7 +183,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
     )
     own = [decode(raw) for raw in claims.items]
     nodes = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
-    labels = sight.snapshot.node_labels
+    labels = sight.node_labels
     specs: list[NodeSpec] = [
         msgspec.structs.replace(spec, labels=dict(labels.get(spec.name, {}))) for spec in room_for(nodes)
     ]
@@ -219,6 +224,7 @@ def _bare(document: Document) -> Document:
 def _told(
     known: Mapping[str, Any],
     change: str,
+    workload: Workload,
     sight: Sight | None,
     wanted: Document,
     played: Played,
@@ -229,19 +235,19 @@ def _told(
     batches = tuple(_batches(played))
     touched = {fate.pod for batch in batches for fate in batch.fates}
     before = sight.snapshot.pods if sight else ()
-    stays = _stays(sight, wanted, touched) if sight else {}
+    stays = _stays(sight, wanted, touched, played) if sight else {}
     deleted = tuple(one.name for one in played.actions if one.do == "delete claim")
     return Forecast(
         **known,
         change=change,
         fields=tuple(_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
-        ways=_ways(sight, wanted, settings) if sight else {},
+        ways=_ways(workload, sight, wanted, settings) if sight else {},
         batches=batches,
         stays=stays,
         claims_created=tuple(one.name for one in played.actions if one.do == "create claim"),
         claims_deleted=deleted,
         claims_kept=_claims_kept(sight, played, deleted),
-        holds=tuple(_holds(sight, wanted, played)),
+        holds=tuple(_holds(workload, sight, wanted, played)),
         lowest_available=played.lowest_available,
         pods_before=sum(pod.is_active for pod in before),
         pods_after=played.samples[-1].total if played.samples else 0,
@@ -257,8 +263,8 @@ def _batches(played: Played) -> Iterator[Batch]:
         yield Batch(number=number, fates=tuple(fates))
 
 
-def _stays(sight: Sight, wanted: Document, touched: set[str]) -> dict[str, tuple[str, ...]]:
-    spec, _ = read_spec(wanted["spec"])
+def _stays(sight: Sight, wanted: Document, touched: set[str], played: Played) -> dict[str, tuple[str, ...]]:
+    """Why pods stay as they are: the last plan says it of each that it leaves alone."""
     reasons: dict[str, list[str]] = {}
     for pod in sight.snapshot.pods:
         if not pod.is_active or pod.name in touched:
@@ -266,12 +272,8 @@ def _stays(sight: Sight, wanted: Document, touched: set[str]) -> dict[str, tuple
         of = next((one for one in sight.snapshot.revisions if one.hash == pod.revision), None)
         if of is not None and _same_template(of, wanted):
             why = "it is as wanted"
-        elif spec is not None and spec.is_paused:
-            why = "updates are paused"
-        elif spec is not None and spec.is_on_delete:
-            why = "OnDelete: it is updated when somebody deletes it"
         else:
-            why = "the partition keeps it, or nothing was left to do"
+            why = played.left.get(pod.name, "nothing was left to do")
         reasons.setdefault(why, []).append(pod.name)
     return {why: tuple(sorted(names)) for why, names in reasons.items()}
 
@@ -290,10 +292,10 @@ def _slim(template: Mapping[str, Any]) -> Any:
     return {"metadata": metadata, "spec": spec}
 
 
-def _ways(sight: Sight, wanted: Document, settings: Settings) -> dict[str, str]:
+def _ways(workload: Workload, sight: Sight, wanted: Document, settings: Settings) -> dict[str, str]:
     """For each revision that pods are of: how it goes to the wanted template."""
-    spec, _ = read_spec(wanted["spec"])
-    if spec is None:
+    strategy, _ = workload.strategy(wanted["spec"])
+    if strategy is None:
         return {}
     used = sorted({str(pod.revision) for pod in sight.snapshot.pods if pod.is_active})
     found: dict[str, str] = {}
@@ -301,18 +303,17 @@ def _ways(sight: Sight, wanted: Document, settings: Settings) -> dict[str, str]:
         old = next((one for one in sight.snapshot.revisions if one.hash == name), None)
         if old is not None and _same_template(old, wanted):
             continue
-        if spec.policy == PodUpdatePolicy.RECREATE:
-            found[name] = "recreated: podUpdatePolicy is ReCreate"
+        if strategy.in_place == "never":
+            found[name] = f"recreated: {strategy.recreates_because}"
             continue
         # Only the template and the annotations of a target are looked at.
         target = msgspec.structs.replace(old, template=wanted["spec"]["template"]) if old else None
+        in_place = workload.in_place_settings(settings)
         how = (
-            difference(old, target, revision="wanted", settings=settings.in_place, grace_seconds=0)
-            if target
-            else None
+            difference(old, target, revision="wanted", settings=in_place, grace_seconds=0) if target else None
         )
         if isinstance(how, NotInPlace):
-            is_only = spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
+            is_only = strategy.in_place == "only"
             found[name] = f"{'not at all (InPlaceOnly)' if is_only else 'recreated'}: {how.reason}"
         elif how is None:
             found[name] = "recreated: its revision is no longer known"
@@ -327,32 +328,45 @@ def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) ->
     gone = {one.name for one in played.actions if one.do == "delete"}
     ids = {pod.instance_id for pod in sight.snapshot.pods if pod.name in gone}
     return tuple(
-        sorted(
-            one.name for one in sight.snapshot.claims if one.instance_id in ids and one.name not in deleted
-        )
+        sorted(one.name for one in sight.claims if one.instance_id in ids and one.name not in deleted)
     )
 
 
-def _holds(sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
+def _holds(workload: Workload, sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
     asked = {"prepare deletion": "preDelete", "prepare update": "inPlaceUpdate"}
     for do, hook in asked.items():
         names = [one.name for one in played.actions if one.do == do]
         if names:
-            yield f"the {hook} hook has to be released on {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
-    spec, problem = read_spec(wanted["spec"])
-    if spec is None:
+            yield f"the {hook} hook has to be released on {_shown(names)}"
+    strategy, problem = workload.strategy(wanted["spec"])
+    if strategy is None:
         yield problem
         return
-    if spec.is_paused:
+    if strategy.is_paused:
         yield "updates are paused"
     if sight is not None:
         down = [pod.name for pod in sight.snapshot.pods if pod.is_active and not pod.is_serving]
         if down:
-            yield f"{len(down)} pods do not serve now and count against maxUnavailable: {', '.join(down[:5])}"
-    status = played.status
-    for one in status.get("conditions") or ():
+            yield f"{len(down)} pods do not serve now and count against maxUnavailable: {_shown(down)}"
+    gates = _gates(wanted)
+    if gates and any(one.do == "create" for one in played.actions):
+        yield f"new pods wait for their readiness gates {', '.join(gates)}, which others have to set"
+    if (wanted["spec"]["template"].get("spec") or {}).get("schedulingGates"):
+        yield "new pods are not scheduled until their scheduling gates are removed"
+    for one in played.status.get("conditions") or ():
         if one.get("type") == "FailedUpdate" and one.get("status") == "True":
             yield str(one.get("message"))
+
+
+def _gates(wanted: Document) -> list[str]:
+    """Readiness gates that somebody else has to open."""
+    gates = (wanted["spec"]["template"].get("spec") or {}).get("readinessGates") or ()
+    names = [str(gate.get("conditionType") or "") for gate in gates]
+    return [name for name in names if name not in ("", keys.IN_PLACE_READY, keys.KRUISE_POD_READY)]
+
+
+def _shown(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
 
 
 def _paths(old: Any, new: Any, path: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Reading one workload from a cluster, once: everything its plan needs, and what a person asks about.
 
-Client ──get, list──▶ look() ──▶ Sight: the document, its pods as stored, the snapshot, events, lost nodes
+Client ──get, list──▶ look() ──▶ Around ──the kind's snapshot()──▶ Sight: the document, its pods as stored,
+                                                                    the snapshot, events, lost nodes
 
 Reads only. The snapshot is made by the kind's own functions, so what is decided of it is what the manager decides.
 """
@@ -11,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.cloneset.snapshot import Settings, Snapshot, build_snapshot, project_cloneset
-from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.cli.insight.workloads import Around, Snapshot, Workload
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
@@ -25,10 +25,10 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
 )
+from pykruise.manager.settings import Settings
+from pykruise.plans.plan import Plan
 from pykruise.plans.sources import NodeView, project_node
-from pykruise.pods import keys
-from pykruise.pods.claims import project_claim
-from pykruise.pods.names import pod_name
+from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodProjector
 
@@ -36,61 +36,70 @@ __all__ = ["Sight", "look", "own_pods"]
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """One CloneSet as it is now."""
+    """One workload as it is now."""
 
+    workload: Workload
     document: Document
     pods: Mapping[str, Document]
     """Its pods by name, terminating and finished ones too."""
     snapshot: Snapshot
     events: Sequence[Document] = ()
-    """About the CloneSet, oldest first; empty also when they may not be read."""
+    """About it, oldest first; empty also when they may not be read."""
     lost_nodes: frozenset[str] = frozenset()
     """Nodes that do not answer, or are gone."""
+    claims: Sequence[ClaimView] = ()
+    """Those that it controls."""
+    node_labels: Mapping[str, Mapping[str, str]] = {}
+
+    def plan(self) -> Plan:
+        """What its manager would do now."""
+        return self.workload.plan(self.snapshot)
 
 
 async def look(
-    client: Client, key: Key, *, now: Instant, settings: Settings | None = None, seed: int = 1
+    client: Client,
+    workload: Workload,
+    key: Key,
+    *,
+    now: Instant,
+    settings: Settings | None = None,
+    seed: int = 1,
 ) -> Sight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
-    raw = await client.get(CLONE_SETS, key.namespace, key.name)
+    raw = await client.get(workload.resource, key.namespace, key.name)
     document = decode(raw)
+    uid = document["metadata"]["uid"]
     pods, revisions, claims, nodes, events = await asyncio.gather(
         client.list(PODS, key.namespace),
         client.list(CONTROLLER_REVISIONS, key.namespace),
-        client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace, label_selector=keys.INSTANCE_ID_LABEL),
+        client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace),
         _nodes(client),
-        _events(client, key, document["metadata"]["uid"]),
+        _events(client, key, uid),
     )
-    uid = document["metadata"]["uid"]
     project = PodProjector()
     views = [project(bytes(one)) for one in pods.items]
-    claim_views = [one for one in map(project_claim, claims.items) if one.controller_uid == uid]
-    taken = {pod.name: pod for pod in views}
-    occupied = [
-        claim.instance_id
-        for claim in claim_views
-        if (other := taken.get(pod_name(key.name, claim.instance_id))) is not None
-        and (other.controller is None or other.controller.uid != uid)
-    ]
     own = own_pods(map(decode, pods.items), uid)
-    snapshot = build_snapshot(
-        project_cloneset(raw),
+    around = Around(
+        raw=bytes(raw),
+        uid=uid,
         pods=[pod for pod in views if pod.name in own],
-        orphans=[pod for pod in views if pod.controller is None],
+        others=[pod for pod in views if pod.name not in own],
         revisions=[project_revision(one) for one in revisions.items],
+        claims=[project_claim(one) for one in claims.items],
+        nodes=[view for view, _ in nodes.values()],
         now=now,
         seed=seed,
-        claims=claim_views,
-        occupied_ids=occupied,
-        node_labels={name: view.labels for name, (view, _) in nodes.items()},
-        settings=settings,
+        settings=settings or Settings(),
     )
     return Sight(
+        workload=workload,
         document=document,
         pods=own,
-        snapshot=snapshot,
+        snapshot=workload.snapshot(around),
         events=events,
         lost_nodes=_lost(own, nodes) if nodes else frozenset(),
+        claims=[one for one in around.claims if one.controller_uid == uid],
+        node_labels={name: view.labels for name, (view, _) in nodes.items()},
     )
 
 

@@ -17,13 +17,14 @@ import msgspec
 
 from pykruise.admission.counts import live_pods
 from pykruise.admission.reviewers import reviewers
+from pykruise.cli.insight.look import look
+from pykruise.cli.insight.workloads import of_document
 from pykruise.kinds import conversions, crds
-from pykruise.kinds.cloneset.snapshot import Settings
-from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, loop_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
+from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -34,8 +35,10 @@ from pykruise.kube.resources import (
     PODS,
 )
 from pykruise.kube.transport import Response, Transport
+from pykruise.manager.kinds import KINDS
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import Settings as ManagerSettings
+from pykruise.manager.settings import Settings
+from pykruise.plans.plan import Plan
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodProjector, PodView
@@ -50,6 +53,16 @@ from pykruise.sandbox.virtual_time import VirtualLoop
 __all__ = ["Action", "Drain", "Play", "Played", "Sample", "World", "play", "room_for"]
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
+_CONTROLLERS = (
+    "claims",
+    "disruption",
+    "node-lifecycle",
+    "pod-collector",
+    "storage-class",
+    "taint-eviction",
+    "volumes",
+)
+"""Those of the sandbox that have something to do in a play."""
 QUIET_S = 30.0
 """So long nothing may happen for a rollout to count as over."""
 
@@ -143,6 +156,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""
     """Hash of the update revision."""
     left: Mapping[str, str] = {}
+    """Why pods stay as they are in the end, in the words of the last plan."""
+    left_nodes: Mapping[str, str] = {}
 
 
 def play(given: Play) -> Played:
@@ -194,6 +209,9 @@ class _Stage:
 
     def __init__(self, given: Play) -> None:
         self._given = given
+        about = given.change or given.first or given.world.workload
+        assert about is not None, "a play is about a workload"
+        self._kind = of_document(about)
         self._rng = random.Random(given.seed)
         self._project = PodProjector()
         self._pods: dict[str, PodView] = {}
@@ -214,7 +232,13 @@ class _Stage:
         clock = loop_clock(start=given.start)
         kubelet = _kubelet(given)
         names = {spec.name for spec in given.world.nodes}
-        settings = ClusterSettings(nodes=0 if names else given.nodes, kubelet=kubelet)
+        settings = ClusterSettings(
+            nodes=0 if names else given.nodes,
+            kubelet=kubelet,
+            tracks_fields=False,
+            controllers=_CONTROLLERS,
+            collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, self._kind.resource),
+        )
         cluster = Cluster(
             settings,
             clock=clock,
@@ -225,7 +249,7 @@ class _Stage:
         )
         self._cluster = cluster
         for crd in crds():
-            if crd["spec"]["names"]["plural"] == CLONE_SETS.plural:
+            if crd["metadata"]["name"] == f"{self._kind.resource.plural}.{self._kind.resource.group}":
                 await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         self._restore()
         async with cluster:
@@ -235,7 +259,8 @@ class _Stage:
                 Client(
                     _Marked(cluster.transport_for(MANAGER_USER)), clock=clock, rng=random.Random(given.seed)
                 ),
-                settings=ManagerSettings(cloneset=given.settings),
+                settings=given.settings,
+                kinds=[kind for kind in KINDS if kind.resource == self._kind.resource],
                 clock=clock,
                 rng=random.Random(given.seed),
                 cpu_time=lambda: 0.0,
@@ -257,7 +282,7 @@ class _Stage:
         for spec in world.nodes:
             self._cluster.kubelets.adopt_node(spec)
         if world.workload is not None:
-            server.restore(CLONE_SETS, [world.workload])
+            server.restore(self._kind.resource, [world.workload])
         server.restore(CONTROLLER_REVISIONS, world.revisions)
         server.restore(PERSISTENT_VOLUME_CLAIMS, world.claims)
         server.restore(PODS, world.pods)
@@ -293,9 +318,9 @@ class _Stage:
     async def _write(self, client: Client, document: Document) -> None:
         namespace, name = self._given.namespace, document["metadata"]["name"]
         try:
-            await client.get(CLONE_SETS, namespace, name)
+            await client.get(self._kind.resource, namespace, name)
         except ApiError:
-            await client.create(CLONE_SETS, namespace, document)
+            await client.create(self._kind.resource, namespace, document)
             return
         metadata = {
             part: document["metadata"][part]
@@ -303,10 +328,10 @@ class _Stage:
             if document["metadata"].get(part)
         }
         body = {"metadata": metadata, "spec": document["spec"]}
-        live = decode(await client.get(CLONE_SETS, namespace, name))
+        live = decode(await client.get(self._kind.resource, namespace, name))
         dropped = {field: None for field in live["spec"] if field not in document["spec"]}
         body["spec"] = {**document["spec"], **dropped}
-        await client.patch(CLONE_SETS, namespace, name, body, patch_type=PatchType.MERGE)
+        await client.patch(self._kind.resource, namespace, name, body, patch_type=PatchType.MERGE)
 
     async def _until_quiet(self, limit_s: float) -> bool:
         """True once nothing has happened for long; False at the limit."""
@@ -322,15 +347,14 @@ class _Stage:
         return False
 
     async def _min_ready_s(self) -> float:
-        for raw in (await self._cluster.client.list(CLONE_SETS, self._given.namespace)).items:
+        for raw in (await self._cluster.client.list(self._kind.resource, self._given.namespace)).items:
             return float(decode(raw)["spec"].get("minReadySeconds", 0)) + QUIET_S
         return 0.0
 
     async def _result(self, client: Client, is_over: bool) -> Played:
         document = (self._given.change or self._given.first or self._given.world.workload) or {}
         name = document["metadata"]["name"]
-        live = decode(await client.get(CLONE_SETS, self._given.namespace, name))
-        status = live.get("status") or {}
+        plan, status = await self._last_plan(client, name)
         assert self._zero is not None
         return Played(
             actions=tuple(self._actions),
@@ -342,7 +366,16 @@ class _Stage:
             is_over=is_over,
             status=status,
             target=short_hash(status.get("updateRevision") or ""),
+            left=dict(plan.left),
+            left_nodes=dict(plan.left_nodes),
         )
+
+    async def _last_plan(self, client: Client, name: str) -> tuple[Plan, Document]:
+        """What is still to be done in the end, and why the rest is left; and the status."""
+        key = Key(self._given.namespace, name)
+        now = self._given.start + self._now()
+        sight = await look(client, self._kind, key, now=now, settings=self._given.settings)
+        return sight.plan(), sight.document.get("status") or {}
 
     # ── what is seen ─────────────────────────────────────────────────────────
 
@@ -488,7 +521,7 @@ class _Stage:
             return
         client = self._cluster.client
         try:
-            workload = decode(await client.get(CLONE_SETS, pod.namespace, owner))
+            workload = decode(await client.get(self._kind.resource, pod.namespace, owner))
             name = "preDelete" if pod.state == LifecycleState.PREPARING_DELETE else "inPlaceUpdate"
             hook = (workload["spec"].get("lifecycle") or {}).get(name) or {}
             is_put_on = pod.state == LifecycleState.UPDATED

@@ -9,7 +9,7 @@ are as frequent as wild ones.
 import random
 from typing import Any
 
-from simulation.network import REQUEST_FAULTS
+from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Fault, Script
 
 __all__ = ["generate"]
@@ -23,7 +23,10 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"simulation-{seed}")
     document = _cloneset(rng)
     length_s = rng.choice((20.0, 60.0, 180.0))
-    deeds, faults = _deeds(rng, document, length_s), _faults(rng, length_s)
+    deeds, faults = (
+        _deeds(rng, document, length_s),
+        faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES),
+    )
     if rng.random() < 0.06:
         more_deeds, more_faults = _recovery_unseen(rng)
         deeds, faults = [*deeds, *more_deeds], [*faults, *more_faults]
@@ -157,45 +160,6 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
     if rng.random() < 0.07:
         at = add("strategy", type="OnDelete")
         found.append(Deed(round(at + 5, 2), "image", {"tag": rng.choice((1, 2, 3))}))
-    return found
-
-
-def _faults(rng: random.Random, length_s: float) -> list[Fault]:
-    found: list[Fault] = []
-    mood = rng.choice(("calm", "calm", "some", "wild"))
-
-    def at() -> float:
-        return round(rng.uniform(0, length_s + 15), 2)
-
-    for _ in range({"calm": rng.choice((0, 1)), "some": 3, "wild": 8}[mood]):
-        sort = rng.random()
-        if sort < 0.5:
-            kind = rng.choice(REQUEST_FAULTS)
-            found.append(
-                Fault(at(), kind, rng.choice(_PATHS), rng.choice((1, 1, 2, 5)), rng.choice((0.5, 3.0, 20.0)))
-            )
-        elif sort < 0.85:
-            kind = rng.choice(
-                ("cut", "cut", "gone", "end", "garbage", "delay", "delay", "stall", "duplicate", "swap")
-            )
-            found.append(
-                Fault(
-                    at(),
-                    kind,
-                    rng.choice(_WATCHES),
-                    rng.choice((1, 1, 3)),
-                    rng.choice((0.3, 2.0, 15.0, 60.0)),
-                )
-            )
-        else:
-            kind = rng.choice(
-                ("crash", "crash", "crash", "second leader", "clock jump", "compact", "graceful restart")
-            )
-            seconds = {
-                "clock jump": rng.choice((-3600.0, -20.0, 5.0, 60.0)),
-                "second leader": rng.choice((1.0, 10.0)),
-            }.get(kind, rng.choice((0.0, 1.0, 20.0)))
-            found.append(Fault(at(), kind, "", rng.randrange(1, 200), seconds))
     return found
 
 

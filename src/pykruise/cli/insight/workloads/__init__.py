@@ -1,0 +1,50 @@
+"""The kinds that plan, explain and simulate know: one line each.
+
+what a person typed ──▶ named()      a manifest ──▶ of_document()      ──▶ Workload (base.py)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.workloads.base import Around, Counts, Snapshot, Strategy, Workload
+from pykruise.cli.insight.workloads.cloneset import CLONE_SET
+from pykruise.cli.insight.workloads.daemonset import DAEMON_SET
+
+__all__ = [
+    "CLONE_SET",
+    "DAEMON_SET",
+    "WORKLOADS",
+    "Around",
+    "Counts",
+    "Snapshot",
+    "Strategy",
+    "Workload",
+    "named",
+    "of_document",
+]
+
+WORKLOADS: Sequence[Workload] = (CLONE_SET, DAEMON_SET)
+
+
+def named(target: str) -> tuple[Workload, str]:
+    """Kind and name of `clonesets/web`. Raises CommandError for another kind, or another form."""
+    kind, slash, name = target.partition("/")
+    if not slash or not name or "/" in name:
+        raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
+    for workload in WORKLOADS:
+        if workload.answers_to(kind):
+            return workload, name
+    known = ", ".join(workload.resource.plural for workload in WORKLOADS)
+    raise CommandError(f"{kind!r} is no kind that is known here; there is: {known}")
+
+
+def of_document(document: Mapping[str, Any]) -> Workload:
+    """The kind of a manifest. Raises CommandError for one that is not known."""
+    for workload in WORKLOADS:
+        if workload.is_of(document):
+            return workload
+    name = (document.get("metadata") or {}).get("name")
+    what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
+    known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in WORKLOADS)
+    raise CommandError(f"{what}: no kind that is known here; there is: {known}")

@@ -1,0 +1,191 @@
+"""`pykruise explain` names the true cause of DaemonSets that are stuck, each staged on a cluster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import text
+from pykruise.cli.insight.workloads import DAEMON_SET
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NODES, PODS
+from pykruise.sandbox.faults import Rule
+from support.daemonsets import Pool
+from support.faults import Answer, FaultyTransport, posts
+from support.scenario import Object, Stage, rolling
+
+pytestmark = [pytest.mark.sandbox_only]
+
+HOOK = {"labelsHandler": {"hook": "on"}}
+
+
+async def rolled_out(stage: Stage, pool: Pool, *, rule: Object | None = None, **spec: Any) -> None:
+    """It is there and settled; then a new image whose containers do as the rule says."""
+    await stage.start_manager()
+    await pool.create(**spec)
+    await pool.settled()
+    if rule:
+        stage.kubelets.set_rules([Rule(image="nginx:2", **rule)])
+    await pool.set_image("nginx:2")
+
+
+async def with_pods_of(stage: Stage, pool: Pool, **pod: Any) -> None:
+    """A DaemonSet whose pods have these fields in their spec."""
+    document = pool.daemonset()
+    document["spec"]["template"]["spec"] |= pod
+    await stage.start_manager()
+    await stage.create(document, resource=DAEMON_SET.resource)
+
+
+async def answered_with(stage: Stage, pool: Pool, answer: Answer) -> None:
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/pods"), lambda _request: answer)
+    await stage.start_manager(faulty)
+    await pool.create()
+
+
+async def image_cannot_be_pulled(stage: Stage, pool: Pool) -> None:
+    await rolled_out(stage, pool, rule={"image_pull_error": True})
+
+
+async def image_cannot_be_pulled_in_place(stage: Stage, pool: Pool) -> None:
+    strategy = rolling(rollingUpdateType="InPlaceIfPossible", maxUnavailable=1)
+    await rolled_out(stage, pool, rule={"image_pull_error": True}, updateStrategy=strategy)
+
+
+async def containers_crash(stage: Stage, pool: Pool) -> None:
+    await rolled_out(stage, pool, rule={"exit_code": 3, "after_s": 1.0})
+
+
+async def containers_are_never_ready(stage: Stage, pool: Pool) -> None:
+    await rolled_out(stage, pool, rule={"never_ready": True})
+
+
+async def surging_pods_are_never_ready(stage: Stage, pool: Pool) -> None:
+    strategy = rolling(maxSurge=1, maxUnavailable=0)
+    await rolled_out(stage, pool, rule={"never_ready": True}, updateStrategy=strategy)
+
+
+async def too_large_for_the_nodes(stage: Stage, pool: Pool) -> None:
+    resources = {"requests": {"cpu": "999"}}
+    await with_pods_of(stage, pool, containers=[{"name": "main", "image": "nginx:1", "resources": resources}])
+
+
+async def a_readiness_gate_is_closed(stage: Stage, pool: Pool) -> None:
+    await with_pods_of(stage, pool, readinessGates=[{"conditionType": "example.com/registered"}])
+
+
+async def pods_are_not_ready_for_long_enough(stage: Stage, pool: Pool) -> None:
+    await stage.start_manager()
+    await pool.create(minReadySeconds=3600)
+
+
+async def a_node_does_not_answer(stage: Stage, pool: Pool) -> None:
+    await stage.start_manager()
+    await pool.create()
+    await pool.settled()
+    node = pool.nodes[0]
+    stage.kubelets.stop_node(node)
+    lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    await stage.client.patch(NODES, "", node, lost, patch_type=PatchType.STRATEGIC, subresource="status")
+    await pool.set_image("nginx:2")
+
+
+async def a_finalizer_holds_a_pod(stage: Stage, pool: Pool) -> None:
+    await stage.start_manager()
+    await pool.create()
+    await pool.settled()
+    name = (await stage.pods())[0].name
+    patch = {"metadata": {"finalizers": ["example.com/backup"]}}
+    await stage.client.patch(PODS, stage.namespace, name, patch, patch_type=PatchType.MERGE)
+    await stage.delete(name, resource=PODS)
+
+
+async def the_deletion_hook_is_not_released(stage: Stage, pool: Pool) -> None:
+    document = pool.daemonset(lifecycle={"preDelete": HOOK})
+    document["spec"]["template"]["metadata"]["labels"]["hook"] = "on"
+    await stage.start_manager()
+    await stage.create(document, resource=DAEMON_SET.resource)
+    await pool.settled()
+    await pool.set_image("nginx:2")
+
+
+async def the_quota_is_used_up(stage: Stage, pool: Pool) -> None:
+    await answered_with(stage, pool, Answer(403, message="pods is forbidden: exceeded quota: team"))
+
+
+async def a_webhook_refuses(stage: Stage, pool: Pool) -> None:
+    message = 'admission webhook "policy.example.com" denied the request: images must be signed'
+    await answered_with(stage, pool, Answer(400, message=message))
+
+
+async def updates_are_paused(stage: Stage, pool: Pool) -> None:
+    await rolled_out(stage, pool, updateStrategy=rolling(paused=True))
+
+
+async def the_partition_keeps_nodes(stage: Stage, pool: Pool) -> None:
+    await rolled_out(stage, pool, updateStrategy=rolling(partition=3))
+
+
+async def pods_are_updated_on_delete(stage: Stage, pool: Pool) -> None:
+    await rolled_out(stage, pool, updateStrategy={"type": "OnDelete"})
+
+
+async def only_some_nodes_are_selected(stage: Stage, pool: Pool) -> None:
+    selector = {"matchLabels": {"example.com/canary": "yes"}}
+    await rolled_out(stage, pool, updateStrategy=rolling(selector=selector))
+
+
+async def nobody_manages(stage: Stage, pool: Pool) -> None:
+    await pool.create()
+
+
+class Stuck(NamedTuple):
+    """A staged rollout, the cause that `explain` must name first, and words that it must use."""
+
+    stage_it: Callable[[Stage, Pool], Awaitable[None]]
+    cause: str
+    says: str
+    verdict: str = "waiting"
+
+
+CASES = (
+    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled"),
+    Stuck(image_cannot_be_pulled_in_place, "ImagePull", "image nginx:2 of container main cannot be pulled"),
+    Stuck(containers_crash, "ContainerFails", "exit code 3"),
+    Stuck(containers_are_never_ready, "NotReady", "runs, but is not ready"),
+    Stuck(surging_pods_are_never_ready, "NotReady", "is available"),
+    Stuck(too_large_for_the_nodes, "Unschedulable", "Insufficient cpu"),
+    Stuck(a_readiness_gate_is_closed, "ReadinessGate", "example.com/registered"),
+    Stuck(pods_are_not_ready_for_long_enough, "MinReadySeconds", "minReadySeconds 3600"),
+    Stuck(a_node_does_not_answer, "NodeLost", "does not answer"),
+    Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
+    Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook"),
+    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team"),
+    Stuck(a_webhook_refuses, "Webhook", "images must be signed"),
+    Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
+    Stuck(
+        the_partition_keeps_nodes, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"
+    ),
+    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done"),
+    Stuck(only_some_nodes_are_selected, "NodeSelector", "widen rollingUpdate.selector", "done"),
+    Stuck(nobody_manages, "NoManager", "is the manager running"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+async def test_explain_names_the_true_cause_of_a_daemonset(stage: Stage, pool: Pool, case: Stuck) -> None:
+    # given
+    await case.stage_it(stage, pool)
+    await asyncio.sleep(90)
+    # when
+    key = Key(stage.namespace, "web")
+    found = await explained(stage.client, key, now=stage.clock(), workload=DAEMON_SET)
+    # then
+    said = text(found, now=stage.clock())
+    assert found.cause == case.cause, said
+    assert case.says in said
+    assert found.verdict == case.verdict, said

@@ -1,0 +1,392 @@
+"""What holds for a DaemonSet at every commit, whatever happens around it.
+
+Rules are those of the specification's "Placement", "Manage" and "Update", written down a second time and in another
+way; rules.py says how what a manager could know is taken into account.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from simulation.history import Commit, Turn
+from simulation.pods import Version
+from simulation.rules import (
+    PODS,
+    REVISIONS,
+    Violation,
+    WorkloadRules,
+    images_of,
+    is_hooked,
+    number,
+    plain,
+)
+
+__all__ = ["DaemonSetRules", "Wish"]
+
+SETS, NODES = "daemonsets.apps.kruise.io", "nodes"
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """One version of the DaemonSet. `revision` is the API server's."""
+
+    revision: int
+    uid: str
+    is_deleting: bool
+    partition: Any
+    max_unavailable: Any
+    max_surge: Any
+    paused: bool
+    on_delete: bool
+    in_place: bool
+    min_ready_s: int
+    template: Any
+    pool: str
+    """Nodes have to carry this label; empty: all do."""
+    pre_delete: Mapping[str, str]
+    in_place_hook: Mapping[str, str]
+    status: Mapping[str, Any]
+    generation: int
+
+
+def read_wish(doc: Any, revision: int) -> Wish:
+    """A DaemonSet as stored. Fields that admission defaults are there."""
+    spec = doc["spec"]
+    strategy = spec.get("updateStrategy") or {}
+    block = strategy.get("rollingUpdate") or {}
+    lifecycle = spec.get("lifecycle") or {}
+    surge = block.get("maxSurge", 0)
+    return Wish(
+        revision=revision,
+        uid=doc["metadata"]["uid"],
+        is_deleting="deletionTimestamp" in doc["metadata"],
+        partition=block.get("partition", 0),
+        max_unavailable=block.get("maxUnavailable", 0 if surge else 1),
+        max_surge=surge,
+        paused=bool(block.get("paused")),
+        on_delete=strategy.get("type") == "OnDelete",
+        in_place=block.get("rollingUpdateType") == "InPlaceIfPossible",
+        min_ready_s=spec.get("minReadySeconds", 0),
+        template=plain(spec["template"]),
+        pool=(spec["template"]["spec"].get("nodeSelector") or {}).get("sim/pool", ""),
+        pre_delete=(lifecycle.get("preDelete") or {}).get("labelsHandler") or {},
+        in_place_hook={},
+        status=doc.get("status") or {},
+        generation=doc["metadata"].get("generation", 0),
+    )
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One node as it was from `revision` on."""
+
+    revision: int
+    is_there: bool
+    pool: str
+    effects: frozenset[str]
+    """Of the taint that nobody here tolerates."""
+
+    def runs(self, wish: Wish) -> bool:
+        """Whether it is to run a pod."""
+        return self.is_there and not self.effects and wish.pool in ("", self.pool)
+
+    def expels(self, wish: Wish) -> bool:
+        """Whether a pod that is there has to go."""
+        return not self.is_there or "NoExecute" in self.effects or wish.pool not in ("", self.pool)
+
+
+class DaemonSetRules(WorkloadRules[Wish]):
+    """Of one DaemonSet."""
+
+    shelf = SETS
+    shelves = frozenset({SETS, PODS, REVISIONS, NODES})
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._nodes: dict[str, list[Node]] = {}
+
+    def read(self, document: Any, revision: int) -> Wish:
+        return read_wish(document, revision)
+
+    def on_other(self, commit: Commit) -> Iterator[Violation]:
+        doc: Any = commit.new if commit.new is not None else commit.old
+        taints = (doc.get("spec") or {}).get("taints") or ()
+        node = Node(
+            revision=commit.revision,
+            is_there=commit.new is not None,
+            pool=(doc["metadata"].get("labels") or {}).get("sim/pool", ""),
+            effects=frozenset(one["effect"] for one in taints if one["key"] == "sim/taint"),
+        )
+        self._nodes.setdefault(commit.key.name, []).append(node)
+        yield from ()
+
+    def on_pod(self, commit: Commit) -> Iterator[Violation]:
+        before, after = self.pods.take(commit)
+        if commit.turn is None or not self.wishes:
+            return
+        for found in self._concerned(commit, after, before):
+            if isinstance(found, Violation):
+                yield found
+            else:
+                yield from self._on_written(commit, commit.turn, before, after, found)
+
+    def _on_written(
+        self, commit: Commit, turn: Turn, before: Version | None, after: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        if before is None:
+            yield from self._on_created(commit, turn, after, wishes)
+            return
+        if before.owner != after.owner or not self._is_member(before, wishes[-1]):
+            return
+        yield from self._on_images(commit, before, after, wishes)
+        if not after.is_active:
+            yield from self._on_deleted(commit, turn, before, wishes)
+        elif after.hash != before.hash:
+            yield from self._on_changed(commit, turn, before, after, wishes)
+        yield from self._on_taken_out(commit, turn, before, after, wishes)
+
+    # ── single rules ─────────────────────────────────────────────────────────
+
+    def _on_created(
+        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        nodes = self._nodes_since(pod.target, turn)
+        if not any(node.runs(wish) for node in nodes for wish in wishes):
+            yield self._broken(commit, "placement", f"{pod.name} is made for {pod.target}, which runs no pod")
+        twins = [
+            versions[-1].name
+            for versions in self._on_node(turn, pod.target)
+            if versions[0].uid != pod.uid
+            and self._is_known(turn, versions[0].uid)
+            and all(self._is_member(one, wishes[-1]) for one in versions)
+        ]
+        most = 2 if any(wish.max_surge for wish in wishes) else 1
+        if len(twins) >= most:
+            yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {twins}")
+        if pod.hash not in {self._hash_of(wish) for wish in wishes}:
+            yield self._broken(commit, "revision", f"{pod.name} is of {pod.hash}, which is not wanted")
+        if pod.hash in self._templates:
+            expected = images_of(self._templates[pod.hash])
+            if dict(pod.images) != expected:
+                yield self._broken(
+                    commit, "template", f"{pod.name} has {dict(pod.images)}, revision {expected}"
+                )
+        surging = [name for name in twins if most == 2]
+        if surging and all(wish.paused or wish.on_delete for wish in wishes):
+            yield self._broken(commit, "update", f"{pod.name} is a surge while updates are off")
+
+    def _on_deleted(
+        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        if all(is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
+            yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
+        if any(one.state == "PreparingDelete" or not one.is_active for one in versions):
+            return
+        problems = [self._why_not_gone(turn, pod, wish) for wish in wishes]
+        if all(problems):
+            yield self._broken(
+                commit, "deletion", f"{pod.name} on {pod.target} goes for no reason: {problems[-1]}"
+            )
+
+    def _on_changed(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        """Updated in place."""
+
+        def problem(wish: Wish) -> str:
+            if self._hash_of(wish) != after.hash:
+                return f"{self._hash_of(wish)} is wanted"
+            if not wish.in_place and before.images != after.images:
+                return "the type is not InPlaceIfPossible"
+            return self._why_update_waits(turn, before, wish)
+
+        problems = [problem(wish) for wish in wishes]
+        if all(problems):
+            yield self._broken(commit, "update", f"{after.name} is updated to {after.hash}: {problems[-1]}")
+
+    def _why_not_gone(self, turn: Turn, pod: Version, wish: Wish) -> str:
+        """Empty when the pod may be deleted."""
+        if any(node.expels(wish) for node in self._nodes_since(pod.target, turn)):
+            return ""
+        others = [
+            versions
+            for versions in self._on_node(turn, pod.target)
+            if versions[0].uid != pod.uid and any(self._is_member(one, wish) for one in versions)
+        ]
+        if others and not wish.max_surge:
+            return ""
+        target = self._hash_of(wish)
+        if any(one.hash == pod.hash or pod.hash != target for versions in others for one in versions):
+            return ""
+        if pod.hash == target:
+            return f"it is of {target}, as wanted"
+        return self._why_update_waits(turn, pod, wish)
+
+    def _why_update_waits(self, turn: Turn, pod: Version, wish: Wish) -> str:
+        if wish.paused:
+            return "updates are paused"
+        if wish.on_delete:
+            return "updates are OnDelete"
+        target = self._hash_of(wish)
+        if wish.max_surge and not isinstance(wish.max_surge, str):
+            versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+            if all(one.is_ready for one in versions):
+                return "with surge the new pod comes first"
+        partition = number(wish.partition, len(self._running(wish)), up=False)
+        old = {
+            versions[0].target
+            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            if versions[0].target != pod.target
+            and any(self._is_member(one, wish) and one.hash != target for one in versions)
+        }
+        if len(old) < partition and self._nodes_are_known(turn):
+            return f"the partition keeps {partition} nodes on older revisions, {len(old)} are left"
+        return ""
+
+    def _on_taken_out(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        """A pod that serves goes out of service for an update only while few enough nodes are on their way."""
+
+        def breaks(wish: Wish) -> str:
+            if not before.is_available(min_ready_s=wish.min_ready_s, at=commit.at - self._skew_s):
+                return ""
+            if after.is_available(min_ready_s=wish.min_ready_s, at=commit.at + self._skew_s):
+                return ""
+            versions = self.pods.since(before.uid, turn.known.get(PODS, 0))
+            if not all(one.is_available(min_ready_s=wish.min_ready_s, at=turn.at) for one in versions[:1]):
+                return ""
+            if any(node.expels(wish) for node in self._nodes_since(before.target, turn)):
+                return ""
+            if self._others_on(turn, before, wish) or wish.max_surge:
+                return ""
+            busy = self._busy(turn, before.target, wish, until=commit.at)
+            most = number(wish.max_unavailable, max(len(self._nodes), 1), up=True)
+            return f"{sorted(busy)} are on their way already, {most} may be" if len(busy) >= most else ""
+
+        problems = [breaks(wish) for wish in wishes]
+        if all(problems):
+            yield self._broken(
+                commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
+            )
+
+    def _others_on(self, turn: Turn, pod: Version, wish: Wish) -> bool:
+        return any(
+            versions[0].uid != pod.uid and any(self._is_member(one, wish) for one in versions)
+            for versions in self._on_node(turn, pod.target)
+        )
+
+    def _busy(self, turn: Turn, node: str, wish: Wish, *, until: float) -> set[str]:
+        """Other nodes that surely are between two pods, or whose new pod surely is not available."""
+        target = self._hash_of(wish)
+        found: set[str] = set()
+        for name in self._nodes:
+            states = self._nodes_since(name, turn)
+            if name == node or not states or not all(one.runs(wish) for one in states):
+                continue
+            may_serve = any(
+                self._is_member(one, wish)
+                and (
+                    one.hash != target
+                    or one.is_available(min_ready_s=wish.min_ready_s, at=until + self._skew_s + 1e-6)
+                )
+                for versions in self._on_node(turn, name)
+                for one in versions
+            )
+            if not may_serve:
+                found.add(name)
+        return found
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        if not self.wishes:
+            return
+        wish = self.wishes[-1]
+        if self._gone_at > wish.revision:
+            left = [pod.name for pod in self.pods.latest() if pod.owner == wish.uid]
+            if left:
+                yield Violation("gone", f"the DaemonSet is gone, but {left} are there", now)
+            return
+        target = self._hash_of(wish)
+        if not target:
+            yield Violation("converges", "the template has no revision", now)
+            return
+        members = list(self._members(wish))
+        by_node: dict[str, list[Version]] = {}
+        for pod in members:
+            by_node.setdefault(pod.target, []).append(pod)
+        running = self._running(wish)
+        if lonely := sorted(name for name in running if name not in by_node):
+            yield Violation("converges", f"nodes without a pod: {lonely}", now)
+            return
+        if wrong := sorted(name for name in by_node if self._nodes[name][-1].expels(wish)):
+            yield Violation("converges", f"nodes with a pod that are to run none: {wrong}", now)
+        if crowded := sorted(name for name, pods in by_node.items() if len(pods) > 1):
+            yield Violation("converges", f"nodes with more than one pod: {crowded}", now)
+        down = [
+            f"{pod.name} ({pod.state}, ready={pod.is_ready})"
+            for pod in members
+            if not pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now)
+        ]
+        if down:
+            yield Violation("converges", f"not available: {down}", now)
+        old = [pod.name for pod in members if pod.hash != target]
+        keeps = number(wish.partition, len(running), up=False)
+        if not wish.paused and not wish.on_delete and len(old) > keeps:
+            yield Violation("converges", f"{old} are old, the partition is {keeps}", now)
+        for pod in members:
+            expected = images_of(self._templates.get(pod.hash))
+            if expected and dict(pod.images) != expected:
+                what = f"{pod.name} runs {dict(pod.images)}, revision has {expected}"
+                yield Violation("template", what, now)
+        yield from self._status_is_true(members, running, wish, target, now)
+
+    def _status_is_true(
+        self, members: list[Version], running: set[str], wish: Wish, target: str, now: float
+    ) -> Iterator[Violation]:
+        here = [pod for pod in members if pod.target in running]
+        available = sum(pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now) for pod in here)
+        wanted = {
+            "desiredNumberScheduled": len(running),
+            "currentNumberScheduled": len(here),
+            "numberReady": sum(pod.is_ready for pod in here),
+            "numberAvailable": available,
+            "updatedNumberScheduled": sum(pod.hash == target for pod in here),
+            "observedGeneration": wish.generation,
+        }
+        wrong = {
+            name: (wish.status.get(name, 0), want)
+            for name, want in wanted.items()
+            if wish.status.get(name, 0) != want
+        }
+        if wrong:
+            yield Violation("status", f"the status says something else (said, true): {wrong}", now)
+
+    # ── what is known ────────────────────────────────────────────────────────
+
+    def _running(self, wish: Wish) -> set[str]:
+        return {name for name, states in self._nodes.items() if states[-1].runs(wish)}
+
+    def _nodes_since(self, name: str, turn: Turn) -> list[Node]:
+        """What a manager may take for the present state of a node."""
+        states = self._nodes.get(name) or []
+        known = turn.known.get(NODES, 0)
+        first = max(0, bisect_right(states, known, key=lambda one: one.revision) - 1)
+        return states[first:]
+
+    def _is_known(self, turn: Turn, uid: str) -> bool:
+        """Whether the manager has to know that there is such a pod."""
+        first = self.pods.created_at(uid)
+        return first.revision <= turn.known.get(PODS, 0) or first.sender == turn.manager
+
+    def _nodes_are_known(self, turn: Turn) -> bool:
+        """Whether no node has changed since the turn began: only then nodes can be counted."""
+        return all(len(self._nodes_since(name, turn)) == 1 for name in self._nodes)
+
+    def _on_node(self, turn: Turn, node: str) -> Iterator[list[Version]]:
+        """Pods of one node, each with the versions that the manager may take for the present one."""
+        for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager):
+            if versions[0].target == node:
+                yield versions

@@ -1,0 +1,115 @@
+"""A script by chance that keeps a manager in the dark just when it matters: CloneSets, in their blind spots.
+
+seed ──▶ generate() ──▶ Script of kind cloneset
+
+What the usual scripts meet rarely happens here all the time: the answer of a write is lost while the watch lags, a
+watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from simulation.script import Deed, Fault, Script
+
+__all__ = ["generate"]
+
+
+def generate(seed: int) -> Script:
+    """The script of this seed, always the same."""
+    rng = random.Random(f"blind-{seed}")
+    document = _cloneset(rng)
+    at = round(rng.uniform(12, 20), 2)
+    spots: tuple[Callable[[random.Random, float], tuple[list[Deed], list[Fault]]], ...] = (
+        _lost_answers,
+        _lost_history,
+        _recovery_unseen,
+        _in_order,
+    )
+    deeds, faults = rng.choice(spots)(rng, at)
+    return Script(
+        seed=seed,
+        object=document,
+        nodes=3,
+        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        faults=tuple(faults),
+        latency_s=rng.choice((0.005, 0.02)),
+        hook_s=0.5,
+        kubelet={"start_s": 0.5, "ready_s": 0.5, "stop_s": rng.choice((0.1, 3.0))},
+    )
+
+
+def _cloneset(rng: random.Random) -> dict[str, Any]:
+    rolling: dict[str, Any] = {
+        "podUpdatePolicy": rng.choice(("ReCreate", "InPlaceIfPossible")),
+        "maxUnavailable": rng.choice((1, 2)),
+    }
+    labels = {"app": "web"}
+    spec: dict[str, Any] = {
+        "replicas": rng.choice((2, 3, 5)),
+        "selector": {"matchLabels": {"app": "web"}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+    }
+    if rng.random() < 0.4:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+        spec["scaleStrategy"] = {"enablePVCReuse": rng.random() < 0.7}
+    if rng.random() < 0.3:
+        spec["lifecycle"] = {"preDelete": {"labelsHandler": {"hook/delete": "true"}}}
+        labels["hook/delete"] = "true"
+    containers = [{"name": "main", "image": "app:1"}]
+    spec["template"] = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+
+
+def _lost_answers(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+    """Writes take effect, nobody says so, and the watch is late."""
+    deed = rng.choice(
+        (
+            Deed(at, "scale", {"replicas": 8}),
+            Deed(at, "image", {"tag": 2}),
+            Deed(at, "mark", {"pod": rng.randrange(8)}),
+        )
+    )
+    kind = rng.choice(("answer lost", "no answer", "timeout after the fact", "error after the fact"))
+    lost = Fault(round(at - 0.5, 2), kind, "/pods", rng.choice((1, 2, 4)), 1.0)
+    return [deed], [lost, Fault(round(at - 0.5, 2), "delay", "/pods", 12, rng.choice((5.0, 20.0)))]
+
+
+def _lost_history(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+    """A watch says nothing for minutes; when it is opened again, what was missed is no longer kept."""
+    watch = rng.choice(("/pods", "/clonesets"))
+    deeds = [
+        Deed(at, "image", {"tag": 2}),
+        Deed(at + 1, "delete_pod", {"pod": rng.randrange(8), "now": True}),
+    ]
+    deeds += [Deed(at + 2, "scale", {"replicas": rng.choice((1, 6))})]
+    return deeds, [Fault(round(at - 5, 2), "stall", watch), Fault(at + 20, "compact")]
+
+
+def _recovery_unseen(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+    """Pods come back into service while the watch lags, and just then some of them are to go, or change."""
+    change = rng.choice(
+        (
+            Deed(at + 3.5, "list_to_delete", {"pods": rng.sample(range(8), 3)}),
+            Deed(at + 3.5, "image", {"tag": 2}),
+        )
+    )
+    deeds = [Deed(at, "bad_image", {"tag": 1, "how": "never ready"}), Deed(at + 2, "cure"), change]
+    return deeds, [Fault(round(at + 1.5, 2), "delay", "/pods", 8, 5.0)]
+
+
+def _in_order(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+    """Nothing goes wrong: rules that faults would excuse bite."""
+    deeds = [
+        Deed(at, "mark", {"pod": rng.randrange(8)}),
+        Deed(at + 15, "image", {"tag": 2}),
+        Deed(at + 40, "scale", {"replicas": rng.choice((1, 2))}),
+        Deed(at + 60, "scale", {"replicas": 5}),
+    ]
+    return deeds, []

@@ -1,0 +1,159 @@
+"""A script by chance: a DaemonSet, what happens to it and to its nodes, and what goes wrong meanwhile.
+
+seed ──▶ generate() ──▶ Script
+"""
+
+import random
+from typing import Any
+
+from simulation.faults_by_chance import faults_by_chance
+from simulation.script import Deed, Script
+
+__all__ = ["generate"]
+
+_PATHS = ("/pods", "/daemonsets", "/controllerrevisions", "/nodes", "")
+_WATCHES = ("/pods", "/pods", "/daemonsets", "/controllerrevisions", "/nodes")
+
+
+def generate(seed: int) -> Script:
+    """The script of this seed, always the same."""
+    rng = random.Random(f"daemonset-{seed}")
+    document = _daemonset(rng)
+    nodes = rng.choice((1, 2, 3, 4, 6))
+    length_s = rng.choice((20.0, 60.0, 180.0))
+    deeds = _deeds(rng, document, length_s)
+    if _pool(document):
+        deeds += [
+            Deed(0.0, "label_node", {"node": n, "value": "a"}) for n in range(nodes) if rng.random() < 0.7
+        ]
+    faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
+    return Script(
+        seed=seed,
+        kind="daemonset",
+        object=document,
+        nodes=nodes,
+        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        latency_s=rng.choice((0.005, 0.02, 0.2)),
+        hook_s=rng.choice((0.5, 3.0, 10.0)),
+        kubelet={
+            "start_s": rng.choice((0.2, 1.0, 5.0)),
+            "ready_s": rng.choice((0.0, 0.5, 4.0)),
+            "stop_s": rng.choice((0.1, 1.0, 8.0)),
+        },
+    )
+
+
+def _pool(document: dict[str, Any]) -> bool:
+    return "nodeSelector" in document["spec"]["template"]["spec"]
+
+
+def _daemonset(rng: random.Random) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "app:1"}]
+    if rng.random() < 0.2:
+        containers.append({"name": "side", "image": "app:1"})
+    labels = {"app": "web"}
+    rolling: dict[str, Any] = {}
+    sort = rng.random()
+    if sort < 0.35:
+        rolling = {"rollingUpdateType": "Standard", "maxUnavailable": rng.choice((1, 1, 2, "50%", "100%"))}
+    elif sort < 0.65:
+        rolling = {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": rng.choice((1, 1, 2, "34%"))}
+    elif sort < 0.9:
+        rolling = {
+            "rollingUpdateType": "Standard",
+            "maxSurge": rng.choice((1, 2, "50%")),
+            "maxUnavailable": 0,
+        }
+    if rng.random() < 0.3:
+        rolling["partition"] = rng.choice((1, 2, 3, "50%"))
+    pod: dict[str, Any] = {"containers": containers}
+    if rng.random() < 0.25:
+        pod["nodeSelector"] = {"sim/pool": "a"}
+    spec: dict[str, Any] = {
+        "selector": {"matchLabels": {"app": "web"}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+    }
+    if rng.random() < 0.2:
+        spec["minReadySeconds"] = rng.choice((2, 10))
+    if rng.random() < 0.2:
+        spec["burstReplicas"] = rng.choice((1, 2, "50%"))
+    if rng.random() < 0.2:
+        spec["lifecycle"] = {"preDelete": {"labelsHandler": {"hook/delete": "true"}}}
+        labels["hook/delete"] = "true"
+    spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+
+
+def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:
+    found: list[Deed] = []
+    begin_s = rng.choice((0.0, 15.0))
+    surges = bool(document["spec"]["updateStrategy"]["rollingUpdate"].get("maxSurge"))
+
+    def add(do: str, **args: Any) -> float:
+        at = round(begin_s + rng.uniform(0, length_s), 2)
+        found.append(Deed(at, do, args))
+        return at
+
+    def limit() -> float:
+        if surges:
+            return add("rolling", maxSurge=rng.choice((1, 2, "100%")))
+        return add("rolling", maxUnavailable=rng.choice((1, 2, "50%")))
+
+    rest = [
+        lambda: add("image", tag=rng.choice((1, 2, 3)), sidecar=rng.random() < 0.3),
+        lambda: add("image", tag=rng.choice((1, 2))),
+        lambda: add("image", tag=2),
+        lambda: add("env", value=rng.choice((1, 2))),
+        lambda: add("env", value=rng.choice((1, 2))),
+        lambda: add("rolling", partition=rng.choice((0, 0, 1, 2, "50%"))),
+        lambda: add("rolling", paused=True),
+        limit,
+        lambda: add("annotate", value=rng.randrange(9)),
+        lambda: add("delete_pod", pod=rng.randrange(8), now=rng.random() < 0.3),
+        lambda: add("delete_pod", pod=rng.randrange(8)),
+        lambda: add("evict", pod=rng.randrange(8)),
+        lambda: add("relabel", pod=rng.randrange(8)),
+        lambda: add("touch", pod=rng.randrange(8), times=rng.choice((3, 20))),
+        lambda: add("stale_condition", pod=rng.randrange(8)),
+        lambda: add("drain", node=rng.randrange(6)),
+        lambda: add("taint", node=rng.randrange(6), effect=rng.choice(("NoSchedule", "NoExecute"))),
+        lambda: add("taint", node=rng.randrange(6), effect=rng.choice(("NoSchedule", "NoExecute"))),
+        lambda: add("label_node", node=rng.randrange(6), value=rng.choice(("a", "b", None))),
+        lambda: add("join", number=rng.randrange(3)),
+        lambda: add("leave", node=rng.randrange(6)),
+        lambda: add("node_down", node=rng.randrange(6)),
+        lambda: add("node_lost", node=rng.randrange(6)),
+        lambda: add(
+            "bad_image", tag=rng.choice((2, 3)), how=rng.choice(("never ready", "pull", "crash", "slow"))
+        ),
+    ]
+    if _pool(document):
+        rest += [lambda: add("node_selector", pool=rng.choice(("a", "b", None)))]
+    for _ in range(rng.choice((1, 2, 3, 5, 8))):
+        rng.choice(rest)()
+    for deed in tuple(found):
+        later = round(deed.at + rng.uniform(1, 40), 2)
+        if deed.do == "rolling" and deed.args.get("paused") and rng.random() < 0.7:
+            found.append(Deed(later, "rolling", {"paused": False}))
+        elif deed.do == "drain" and rng.random() < 0.7:
+            found.append(Deed(later, "uncordon", deed.args))
+        elif deed.do == "taint" and rng.random() < 0.6:
+            found.append(Deed(later, "untaint", {"node": deed.args["node"]}))
+        elif deed.do == "node_down" and rng.random() < 0.7:
+            found.append(Deed(later, "node_up", deed.args))
+        elif deed.do == "bad_image" and rng.random() < 0.5:
+            found.append(Deed(later, "cure"))
+    if rng.random() < 0.1:
+        at = add("delete_set", policy=rng.choice(("Background", "Foreground", "Orphan")))
+        if rng.random() < 0.6:
+            found.append(Deed(at + rng.uniform(0.5, 30), "create_set"))
+    if rng.random() < 0.12:
+        at = add("strategy", type="OnDelete")
+        found.append(Deed(round(at + 5, 2), "image", {"tag": rng.choice((1, 2, 3))}))
+    return found
