@@ -3,7 +3,7 @@
 #   make test   lint, types, import contracts and all tests
 #   make up     a cluster to play with, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C
-#   make test-real  conformance and scenarios on a real control plane
+#   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: a third of their parameters
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
@@ -21,6 +21,8 @@ NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
 CHART ?=
 KUBERNETES ?= 1.37
+WORKERS ?= 3
+SELECTION ?=
 SEEDS ?= 1000
 FIRST ?= 0
 PROCESSES ?=
@@ -64,11 +66,13 @@ unit: $(VENV)/.ready-dev
 
 test: lint unit
 
-# Time is real there and the machine may be shared: what fails is tried once more, alone, before it counts.
-REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/conformance tests/scenarios $(PYTEST_ARGS)
+# Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
+# real and the machine may be shared: what fails is tried once more, alone, before it counts.
+REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real $(SELECTION) tests/conformance \
+  tests/scenarios $(PYTEST_ARGS)
 
 test-real: $(VENV)/.ready-dev
-	@$(REAL_TESTS) || $(REAL_TESTS) --last-failed --last-failed-no-failures none
+	@$(REAL_TESTS) -n $(WORKERS) --dist worksteal || $(REAL_TESTS) --last-failed --last-failed-no-failures none
 
 real: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)

@@ -92,7 +92,7 @@ class ControlPlane:
         feature_gates: Mapping[str, bool] | None = None,
         extra_args: Mapping[str, Sequence[str]] | None = None,
         audit: bool = False,
-        wait_seconds: float = 60,
+        wait_seconds: float = 240,
     ) -> Self:
         """Build what is not built yet, start the components and wait until each is healthy.
 

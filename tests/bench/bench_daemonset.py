@@ -11,8 +11,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from unittest.mock import patch
 
 import orjson
 import uvloop
@@ -21,8 +23,9 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.kinds import crds  # noqa: E402
+from pykruise.kinds.daemonset import controller  # noqa: E402
 from pykruise.kinds.daemonset.controller import Waker  # noqa: E402
-from pykruise.kinds.daemonset.placement import Fits  # noqa: E402
+from pykruise.kinds.daemonset.placement import Fit, Fits, Placement  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
 from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot  # noqa: E402
 from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
@@ -33,11 +36,12 @@ from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.ids import Key  # noqa: E402
 from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: E402
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
 from pykruise.plans.sources import NodeView, project_node  # noqa: E402
 from pykruise.pods.views import PodView  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
+from pykruise.sandbox.nodes import NodeSpec  # noqa: E402
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, updatable  # noqa: E402
 
 
@@ -222,9 +226,86 @@ async def measure_life(nodes: int) -> None:
             await phase("create", cluster.client.create(DAEMON_SETS, "default", doc))
             await phase("update in place", image("nginx:2"))
             await phase("update by recreation", image("nginx:2", env=[{"name": "A", "value": "1"}]))
+            await asyncio.sleep(1.0)
+            await measure_node_events(cluster, counting, nodes)
         finally:
             manager.stop()
             await running
+
+
+class Looks:
+    """How often plans are made meanwhile, how long they take, and for how many nodes it is worked out anew
+    whether they fit."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.fits = 0
+        self._undone = ExitStack()
+
+    def __enter__(self) -> Self:
+        plan_as_it_is, fit_as_it_is = plan_daemonset, Placement.fit
+
+        def plan(snapshot: Snapshot) -> Any:
+            start = time.thread_time()
+            try:
+                return plan_as_it_is(snapshot)
+            finally:
+                self.seconds.append(time.thread_time() - start)
+
+        def fit(placement: Placement, node: NodeView) -> Fit:
+            self.fits += 1
+            return fit_as_it_is(placement, node)
+
+        self._undone.enter_context(patch.object(controller, "plan_daemonset", plan))
+        self._undone.enter_context(patch.object(Placement, "fit", fit))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._undone.close()
+
+
+async def measure_node_events(cluster: Cluster, counting: MeteredTransport, nodes: int) -> None:
+    """What one event of one node among many costs: looks, fits, and writes, all of which are about that node."""
+    last = f"node-{nodes}"
+
+    async def change(body: Any) -> None:
+        await cluster.client.patch(NODES, "", last, body, patch_type=PatchType.MERGE)
+
+    async def heartbeat() -> None:
+        doc = decode(await cluster.client.get(NODES, "", last))
+        ready = next(one for one in doc["status"]["conditions"] if one["type"] == "Ready")
+        ready["lastHeartbeatTime"] = "2030-01-01T00:00:00Z"
+        body = {"status": {"conditions": [ready]}}
+        await cluster.client.patch(
+            NODES, "", last, body, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+
+    async def join() -> None:
+        cluster.kubelets.add_node(NodeSpec(name="joins"))
+
+    taint = {"key": "example.com/x", "effect": "NoExecute"}
+    deeds = {
+        "heartbeat": heartbeat(),
+        "a label that nobody asks for": change({"metadata": {"labels": {"a": "b"}}}),
+        "a taint that expels its pod": change({"spec": {"taints": [taint]}}),
+        "the end of that taint": change({"spec": {"taints": None}}),
+        "a node joins": join(),
+    }
+    for name, deed in deeds.items():
+        counting.requests.clear()
+        with Looks() as looks:
+            await deed
+            await asyncio.sleep(1.5)
+        writes = ", ".join(
+            f"{count} {what}"
+            for what, count in sorted(counting.requests.items())
+            if not what.startswith(("GET", "WATCH")) and "events" not in what
+        )
+        each = statistics.mean(looks.seconds) * 1000 if looks.seconds else 0.0
+        print(
+            f"── {name}: {len(looks.seconds)} looks of {each:.1f} ms, {looks.fits} fits worked out, "
+            f"writes: {writes or 'none'}"
+        )
 
 
 def _is_done(doc: dict[str, Any], nodes: int) -> bool:

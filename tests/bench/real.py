@@ -30,7 +30,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NAMESPACES, PODS
+from pykruise.kube.resources import NAMESPACES, PODS, Resource
 from support.control_plane import install_kinds
 from support.up import ALONE, running
 from testbed.control_plane import API_SERVER, ControlPlane
@@ -138,10 +138,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Bench:
     """A running cluster with a manager, and a client of one's own."""
 
-    def __init__(self, plane: ControlPlane, client: Client, *, manager_pid: int, kubelets_pid: int) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        client: Client,
+        *,
+        manager_pid: int,
+        kubelets_pid: int,
+        kind: Resource = CLONE_SETS,
+    ) -> None:
         self.plane = plane
         self.client = client
         self.manager_pid = manager_pid
+        self.kind = kind
+        """What is measured: objects called NAME of this resource."""
         self._kubelets_pid = kubelets_pid
         self._audit_read = 0
 
@@ -190,7 +200,7 @@ class Bench:
         """Wait for that."""
         async with asyncio.timeout(PHASE_S):
             while True:
-                doc = decode(await self.client.get(CLONE_SETS, NAMESPACE, NAME))
+                doc = decode(await self.client.get(self.kind, NAMESPACE, NAME))
                 status = doc.get("status") or {}
                 counts = {
                     status.get(field, 0) for field in ("replicas", "updatedReplicas", "availableReplicas")
@@ -200,9 +210,9 @@ class Bench:
                 await asyncio.sleep(0.05)
 
     async def change(self, spec: dict[str, Any]) -> int:
-        """Merge-patch the CloneSet's spec; returns its new generation."""
+        """Merge-patch the object's spec; returns its new generation."""
         patch = {"spec": spec}
-        raw = await self.client.patch(CLONE_SETS, NAMESPACE, NAME, patch, patch_type=PatchType.MERGE)
+        raw = await self.client.patch(self.kind, NAMESPACE, NAME, patch, patch_type=PatchType.MERGE)
         generation: int = decode(raw)["metadata"]["generation"]
         return generation
 
@@ -253,7 +263,9 @@ async def run(*, pods: int, nodes: int) -> Report:
 
 
 @asynccontextmanager
-async def bench_on(plane: ControlPlane, *, pods: int, nodes: int) -> AsyncIterator[Bench]:
+async def bench_on(
+    plane: ControlPlane, *, pods: int, nodes: int, kind: Resource = CLONE_SETS
+) -> AsyncIterator[Bench]:
     """Kubelets and a manager in processes of their own."""
     kubelets = (
         *("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes)),
@@ -268,7 +280,7 @@ async def bench_on(plane: ControlPlane, *, pods: int, nodes: int) -> AsyncIterat
         ):
             limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
             client = Client(transport, limiter=limiter, rng=random.Random(1))
-            yield Bench(plane, client, manager_pid=process.pid, kubelets_pid=nodes_of.pid)
+            yield Bench(plane, client, manager_pid=process.pid, kubelets_pid=nodes_of.pid, kind=kind)
     finally:
         await transport.close()
 

@@ -179,7 +179,13 @@ class HookServer:
         return cls(runner, {"$hook": f"https://127.0.0.1:{port}", "$bundle": bundle})
 
     async def stop(self) -> None:
+        assert self._runner.server is not None
+        transports = [handler.transport for handler in self._runner.server.connections]
         await self._runner.cleanup()
+        for transport in transports:
+            if transport is not None:
+                transport.abort()  # an API server keeps its connections, and says no goodbye on them
+        await asyncio.sleep(0)
 
 
 async def _serve(request: web.BaseRequest) -> web.StreamResponse:

@@ -30,6 +30,8 @@ from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset.readers import LiveSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
@@ -37,7 +39,7 @@ from pykruise.kube.clock import loop_clock, parse_time, system_clock
 from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import NotFoundError
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, NODES
@@ -48,6 +50,7 @@ from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.pod_state import KubeletSettings
 from support.control_plane import allow_election, running_plane
 from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
@@ -136,7 +139,9 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     """Override it in a test module for other nodes or delays."""
     is_real = request.config.getoption("--cluster") == "real"
     delay_s = 0.1 if is_real else 0.5  # where it is real, time is dear
-    return ClusterSettings(nodes=4, start_s=delay_s, ready_s=delay_s, stop_s=delay_s)
+    # Leases tell which node is dead; where none dies, renewing them is what an hour costs.
+    kubelet = KubeletSettings(lease_s=None)
+    return ClusterSettings(nodes=4, kubelet=kubelet, start_s=delay_s, ready_s=delay_s, stop_s=delay_s)
 
 
 @pytest.fixture
@@ -182,7 +187,9 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 @functools.cache
 def manager_rights() -> Authorizer:
     """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
-    return Authorizer(roles(Gates.of(InPlaceWorkloadVerticalScaling=True), namespace="scenario"))
+    return Authorizer(
+        roles(Gates.of(InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True), namespace="scenario")
+    )
 
 
 def no_right_was_missing(refused: Iterable[str]) -> None:
@@ -200,6 +207,8 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         admission_settings(Settings(gates=GATES)),
         counts=LiveCounts(lambda: client),
         pods=live_pods(lambda: client),
+        sidecars=LiveSidecars(lambda: client, namespace=NAMESPACE),
+        clock=clock,
         classes=live_classes(lambda: client),
         trial=live_trial(lambda: client, namespace="scenario"),
         spreading=Spreading(
@@ -234,7 +243,8 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
             kubelets=cluster.kubelets,
             admission=switch,
         )
-        await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
+        for name in (stage.namespace, NAMESPACE):
+            await stage.client.create(NAMESPACES, "", {"metadata": {"name": name}})
         try:
             yield stage
         finally:
@@ -317,6 +327,8 @@ async def _real_stage(
         await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
         await allow_election(stage.client, stage.namespace)
+        with suppress(AlreadyExistsError):
+            await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
         yield stage
     finally:
         await stage.close()
@@ -337,7 +349,7 @@ async def _leave(stage: Stage) -> None:
     to work on.
     """
     with suppress(NotFoundError):
-        for resource in (CLONE_SETS, DAEMON_SETS):
+        for resource in (SIDECAR_SETS, CLONE_SETS, DAEMON_SETS):
             for raw in (await stage.client.list(resource, stage.namespace)).items:
                 await stage.client.delete(resource, stage.namespace, decode(raw)["metadata"]["name"])
         await stage.client.delete(NAMESPACES, "", stage.namespace)

@@ -89,6 +89,7 @@ SPECS: dict[str, Document] = {
         "selector": SELECTOR,
         "template": TEMPLATE,
         "replicas": 0,
+        "podManagementPolicy": "Parallel",
         "reserveOrdinals": [1, "3-5"],
         "scaleStrategy": {"maxUnavailable": "10%"},
         "lifecycle": {"preDelete": {"finalizersHandler": ["a.b/c"]}},

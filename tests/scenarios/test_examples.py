@@ -9,11 +9,20 @@ import yaml
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
-from pykruise.kube.resources import DEPLOYMENTS, Resource
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import canary_base
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.documents import annotations_of
+from pykruise.kube.errors import AlreadyExistsError, InvalidError
+from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
 from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
-RESOURCES: dict[str, Resource] = {one.kind: one for one in (CLONE_SETS, DAEMON_SETS, DEPLOYMENTS)}
+RESOURCES: dict[str, Resource] = {
+    one.kind: one
+    for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS)
+}
 
 
 def manifests() -> list[Any]:
@@ -30,7 +39,17 @@ def manifests() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("doc", manifests())
+def workloads() -> list[Any]:
+    """Those that make pods."""
+    return [one for one in manifests() if one.values[0]["kind"] != SIDECAR_SETS.kind]
+
+
+def sidecarsets() -> list[Any]:
+    """Those that put something into pods."""
+    return [one for one in manifests() if one.values[0]["kind"] == SIDECAR_SETS.kind]
+
+
+@pytest.mark.parametrize("doc", workloads())
 async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
     stage: Stage, doc: dict[str, Any]
 ) -> None:
@@ -46,10 +65,49 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
         if doc["kind"] == DAEMON_SETS.kind:
             wanted = status.get("desiredNumberScheduled", 0)
             return wanted > 0 and status.get("numberAvailable") == wanted
+        if doc["kind"] == WORKLOAD_SPREADS.kind:
+            return [one["name"] for one in status.get("subsetStatuses") or ()] == [
+                one["name"] for one in found["spec"]["subsets"]
+            ]
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 
     await stage.until(all_available)
+
+
+@pytest.mark.parametrize("doc", sidecarsets())
+async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_selects(
+    stage: Stage, doc: dict[str, Any]
+) -> None:
+    # given
+    base = canary_base(annotations_of(doc))
+    for one in (param.values[0] for param in sidecarsets()):
+        if one["metadata"]["name"] == base:
+            await stage.create(one, resource=SIDECAR_SETS)
+    # when
+    await stage.create(doc, resource=SIDECAR_SETS)
+    resources = {"limits": {"cpu": "1", "memory": "1Gi"}}
+    pod = {
+        "metadata": {"name": "x", "labels": doc["spec"]["selector"]["matchLabels"]},
+        "spec": {"containers": [{"name": "main", "image": "main", "resources": resources}]},
+    }
+
+    # then
+    async def is_injected() -> bool:
+        found = await stage.create(pod, resource=PODS)
+        images = {container["image"] for container in found["spec"]["containers"]}
+        await stage.delete("x", resource=PODS, grace_period_s=0)
+        return images >= {container["image"] for container in doc["spec"]["containers"]}
+
+    async def is_injected_when_free() -> bool:
+        try:
+            return await is_injected()
+        except AlreadyExistsError:  # the one before is on its way out
+            return False
+
+    await stage.until(is_injected_when_free)
+    with pytest.raises(InvalidError):  # and it was reviewed
+        await stage.merge(doc["metadata"]["name"], {"spec": {"selector": None}}, resource=SIDECAR_SETS)
 
 
 def test_there_are_manifests_to_be_tried() -> None:

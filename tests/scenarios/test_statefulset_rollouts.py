@@ -275,6 +275,7 @@ async def test_a_failed_pod_is_replaced_with_its_number(stage: Stage, sets: Sets
     assert (await sets.uids())[1] == before[1]
 
 
+@pytest.mark.needs_admission
 async def test_what_is_wrong_is_refused(sets: Sets) -> None:
     """statefulset case 77"""
     with pytest.raises(InvalidError) as refused:

@@ -154,12 +154,16 @@ async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resour
         await stage.kill_manager()
         await stage.start_manager()
 
-    # then no subset has more than its maximum, and all pods are there
+    # then all pods are there, and no subset has more than its maximum. It may have less: a place that was taken
+    # for a pod which a manager never got to create is free again after 30 s, when others have found theirs.
     async def are_there() -> bool:
-        return (await spread.status()).get("b") == (3, 0)
+        found = await spread.status()
+        return sum(replicas for replicas, _ in found.values()) == 10 and len(await spread.running()) == 10
 
     await stage.until(are_there)
-    assert (await spread.status())["a"] == (5, 0)
+    found = await spread.status()
+    assert found["a"][0] <= 5
+    assert found["b"][0] <= 3
 
 
 @kinds(CLONE_SETS, STATEFUL_SETS, ADVANCED_STATEFUL_SETS)

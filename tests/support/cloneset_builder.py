@@ -19,15 +19,12 @@ from pykruise.kinds.cloneset.snapshot import (
     build_snapshot,
     project_cloneset,
 )
-from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.clock import format_time
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodProjector, PodView
-
-NOW = parse_time("2026-01-31T12:00:00Z")
-NAME, NAMESPACE, UID = "web", "shop", "owner-uid"
+from support.workload_builder import NAME, NAMESPACE, NOW, UID, WorkloadBuilder
 
 
 def names(count: int) -> list[str]:
@@ -84,47 +81,21 @@ def revision(
     return document
 
 
-class CloneSetBuilder:
+class CloneSetBuilder(WorkloadBuilder):
     """A CloneSet with pods; every method changes it and returns it."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
-        self.document: dict[str, Any] = {
-            "apiVersion": "apps.kruise.io/v1beta1",
-            "kind": "CloneSet",
-            "metadata": {
-                "name": NAME,
-                "namespace": NAMESPACE,
-                "uid": UID,
-                "resourceVersion": "100",
-                "generation": 3,
-            },
-            "spec": spec,
-            "status": {},
-        }
-        self.pods: dict[str, dict[str, Any]] = {}
+        super().__init__("apps.kruise.io/v1beta1", "CloneSet", spec)
         self.revisions: list[dict[str, Any]] = []
         self.claims: dict[str, dict[str, Any]] = {}
         self.occupied: set[str] = set()
         self.node_labels: dict[str, dict[str, str]] = {}
         self.settings = Settings()
-        self.now = NOW
-        self.seed = 1
         self.old_template = template("nginx:0")
         self.current = ""
         self.managed: dict[str, Any] | str | None = "the selector"
 
     # the CloneSet itself
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.document["spec"]
-        return found
-
-    @property
-    def rolling(self) -> dict[str, Any]:
-        strategy = self.spec.setdefault("updateStrategy", {"type": "RollingUpdate"})
-        found: dict[str, Any] = strategy.setdefault("rollingUpdate", {})
-        return found
 
     @property
     def update_revision(self) -> str:
@@ -134,25 +105,9 @@ class CloneSetBuilder:
     def old_revision(self) -> str:
         return revision_name_of(self.old_template)
 
-    def with_spec(self, **fields: Any) -> Self:
-        self.spec.update(fields)
-        return self
-
-    def with_rolling(self, **fields: Any) -> Self:
-        self.rolling.update(fields)
-        return self
-
-    def with_status(self, **fields: Any) -> Self:
-        self.document["status"].update(fields)
-        return self
-
     def with_hook(self, turn: str, *, finalizer: str = "example.com/hook", **fields: Any) -> Self:
         lifecycle = self.spec.setdefault("lifecycle", {})
         lifecycle[turn] = {"finalizersHandler": [finalizer], **fields}
-        return self
-
-    def on_delete(self) -> Self:
-        self.spec["updateStrategy"] = {"type": "OnDelete"}
         return self
 
     def paused(self) -> Self:
@@ -161,10 +116,6 @@ class CloneSetBuilder:
     def managed_by(self, selector: dict[str, Any] | None) -> Self:
         """The selector recorded with the revisions (default: that of the spec); None: no record."""
         self.managed = selector
-        return self
-
-    def terminating(self) -> Self:
-        self.document["metadata"]["deletionTimestamp"] = format_time(NOW)
         return self
 
     def to_delete(self, *pods: str) -> Self:
@@ -253,11 +204,6 @@ class CloneSetBuilder:
             labels[keys.TEMPLATE_HASH_LABEL] = self.old_revision.split("-")[-1]
         return self
 
-    def labelled(self, labels: dict[str, str], *short_names: str) -> Self:
-        for short in short_names:
-            self.pods[short]["metadata"]["labels"].update(labels)
-        return self
-
     def annotated(self, annotations: dict[str, str], *short_names: str) -> Self:
         for short in short_names:
             self.pods[short]["metadata"]["annotations"].update(annotations)
@@ -278,29 +224,6 @@ class CloneSetBuilder:
                 labels[keys.STATE_LABEL] = state
         return self
 
-    def with_finalizer(self, finalizer: str, *short_names: str) -> Self:
-        for short in short_names:
-            self.pods[short]["metadata"]["finalizers"].append(finalizer)
-        return self
-
-    def set_condition(self, short: str, kind: str, status: str | None, **fields: Any) -> Self:
-        conditions = self.pods[short]["status"]["conditions"]
-        conditions[:] = [one for one in conditions if one["type"] != kind]
-        if status is not None:
-            time = format_time(NOW - 3600)
-            conditions.append({"type": kind, "status": status, "lastTransitionTime": time, **fields})
-        return self
-
-    def not_ready(self, *short_names: str) -> Self:
-        for short in short_names:
-            self.set_condition(short, "Ready", "False")
-        return self
-
-    def ready_for(self, seconds: float, *short_names: str) -> Self:
-        for short in short_names:
-            self.set_condition(short, "Ready", "True", lastTransitionTime=format_time(NOW - seconds))
-        return self
-
     def phase(self, phase: str, *short_names: str) -> Self:
         for short in short_names:
             self.pods[short]["status"]["phase"] = phase
@@ -313,33 +236,9 @@ class CloneSetBuilder:
             self.node_labels[node] = {key.replace("__", "/"): value for key, value in labels.items()}
         return self
 
-    def unscheduled(self, *short_names: str) -> Self:
-        for short in short_names:
-            pod = self.pods[short]
-            pod["spec"].pop("nodeName", None)
-            pod["status"] = {"phase": "Pending", "conditions": []}
-        return self
-
     def restarts(self, count: int, *short_names: str) -> Self:
         for short in short_names:
             self.pods[short]["status"]["containerStatuses"][0]["restartCount"] = count
-        return self
-
-    def born(self, seconds_ago: float, *short_names: str) -> Self:
-        for short in short_names:
-            self.pods[short]["metadata"]["creationTimestamp"] = format_time(NOW - seconds_ago)
-        return self
-
-    def orphaned(self, *short_names: str) -> Self:
-        """Without an owner."""
-        for short in short_names:
-            del self.pods[short]["metadata"]["ownerReferences"]
-        return self
-
-    def deleted(self, *short_names: str) -> Self:
-        """Terminating."""
-        for short in short_names:
-            self.pods[short]["metadata"]["deletionTimestamp"] = format_time(NOW)
         return self
 
     def fresh(self, *short_names: str) -> Self:
@@ -407,10 +306,6 @@ class CloneSetBuilder:
         if self.current:
             document["status"].setdefault("currentRevision", self.current)
         return project_cloneset(orjson.dumps(document))
-
-    def pod_views(self) -> list[PodView]:
-        project = PodProjector()
-        return [project(orjson.dumps(pod)) for pod in self.pods.values()]
 
     def revision_views(self) -> list[RevisionView]:
         documents = copy.deepcopy(self.stored_revisions())

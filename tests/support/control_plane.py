@@ -28,6 +28,7 @@ GATES = Gates.of(
     DeletionProtectionForCRDCascadingGate=True,
     InPlaceWorkloadVerticalScaling=True,
     ResourceDistributionGate=True,
+    SidecarTerminator=True,
 )
 """Those of the gates that scenarios switch on which need rights of their own."""
 

@@ -19,7 +19,7 @@ from pykruise.kinds.daemonset.snapshot import (
     build_snapshot,
     project_daemonset,
 )
-from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
 from pykruise.plans.plan import Plan
@@ -27,10 +27,8 @@ from pykruise.plans.sources import NodeView, project_node
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodProjector, PodView
+from support.workload_builder import NAME, NAMESPACE, NOW, UID, WorkloadBuilder
 
-NOW = parse_time("2026-01-31T12:00:00Z")
-NAME, NAMESPACE, UID = "web", "shop", "owner-uid"
 SELECTOR = {"matchLabels": {"app": NAME}}
 
 
@@ -86,38 +84,18 @@ def revision(
     }
 
 
-class DaemonSetBuilder:
+class DaemonSetBuilder(WorkloadBuilder):
     """A DaemonSet with nodes and pods; every method changes it and returns it."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
-        self.document: dict[str, Any] = {
-            "apiVersion": "apps.kruise.io/v1beta1",
-            "kind": "DaemonSet",
-            "metadata": {
-                "name": NAME,
-                "namespace": NAMESPACE,
-                "uid": UID,
-                "resourceVersion": "100",
-                "generation": 3,
-            },
-            "spec": spec,
-            "status": {},
-        }
+        super().__init__("apps.kruise.io/v1beta1", "DaemonSet", spec)
         self.nodes: dict[str, dict[str, Any]] = {}
-        self.pods: dict[str, dict[str, Any]] = {}
         self.revisions: list[dict[str, Any]] | None = None
         self.failed_until: dict[str, float] = {}
         self.settings = Settings()
-        self.now = NOW
-        self.seed = 1
         self.old_template = template("nginx:0")
 
     # the DaemonSet itself
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.document["spec"]
-        return found
 
     @property
     def update_hash(self) -> str:
@@ -127,24 +105,11 @@ class DaemonSetBuilder:
     def old_hash(self) -> str:
         return hash_of(self.old_template)
 
-    def with_spec(self, **fields: Any) -> Self:
-        self.spec.update(fields)
-        return self
-
-    def with_rolling(self, **fields: Any) -> Self:
-        strategy = self.spec.setdefault("updateStrategy", {"type": "RollingUpdate"})
-        strategy.setdefault("rollingUpdate", {}).update(fields)
-        return self
-
     def in_place(self) -> Self:
         return self.with_rolling(rollingUpdateType="InPlaceIfPossible")
 
     def surging(self, amount: int | str = 1) -> Self:
         return self.with_rolling(maxSurge=amount, maxUnavailable=0)
-
-    def on_delete(self) -> Self:
-        self.spec["updateStrategy"] = {"type": "OnDelete"}
-        return self
 
     def with_hook(self, *, finalizer: str = "example.com/hook", **fields: Any) -> Self:
         self.spec["lifecycle"] = {"preDelete": {"finalizersHandler": [finalizer], **fields}}
@@ -156,18 +121,10 @@ class DaemonSetBuilder:
         self.old_template["spec"].update(spec)
         return self
 
-    def with_status(self, **fields: Any) -> Self:
-        self.document["status"].update(fields)
-        return self
-
     def annotated(self, **annotations: str) -> Self:
         self.document["metadata"]["annotations"] = {
             key.replace("__", "."): value for key, value in annotations.items()
         }
-        return self
-
-    def terminating(self) -> Self:
-        self.document["metadata"]["deletionTimestamp"] = format_time(NOW)
         return self
 
     def with_settings(self, **fields: bool) -> Self:
@@ -290,16 +247,6 @@ class DaemonSetBuilder:
     def all_old(self) -> Self:
         return self.old(*self.pods)
 
-    def labelled(self, labels: dict[str, str], *short_names: str) -> Self:
-        for short in short_names:
-            self.pods[short]["metadata"]["labels"].update(labels)
-        return self
-
-    def orphaned(self, *short_names: str) -> Self:
-        for short in short_names:
-            del self.pods[short]["metadata"]["ownerReferences"]
-        return self
-
     def leaving(self, *short_names: str) -> Self:
         """In PreparingDelete."""
         return self.labelled({keys.STATE_LABEL: "PreparingDelete"}, *short_names)
@@ -313,44 +260,10 @@ class DaemonSetBuilder:
         self.pods[short]["spec"]["readinessGates"].append({"conditionType": kind})
         return self
 
-    def set_condition(self, short: str, kind: str, status: str, **fields: Any) -> Self:
-        conditions = self.pods[short]["status"]["conditions"]
-        conditions[:] = [one for one in conditions if one["type"] != kind]
-        time = format_time(NOW - 3600)
-        conditions.append({"type": kind, "status": status, "lastTransitionTime": time, **fields})
-        return self
-
-    def not_ready(self, *short_names: str) -> Self:
-        for short in short_names:
-            self.set_condition(short, "Ready", "False")
-        return self
-
-    def ready_for(self, seconds: float, *short_names: str) -> Self:
-        for short in short_names:
-            self.set_condition(short, "Ready", "True", lastTransitionTime=format_time(NOW - seconds))
-        return self
-
     def phase(self, phase: str, *short_names: str) -> Self:
         for short in short_names:
             self.pods[short]["status"]["phase"] = phase
             self.not_ready(short)
-        return self
-
-    def deleted(self, *short_names: str) -> Self:
-        """Terminating."""
-        for short in short_names:
-            self.pods[short]["metadata"]["deletionTimestamp"] = format_time(NOW)
-        return self
-
-    def unscheduled(self, *short_names: str) -> Self:
-        for short in short_names:
-            del self.pods[short]["spec"]["nodeName"]
-            self.pods[short]["status"] = {"phase": "Pending", "conditions": []}
-        return self
-
-    def born(self, seconds_ago: float, *short_names: str) -> Self:
-        for short in short_names:
-            self.pods[short]["metadata"]["creationTimestamp"] = format_time(NOW - seconds_ago)
         return self
 
     # results
@@ -372,10 +285,6 @@ class DaemonSetBuilder:
 
     def node_views(self) -> list[NodeView]:
         return [project_node(orjson.dumps(node)) for node in self.nodes.values()]
-
-    def pod_views(self) -> list[PodView]:
-        project = PodProjector()
-        return [project(orjson.dumps(pod)) for pod in self.pods.values()]
 
     def revision_views(self) -> list[RevisionView]:
         return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]

@@ -31,11 +31,12 @@ class Authorizer:
 
     def allows(self, verb: str, group: str, resource: str, *, namespace: str = "", name: str = "") -> bool:
         """Whether one of the rules covers it."""
+        wild = f"*/{resource.partition('/')[2]}"  # a subresource of anything
         rules = [*self._wide, *(rule for where, rule in self._own if where == namespace)]
         return any(
             verb in rule["verbs"]
             and (group in rule["apiGroups"] or "*" in rule["apiGroups"])
-            and (resource in rule["resources"] or "*" in rule["resources"])
+            and ({resource, wild, "*"} & set(rule["resources"]))
             and ("resourceNames" not in rule or name in rule["resourceNames"])
             for rule in rules
         )

@@ -20,6 +20,9 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pykruise.sandbox.running import run_beside
 
+NOBODY = "nobody"
+"""Storage classes whose names begin so have no volumes."""
+
 
 class Claim(msgspec.Struct, frozen=True):
     """What making its volume takes."""
@@ -30,6 +33,7 @@ class Claim(msgspec.Struct, frozen=True):
     resource_version: int
     storage: str
     modes: list[str]
+    storage_class: str
 
 
 def project(raw: bytes | msgspec.Raw) -> Claim:
@@ -43,6 +47,7 @@ def project(raw: bytes | msgspec.Raw) -> Claim:
         int(meta["resourceVersion"]),
         spec["resources"]["requests"]["storage"],
         spec["accessModes"],
+        spec.get("storageClassName") or "",
     )
 
 
@@ -78,13 +83,14 @@ class Volumes:
 
     async def _make(self, key: Key) -> None:
         claim = self._claims.get(key)
-        if claim is None:
+        if claim is None or claim.storage_class.startswith(NOBODY):
             return
         volume = {
             "metadata": {"name": f"pv-{claim.uid}"},
             "spec": {
                 "capacity": {"storage": claim.storage},
                 "accessModes": claim.modes,
+                "storageClassName": claim.storage_class,
                 "claimRef": {
                     "kind": "PersistentVolumeClaim",
                     "namespace": claim.namespace,

@@ -9,7 +9,7 @@ mutating reviews run.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,8 @@ import msgspec
 from pykruise.admission.gated import behind, behind_one_of
 from pykruise.admission.hub import in_hub_version
 from pykruise.admission.pods import chain
+from pykruise.admission.pods.sidecars import Refused
+from pykruise.admission.pods.steps import PodStep
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Counts, Protection, guarded
 from pykruise.admission.readable import readable
@@ -28,6 +30,9 @@ from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.resourcedistribution import admission as resourcedistribution
+from pykruise.kinds.sidecarset.admission import mutate_sidecarset
+from pykruise.kinds.sidecarset.admission import validating as validating_sidecarset
+from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.statefulset.admission import mutating as mutating_statefulset
 from pykruise.kinds.statefulset.admission import validating as validating_statefulset
 from pykruise.kinds.statefulset.claim_rules import ClassLookup
@@ -44,6 +49,7 @@ from pykruise.kube.admission import (
     ReviewRule,
     SpokeRules,
 )
+from pykruise.kube.clock import Clock, system_clock
 
 __all__ = ["reviewers"]
 
@@ -58,6 +64,9 @@ def reviewers(
     counts: Counts | None = None,
     protection: Protection | None = None,
     pods: PodLookup | None = None,
+    sidecars: SidecarReader | None = None,
+    on_refused: Refused = lambda refusal: None,
+    clock: Clock = system_clock,
     trial: resourcedistribution.Trial | None = None,
     classes: ClassLookup | None = None,
     spreading: Spreading | None = None,
@@ -68,17 +77,30 @@ def reviewers(
     `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
     looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims that are to
     grow. `trial` asks an API server whether a Secret or a ConfigMap could be created (ResourceDistribution).
-    `spreading` puts pods into subsets; without it none is.
-    `rng` draws names of pods that need one early.
+    `spreading` puts pods into subsets, `sidecars` reads SidecarSets; without them nothing is done to pods.
+    `on_refused` hears of pods that were refused for want of sidecars. `rng` draws names of pods that need one
+    early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
         counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     rules = [
-        *_pods(settings, rng or random.Random(), spreading),
+        *_pods(
+            settings,
+            chain.changing_steps(
+                settings,
+                rng=rng or random.Random(),
+                clock=clock,
+                spreading=spreading,
+                sidecars=sidecars,
+                on_refused=on_refused,
+            ),
+            spreading,
+        ),
         _mutating("cloneset", mutating_cloneset(settings.defaulting)),
         _mutating("daemonset", mutate_daemonset),
+        _mutating("sidecarset", mutate_sidecarset),
         _mutating("statefulset", mutating_statefulset(_statefulset_defaulting(settings))),
         *_protecting(settings, protection),
         _validating(
@@ -90,6 +112,12 @@ def reviewers(
             spoke=spoke_rules(pods, resources_in_place=settings.resources_in_place),
         ),
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
+        _validating(
+            "sidecarset",
+            validating_sidecarset(sidecars, allows_any_annotation=settings.any_pod_annotation),
+            "CREATE",
+            "UPDATE",
+        ),
         _validating(
             "statefulset",
             guarded(
@@ -129,10 +157,11 @@ def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaultin
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(settings: AdmissionSettings, rng: random.Random, spreading: Spreading | None) -> list[ReviewRule]:
+def _pods(
+    settings: AdmissionSettings, changing: Sequence[PodStep], spreading: Spreading | None
+) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
-    changing = chain.changing_steps(settings, rng=rng, spreading=spreading)
     rules = [
         ReviewRule(
             name="mpod.kb.io",

@@ -28,6 +28,10 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     yet: without it such containers would never start."""
     enhanced_liveness: bool = False
     """Gate EnhancedLivenessProbe."""
+    sort_sidecars: bool = False
+    """Gate EnableSortSidecarContainerByName."""
+    any_pod_annotation: bool = False
+    """Gate SidecarSetPatchPodMetadataDefaultsAllowed."""
     workload_spread: bool = True
     """Gate WorkloadSpread."""
     deletion_protection: bool = False

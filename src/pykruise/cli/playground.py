@@ -6,13 +6,14 @@ ClusterSettings ──▶ playground() ──▶ Playground(cluster, manager, cl
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
 from pykruise.admission.counts import live_classes, live_pods
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
+from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
@@ -21,7 +22,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE
 from pykruise.sandbox.apiserver import ConversionFunctions
@@ -96,6 +97,8 @@ async def playground(
         storage=contents.storage,
         reviewers=reviewers(
             pods=live_pods(lambda: cluster.client),
+            sidecars=LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
+            clock=clock,
             classes=live_classes(lambda: cluster.client),
             spreading=Spreading(
                 LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
@@ -108,6 +111,8 @@ async def playground(
     # Before the nodes live: they find pods with the status they had, and go on from there.
     for crd in crds():
         await _put_crd(cluster.client, crd)
+    with suppress(AlreadyExistsError):
+        await cluster.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
     if contents.dump is not None:
         loaded = await load(cluster.client, contents.dump)
         if on_loaded is not None:

@@ -4,11 +4,12 @@ The API server's texts come from Go's formatting (`%q`, `%v`); people and script
 sandbox and admission use the same form. Pure.
 """
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["go_type", "quoted", "shown"]
+__all__ = ["go_json", "go_type", "html_escaped", "quoted", "shown"]
 
 _ESCAPES = {
     '"': '\\"',
@@ -80,3 +81,16 @@ def _printable(char: str) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def go_json(value: Any, *, sort_keys: bool = False) -> str:
+    """JSON text as Go's `encoding/json` writes it: compact, with five characters escaped inside strings."""
+    return html_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys))
+
+
+def html_escaped(text: str) -> str:
+    """JSON text with the five characters escaped that Go escapes; only strings can hold them."""
+    for char in "<>&\u2028\u2029":
+        if char in text:
+            text = text.replace(char, f"\\u{ord(char):04x}")
+    return text

@@ -29,6 +29,7 @@ __all__ = [
     "SelectorError",
     "escape_field_value",
     "format_label_selector",
+    "overlap",
     "parse_field_selector",
     "parse_label_selector",
     "selector_from",
@@ -164,6 +165,34 @@ def selector_from(doc: Mapping[str, Any] | None) -> Selector:
     requirements += [_from_expression(expression) for expression in expressions]
     requirements.sort(key=_key)
     return Selector(tuple(requirements)) if requirements else EVERYTHING
+
+
+def overlap(one: Selector, other: Selector) -> bool:
+    """Whether there could be an object that both select. Exact, but for < and >, which it takes as met."""
+    if one.selects_nothing or other.selects_nothing:
+        return False
+    by_key: dict[str, list[Requirement]] = {}
+    for requirement in (*one.requirements, *other.requirements):
+        by_key.setdefault(requirement.key, []).append(requirement)
+    return all(_can_be_met(requirements) for requirements in by_key.values())
+
+
+def _can_be_met(requirements: Sequence[Requirement]) -> bool:
+    """Whether one label, absent or of some value, meets all of them; they are about the same key."""
+    listed = [{*one.values} for one in requirements if one.operator in _LISTING]
+    if all(one.operator in _MET_BY_ABSENCE for one in requirements):
+        return True
+    if any(one.operator is Operator.DOES_NOT_EXIST for one in requirements):
+        return False
+    if not listed:
+        return True
+    excluded = {value for one in requirements if one.operator in _EXCLUDING for value in one.values}
+    return bool(set.intersection(*listed) - excluded)
+
+
+_LISTING = (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+_EXCLUDING = (Operator.NOT_EQUALS, Operator.NOT_IN)
+_MET_BY_ABSENCE = (*_EXCLUDING, Operator.DOES_NOT_EXIST)
 
 
 def format_label_selector(doc: Mapping[str, Any] | None) -> str:

@@ -14,6 +14,11 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset import controller as daemonset
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset import controller as sidecarset
+from pykruise.kinds.sidecarset.snapshot import Settings as SidecarSetSettings
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarterminator import controller as sidecarterminator
+from pykruise.kinds.sidecarterminator.plan import REQUESTS as RECREATE_REQUESTS
 from pykruise.kinds.statefulset import controller as statefulset
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread import controller as workloadspread
@@ -24,6 +29,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     EVENTS,
+    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -112,6 +118,26 @@ KINDS: Sequence[Kind] = (
             *workload_rights(DAEMON_SETS),
             on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
         ),
+    ),
+    Kind(
+        name=sidecarset.NAME,
+        component=sidecarset.COMPONENT,
+        resource=SIDECAR_SETS,
+        build=lambda context, settings: sidecarset.build(
+            context, settings=SidecarSetSettings(namespace=settings.revision_namespace)
+        ),
+        rights=(
+            *workload_rights(SIDECAR_SETS),
+            on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
+        ),
+    ),
+    Kind(
+        name=sidecarterminator.NAME,
+        component=sidecarterminator.COMPONENT,
+        resource=RECREATE_REQUESTS,
+        build=lambda context, settings: sidecarterminator.build(context),
+        gates=("SidecarTerminator",),
+        rights=(on(RECREATE_REQUESTS, *READ, "create", why="sidecars of jobs: to end them"),),
     ),
     Kind(
         name=statefulset.NAME,

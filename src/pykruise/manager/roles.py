@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset.readers import RIGHTS as SIDECAR_RIGHTS
 from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS
@@ -42,6 +43,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
             for resource, name in configurations
         ),
         on(SECRETS, *READ, in_namespace=True, why="the certificate of the webhooks"),
+        *SIDECAR_RIGHTS,
     ]
     if gates["WorkloadSpread"]:
         rights += SPREAD_RIGHTS

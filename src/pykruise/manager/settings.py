@@ -124,6 +124,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What a person should know about how the flags were understood."""
 
+    @property
+    def revision_namespace(self) -> str:
+        """Where revisions of cluster-wide objects are kept: its own namespace, or the only one that it watches."""
+        return self.watch_namespace or self.own_namespace
+
     def with_resize(self, is_served: bool) -> "Settings":
         """These settings for an API server that serves `pods/resize`, or does not."""
         return msgspec.structs.replace(

@@ -38,6 +38,7 @@ from pykruise.admission.configurations import (
     Endpoint,
 )
 from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
+from pykruise.admission.pods.refusals import RefusalEvents
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -54,6 +55,8 @@ from pykruise.admission.stores import (
 from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.sidecarset.controller import COMPONENT as SIDECAR_COMPONENT
+from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
@@ -61,6 +64,7 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import ConflictError, KubeError
+from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
@@ -138,6 +142,8 @@ def admission_settings(settings: Settings) -> AdmissionSettings:
         pod_webhook=gates["PodWebhook"],
         readiness_gate_for_all=gates["KruisePodReadinessGate"],
         enhanced_liveness=gates["EnhancedLivenessProbe"],
+        sort_sidecars=gates["EnableSortSidecarContainerByName"],
+        any_pod_annotation=gates["SidecarSetPatchPodMetadataDefaultsAllowed"],
         workload_spread=gates["WorkloadSpread"],
         deletion_protection=gates["ResourcesDeletionProtection"],
         crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
@@ -196,6 +202,14 @@ class Webhooks:
             crd_cascading=admission.crd_cascading,
             on_refused=self.metrics.refuse,
         )
+        self._recorder = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
+        self._sidecars = CachedSidecars(
+            client,
+            namespace=settings.own_namespace,
+            revision_namespace=settings.revision_namespace,
+            clock=self._clock,
+            rng=self._rng,
+        )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
             self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
@@ -205,6 +219,9 @@ class Webhooks:
             reviewers(
                 admission,
                 protection=protection,
+                sidecars=self._sidecars,
+                on_refused=RefusalEvents(self._recorder).tell,
+                clock=self._clock,
                 pods=live_pods(lambda: client),
                 classes=live_classes(lambda: client),
                 trial=live_trial(lambda: client, namespace=settings.own_namespace),
@@ -272,6 +289,7 @@ class Webhooks:
         if not self._is_initialized:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
+        found += self._sidecars.problems()
         found += self._spreads.problems() if self._spreads_pods else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
@@ -295,6 +313,8 @@ class Webhooks:
                     f"cache-{self._crds.resource}": self._crds.run(),
                     "webhook-upkeep": self._keep_up(),
                     "webhook-check": self._check(),
+                    "webhook-sidecars": self._sidecars.run(),
+                    "webhook-events": self._recorder.run(),
                 }
                 if self._spreads_pods:
                     parts["webhook-spreads"] = self._spreads.run()

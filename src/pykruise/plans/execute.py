@@ -41,7 +41,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.plans.actions import Action, Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
 
 MAX_IN_FLIGHT = 32
 """Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
@@ -340,16 +340,20 @@ def _worst(failures: Sequence[Failure]) -> Failure | None:
     return next((failure for failure in failures if not failure.is_stale), failures[0] if failures else None)
 
 
+_Group = tuple[str, bool, Subject | None]
+"""Notes that become one event: of one reason and kind, about one object."""
+
+
 def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
     """Notes of one plan, one per reason and kind: with a count, and a list of the subjects.
 
     One event says what thirty would say; the API server stores one object for it.
     """
-    first: dict[tuple[str, bool], Note] = {}
-    subjects: dict[tuple[str, bool], list[str]] = {}
-    counts: Counter[tuple[str, bool]] = Counter()
+    first: dict[_Group, Note] = {}
+    subjects: dict[_Group, list[str]] = {}
+    counts: Counter[_Group] = Counter()
     for subject, note in notes:
-        group = (note.reason, note.warning)
+        group = (note.reason, note.warning, note.about)
         first.setdefault(group, note)
         subjects.setdefault(group, []).append(subject)
         counts[group] += 1

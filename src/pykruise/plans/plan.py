@@ -11,7 +11,17 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
 from pykruise.plans.actions import Action
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that an event is about, where it is not the owner."""
+
+    resource: Resource
+    key: Key
+    uid: str
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +30,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     message: str
     warning: bool = False
+    about: Subject | None = None
+    """What it is recorded on; None: the owner."""
     again_after_s: float = 0.0
     """The same note about the same object is told again only after this time; 0: each time."""
     same_as: str = ""

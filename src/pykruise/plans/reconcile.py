@@ -137,11 +137,12 @@ class KindContext:
         self.recorders.append(recorder)
 
         def record(owner: Owner, note: Note, count: int) -> None:
+            about = note.about or owner
             recorder.record(
-                owner.resource,
-                namespace=owner.key.namespace,
-                name=owner.key.name,
-                uid=owner.uid,
+                about.resource,
+                namespace=about.key.namespace,
+                name=about.key.name,
+                uid=about.uid,
                 reason=note.reason,
                 message=note.message,
                 warning=note.warning,
@@ -192,11 +193,12 @@ class Reconciler(Generic[S]):
         plan = self._planner.plan(snapshot)
         for note, count in merged([("", note) for note in plan.notes]):
             self._tell(owner, note, count)
-        report = await self._report(owner, plan.status)
-        if report.failure is not None and report.failure.is_stale:
-            raise _error_of(report.failure) from report.failure.error
         started = asyncio.get_running_loop().time()
-        outcome = await self._execute(snapshot, plan)
+        # Side by side: neither builds on the other, and a pod should not wait for the telling of it.
+        async with asyncio.TaskGroup() as tasks:
+            reporting = tasks.create_task(self._report(owner, plan.status))
+            outcome = await self._execute(snapshot, plan)
+        report = reporting.result()
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)
@@ -212,11 +214,11 @@ class Reconciler(Generic[S]):
         if note.again_after_s > 0:
             told = self._told.setdefault(owner.key, {})
             now = asyncio.get_running_loop().time()
-            same = (owner.uid, note.reason, note.same_as or note.message)
+            same = ((note.about or owner).uid, note.reason, note.same_as or note.message)
             if same in told and now - told[same] < note.again_after_s:
                 return
             # What the object was told before is past: only the latest wording of a reason is kept.
-            for other in [one for one in told if one[1] == note.reason]:
+            for other in [one for one in told if one[:2] == same[:2]]:
                 del told[other]
             told[same] = now
         self._record(owner, note, count)

@@ -21,6 +21,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLU
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodProjector, PodView
 
 T = TypeVar("T", bound=Projected)
@@ -30,6 +31,9 @@ BY_CONTROLLER = "controller"
 
 BY_NAME_PREFIX = "name-prefix"
 """Index of revisions: (namespace, name without its hash): which owner they may belong to."""
+
+BY_SIDECARSET = "sidecarset"
+"""Index of pods: names of the SidecarSets that they list."""
 
 ORPHANS = "orphans"
 """Index: namespace of objects that nobody manages."""
@@ -106,6 +110,7 @@ class Sources:
             indexes={
                 BY_CONTROLLER: _pod_controller,
                 ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
+                BY_SIDECARSET: lambda pod: injected_sets(pod.annotations) if pod.annotations else (),
             },
         )
         self.revisions: Cache[RevisionView] = self.add(

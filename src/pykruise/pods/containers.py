@@ -20,6 +20,7 @@ __all__ = [
     "ContainerFacts",
     "ContainerStatusFacts",
     "ContainerText",
+    "EndsWithJob",
     "EnvSource",
     "FactsTable",
     "RawContainer",
@@ -35,6 +36,11 @@ BARRIER_VARIABLE: Final = "KRUISE_CONTAINER_BARRIER"
 """Its ConfigMap key (`p_<number>`) is the container's launch priority."""
 
 _BARRIER_PREFIX: Final = "p_"
+
+_JOB_PREFIX: Final = "KRUISE_TERMINATE_SIDECAR_"
+END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
+END_IMAGE_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
+IGNORE_END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
 _EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
 """Fed from annotations, but by the SidecarSet's own mechanism."""
 
@@ -83,6 +89,16 @@ class Resources(msgspec.Struct, frozen=True, gc=False):
 NO_RESOURCES: Final = Resources()
 
 
+class EndsWithJob(msgspec.Struct, frozen=True, gc=False):
+    """How a container is ended once the others of its run-to-completion pod are done."""
+
+    is_killed: bool = False
+    is_ignored: bool = False
+    """Whether how it ends does not count."""
+    image: str = ""
+    """The image that ends it on a virtual node."""
+
+
 class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     """A regular container of a pod's spec."""
 
@@ -95,6 +111,8 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     resources: Resources = NO_RESOURCES
     restarts_for: tuple[str, ...] = ()
     """Resources (`cpu`, `memory`) whose resize restarts the container."""
+    ends_with_job: EndsWithJob | None = None
+    """None: it is no sidecar of a job."""
 
 
 class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
@@ -110,6 +128,8 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     """Why it does not run (`ImagePullBackOff`); empty when it does, or did."""
     resources: Resources | None = None
     """As in force; None: the kubelet does not say."""
+    exit_code: int | None = None
+    """Of a container that has ended; None: it has not."""
 
 
 class _KeyRef(msgspec.Struct, frozen=True, gc=False):
@@ -203,8 +223,13 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
 
 
+class _Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    exit_code: int = 0
+
+
 class _State(msgspec.Struct, frozen=True, gc=False):
     waiting: _Waiting | None = None
+    terminated: _Terminated | None = None
 
 
 class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -233,12 +258,14 @@ def container_facts(raw: RawContainer) -> ContainerFacts:
             for policy in raw.resize_policy or ()
             if policy.restart_policy == "RestartContainer"
         ),
+        ends_with_job=_ends_with_job(raw.env or ()),
     )
 
 
 def status_facts(raw: RawStatus) -> ContainerStatusFacts:
     """What is kept of a container's status."""
     waiting = raw.state.waiting if raw.state else None
+    terminated = raw.state.terminated if raw.state else None
     return ContainerStatusFacts(
         name=raw.name,
         image=raw.image or "",
@@ -248,6 +275,7 @@ def status_facts(raw: RawStatus) -> ContainerStatusFacts:
         ready=raw.ready,
         waiting=(waiting.reason or "") if waiting else "",
         resources=_resources(raw.resources) if raw.resources is not None else None,
+        exit_code=terminated.exit_code if terminated else None,
     )
 
 
@@ -294,6 +322,17 @@ def _launch_priority(env: Iterable[_Env]) -> int | None:
             reference = entry.value_from.config_map_key_ref if entry.value_from else None
             return _number_after_prefix(reference.key or "") if reference else None
     return None
+
+
+def _ends_with_job(env: Iterable[_Env]) -> EndsWithJob | None:
+    """Literal values only; a value that comes from elsewhere says nothing."""
+    said = {entry.name: entry.value for entry in env if entry.name.startswith(_JOB_PREFIX) and entry.value}
+    is_killed = said.get(END_VARIABLE, "").lower() == "true"
+    image = said.get(END_IMAGE_VARIABLE, "")
+    if not is_killed and not image:
+        return None
+    is_ignored = said.get(IGNORE_END_VARIABLE, "").lower() == "true"
+    return EndsWithJob(is_killed, is_ignored, image)
 
 
 def _number_after_prefix(key: str) -> int:

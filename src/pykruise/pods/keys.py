@@ -73,3 +73,23 @@ IN_PLACE_READY: Final = "InPlaceUpdateReady"
 
 KRUISE_POD_READY: Final = "KruisePodReady"
 """Readiness gate and condition with several writers, each with its keys in the message."""
+
+SIDECARSET_HASH_ANNOTATION: Final = "kruise.io/sidecarset-hash"
+"""On a SidecarSet: the hash of its sidecars. On a pod: JSON, by SidecarSet, which hash was put into it."""
+
+SIDECARSET_IMAGELESS_ANNOTATION: Final = "kruise.io/sidecarset-hash-without-image"
+"""The same, of sidecars without their images: what cannot be changed in a running pod."""
+
+SIDECARSET_LIST_ANNOTATION: Final = "kruise.io/sidecarset-injected-list"
+"""On a pod: comma-joined names of the SidecarSets that put sidecars into it."""
+
+SIDECARSET_STATE_ANNOTATION: Final = "kruise.io/sidecarset-inplace-update-state"
+"""On a pod: JSON, by SidecarSet, which images its sidecars had before the last upgrade."""
+
+SIDECARSET_WORKING_ANNOTATION: Final = "kruise.io/sidecarset-working-hotupgrade-container"
+"""On a pod: JSON, by sidecar that is upgraded hot, which of its two containers does the work."""
+
+SIDECARSET_VERSION_PREFIX: Final = "version.sidecarset.kruise.io/"
+SIDECARSET_VERSION_ALT_PREFIX: Final = "versionalt.sidecarset.kruise.io/"
+SIDECARSET_UPGRADABLE: Final = "SidecarSetUpgradable"
+"""Condition of a pod: whether its SidecarSets can be upgraded in place."""

@@ -18,6 +18,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, canonical
+from pykruise.kube.go_text import go_json
 from pykruise.kube.hashing import fnv32, hash_text
 from pykruise.kube.quantities import Quantity, format_quantity
 from pykruise.kube.resources import CONTROLLER_REVISIONS
@@ -55,7 +56,7 @@ class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
     controller_uid: str = ""
     is_deleting: bool = False
     template: Document
-    """The pod template, without the `$patch` directive."""
+    """The pod template, without the `$patch` directive. Of a SidecarSet: the fields of its spec."""
     meaning: bytes
     """Equal for templates that mean the same."""
 
@@ -243,13 +244,7 @@ def _essence(value: Any, field: str = "") -> Any:
 def revision_data(template: Mapping[str, Any]) -> bytes:
     """The `data` of a revision, byte for byte as Go writes it: the template and `"$patch":"replace"`."""
     patch = {**typed_form(template), "$patch": "replace"}
-    text = json.dumps(
-        {"spec": {"template": patch}}, ensure_ascii=False, separators=(",", ":"), sort_keys=True
-    )
-    # Go's encoder escapes these inside strings, and only strings can hold them.
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode()
+    return go_json({"spec": {"template": patch}}, sort_keys=True).encode()
 
 
 def revision_hash(data: bytes, collision_count: int) -> RevisionHash:
@@ -314,10 +309,11 @@ def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
 
 
 def _template_of(data: Any) -> Document:
-    try:
-        template = data["spec"]["template"]
-    except (KeyError, TypeError):
+    """The template; of a kind that stores something else (SidecarSet), the fields that it stores."""
+    spec = data.get("spec") if isinstance(data, dict) else None
+    if not isinstance(spec, dict):
         return {}
+    template = spec.get("template") if "template" in spec else spec
     if not isinstance(template, dict):
         return {}
     return {field: value for field, value in template.items() if field != "$patch"}

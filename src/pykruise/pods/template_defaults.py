@@ -6,13 +6,19 @@ Pure: the template that comes in is not changed. It must never run on a template
 default that a later version adds would look like a new revision and roll every pod.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pykruise.kube.documents import Document
 from pykruise.kube.quantities import Quantity, round_up_to_milli
 
-__all__ = ["pull_policy_of_image", "with_claim_defaults", "with_defaults"]
+__all__ = [
+    "pull_policy_of_image",
+    "with_claim_defaults",
+    "with_container_defaults",
+    "with_defaults",
+    "with_volume_defaults",
+]
 
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600
@@ -66,6 +72,16 @@ def with_defaults(
     return found
 
 
+def with_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
+    """A container that stands alone with its defaults; of its probes only these get theirs."""
+    return _container(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
+
+
+def with_volume_defaults(volume: Mapping[str, Any]) -> Document:
+    """A volume with its defaults; one without a source is an emptyDir."""
+    return _volume(volume)
+
+
 def with_claim_defaults(claim: Mapping[str, Any]) -> Document:
     """A volumeClaimTemplate with its defaults."""
     found: Document = dict(claim)
@@ -79,23 +95,29 @@ def _present(values: Mapping[str, Any]) -> Document:
     return {field: value for field, value in values.items() if value is not None and value != ""}
 
 
-def _container(container: Mapping[str, Any], *, pull_policy: Callable[[str], str], on_host: bool) -> Document:
+def _container(
+    container: Mapping[str, Any],
+    *,
+    pull_policy: Callable[[str], str],
+    on_host: bool,
+    probes: Sequence[str] = _PROBES,
+) -> Document:
     defaults = {
         "imagePullPolicy": pull_policy(container.get("image") or ""),
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
     }
-    return {**defaults, **_contents(_present(container), on_host=on_host)}
+    return {**defaults, **_contents(_present(container), on_host=on_host, probes=probes)}
 
 
-def _contents(container: Mapping[str, Any], *, on_host: bool) -> Document:
+def _contents(container: Mapping[str, Any], *, on_host: bool, probes: Sequence[str] = _PROBES) -> Document:
     """What ephemeral containers get too."""
     found: Document = {**container, **_resources(container)}
     if found.get("ports"):
         found["ports"] = [_port(port, on_host=on_host) for port in found["ports"]]
     if found.get("env"):
         found["env"] = [_env(entry) for entry in found["env"]]
-    for field in _PROBES:
+    for field in probes:
         if found.get(field):
             found[field] = {**_PROBE, **_handler(found[field])}
     if found.get("lifecycle"):

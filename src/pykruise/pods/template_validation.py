@@ -129,7 +129,9 @@ def _container_errors(container: Mapping[str, Any], path: str, mountable: Collec
             errors.append(not_supported(f"{path}.{field}", value, allowed))
     errors += _port_errors(container.get("ports") or (), f"{path}.ports")
     errors += _env_errors(container.get("env") or (), f"{path}.env")
-    errors += _mount_errors(container.get("volumeMounts") or (), f"{path}.volumeMounts", mountable)
+    mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
+    errors += _mount_errors(mounts, f"{path}.volumeMounts", mountable, devices)
+    errors += _device_errors(devices, f"{path}.volumeDevices", mountable, mounts)
     errors += _resource_errors(container.get("resources") or {}, f"{path}.resources")
     for probe in _PROBES:
         found = container.get(probe)
@@ -178,9 +180,13 @@ def _env_errors(env: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
 
 
 def _mount_errors(
-    mounts: Sequence[Mapping[str, Any]], path: str, mountable: Collection[str]
+    mounts: Sequence[Mapping[str, Any]],
+    path: str,
+    mountable: Collection[str],
+    devices: Sequence[Mapping[str, Any]],
 ) -> Iterator[Cause]:
     seen: set[str] = set()
+    device_paths = {device.get("devicePath") for device in devices}
     for index, mount in enumerate(mounts):
         at = f"{path}[{index}]"
         name, place = mount.get("name") or "", mount.get("mountPath") or ""
@@ -192,6 +198,32 @@ def _mount_errors(
             yield required(f"{at}.mountPath")
         elif place in seen:
             yield invalid(f"{at}.mountPath", place, "must be unique")
+        if place in device_paths:
+            yield invalid(f"{at}.mountPath", place, "must not already exist as a path in volumeDevices")
+        seen.add(place)
+
+
+def _device_errors(
+    devices: Sequence[Mapping[str, Any]],
+    path: str,
+    mountable: Collection[str],
+    mounts: Sequence[Mapping[str, Any]],
+) -> Iterator[Cause]:
+    seen: set[str] = set()
+    mount_paths = {mount.get("mountPath") for mount in mounts}
+    for index, device in enumerate(devices):
+        at = f"{path}[{index}]"
+        name, place = device.get("name") or "", device.get("devicePath") or ""
+        if not name:
+            yield required(f"{at}.name")
+        elif name not in mountable:
+            yield not_found(f"{at}.name", name)
+        if not place:
+            yield required(f"{at}.devicePath")
+        elif place in seen:
+            yield invalid(f"{at}.devicePath", place, "must be unique")
+        if place in mount_paths:
+            yield invalid(f"{at}.devicePath", place, "must not already exist as a path in volumeMounts")
         seen.add(place)
 
 

@@ -38,7 +38,11 @@ NEEDED_ANNOTATIONS: Final = (
     keys.LEGACY_RELATED_PUB_ANNOTATION,
     keys.NO_PROTECT_ANNOTATION,
 )
-"""The only annotations a view keeps; with an update in place also those that it is judged by."""
+"""The only annotations a view keeps; with an update in place also those that it is judged by, and with sidecars
+all, for SidecarSets may change any."""
+
+APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Never kept: it is as large as the pod."""
 
 SERVING_STATES: Final = ("", "Normal")
 """Lifecycle states in which a pod takes part; one without the label was never under management."""
@@ -75,8 +79,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
-    """Those of `NEEDED_ANNOTATIONS`. A pod that was updated in place keeps two more kinds: what the agent on
-    its node says of its containers, and what their environment is fed from."""
+    """Those of `NEEDED_ANNOTATIONS`, or all of a pod that a SidecarSet put sidecars into. A pod that was updated
+    in place keeps two more kinds: what the agent on its node says of its containers, and what their environment
+    is fed from."""
     finalizers: tuple[str, ...] = ()
     controller: ControllerView | None = None
     created_at: Instant | None = None
@@ -89,6 +94,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     sidecars: tuple[ContainerFacts, ...] = ()
     """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
     readiness_gates: tuple[str, ...] = ()
+    restart_policy: str = "Always"
     claim_volumes: tuple[tuple[str, str], ...] = ()
     """Of a pod of an Advanced StatefulSet: its volumes that are claims, as volume and claim name."""
 
@@ -178,6 +184,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     containers: tuple[ContainerText, ...] | None = None
     init_containers: tuple[_InitContainer, ...] | None = None
     readiness_gates: tuple[_Gate, ...] | None = None
+    restart_policy: str | None = None
     volumes: msgspec.Raw = msgspec.Raw()
 
 
@@ -240,6 +247,7 @@ _decode_volumes = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
 _decode_affinity = msgspec.json.Decoder(_Affinity | None).decode
 _NAMED_PODS: Final = ("apps.kruise.io", "StatefulSet")
 _NO_SPEC: Final = _Spec()
+_POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
 _GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
 _IN_PLACE: Final = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *_GRACE)
@@ -301,6 +309,7 @@ class PodProjector:
             containers=containers,
             sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
+            restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
             claim_volumes=_claim_volumes(spec.volumes, controller),
             phase=share(phase, phase),
             conditions=conditions,
@@ -355,7 +364,7 @@ class PodProjector:
         """A status names its container's id, so only its parts are equal for many pods."""
         share = self._shared.setdefault
         state = raw.state
-        if state is not None and state.waiting is None and raw.resources is None:
+        if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
             return ContainerStatusFacts(
                 share(raw.name, raw.name),
                 share(raw.image, raw.image) or "",
@@ -374,6 +383,7 @@ class PodProjector:
             facts.ready,
             share(facts.waiting, facts.waiting),
             share(facts.resources, facts.resources),
+            facts.exit_code,
         )
 
     def _conditions(self, found: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
@@ -394,6 +404,8 @@ def project_pod(raw: bytes | msgspec.Raw) -> PodView:
 
 
 def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
+    if keys.SIDECARSET_LIST_ANNOTATION in annotations:
+        return {key: value for key, value in annotations.items() if key != APPLIED_ANNOTATION}
     found: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
     if keys.IN_PLACE_STATE_ANNOTATION in found or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in found:
         judged_by = {

@@ -15,7 +15,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create
 from pykruise.plans.execute import Executor, Failure
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler
 
 KEY = Key("ns", "web")
@@ -146,6 +146,24 @@ async def test_what_counts_as_the_same_is_not_told_again_in_other_words(world: W
     assert world.events == [("Stuck: pod a is stuck", 1)]
 
 
+async def test_notes_about_other_objects_are_remembered_for_each_of_them(world: World) -> None:
+    take = turn(world)
+    world.plan_now = Plan(
+        notes=tuple(
+            Note(
+                reason="Stuck",
+                message=f"{name} is stuck",
+                again_after_s=600,
+                about=Subject(resource=PODS, key=Key("shop", name), uid=name),
+            )
+            for name in "ab"
+        )
+    )
+    for _ in range(3):
+        await take(KEY)
+    assert world.events == [("Stuck: a is stuck", 1), ("Stuck: b is stuck", 1)]
+
+
 async def test_another_message_is_told_at_once(world: World) -> None:
     take = turn(world)
     for message in ("one", "two", "two", "one"):
@@ -205,6 +223,15 @@ async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) 
         await turn(world)(KEY)
     # then
     assert world.writes == ["create a"]
+
+
+async def test_no_pod_waits_for_the_status_to_be_told(world: World) -> None:
+    # given
+    world.plan_now = creating("a", status={"replicas": 0})
+    # when
+    await turn(world)(KEY)
+    # then
+    assert world.writes == ["create a", "status {'replicas': 0}"]
 
 
 async def test_a_busy_status_is_written_later_and_the_key_comes_back_for_it(world: World) -> None:

@@ -6,7 +6,7 @@
 The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
 `judging_steps`:
 
-    changing   readiness gate · WorkloadSpread · [SidecarSet] · launch priority · [PodUnavailableBudget]
+    changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · [PodUnavailableBudget]
                · [PersistentPodState] · enhanced liveness · [PodProbeMarker]
     judging    WorkloadSpread · [PodUnavailableBudget]
 
@@ -20,11 +20,14 @@ from collections.abc import Sequence
 from pykruise.admission.pods.launch_priority import LaunchPriority
 from pykruise.admission.pods.liveness import EnhancedLiveness
 from pykruise.admission.pods.readiness_gate import ReadinessGate
+from pykruise.admission.pods.sidecars import Refused, SidecarInjection
 from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
-from pykruise.admission.pods.steps import EVERY_POD, JudgingStep, PodStep, StepError, read_pod
+from pykruise.admission.pods.steps import EVERY_POD, NO_POD, JudgingStep, PodStep, StepError, read_pod
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
+from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
 from pykruise.kube.field_errors import bad_request
@@ -38,12 +41,26 @@ CONDITION = "pykruise.io/asked-for"
 
 
 def changing_steps(
-    settings: AdmissionSettings, *, rng: random.Random, spreading: Spreading | None = None
+    settings: AdmissionSettings,
+    *,
+    rng: random.Random,
+    clock: Clock = system_clock,
+    spreading: Spreading | None = None,
+    sidecars: SidecarReader | None = None,
+    on_refused: Refused = lambda refusal: None,
 ) -> tuple[PodStep, ...]:
-    """The steps of `/mutate-pod`, in their order. Without `spreading` no pod gets a subset."""
+    """The steps of `/mutate-pod`, in their order.
+
+    Without `spreading` no pod gets a subset, without `sidecars` (a reader of SidecarSets) none gets sidecars.
+    """
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
     if settings.workload_spread:
         steps.append(SpreadInjection(spreading))
+    steps.append(
+        SidecarInjection(
+            sidecars, clock=clock, rng=rng, sort_by_name=settings.sort_sidecars, on_refused=on_refused
+        )
+    )
     if settings.launch_priority:
         steps.append(LaunchPriority(rng))
     if settings.enhanced_liveness:
@@ -60,7 +77,7 @@ def judging_steps(
 
 def condition_of(steps: Sequence[PodStep | JudgingStep]) -> tuple[MatchCondition, ...]:
     """What must hold for an API server to ask: that some step wants the pod. None when one wants all."""
-    expressions = list(dict.fromkeys(step.wanted for step in steps))
+    expressions = list(dict.fromkeys(step.wanted for step in steps if step.wanted != NO_POD))
     if EVERY_POD in expressions:
         return ()
     return (MatchCondition(CONDITION, " || ".join(f"({one})" for one in expressions)),)

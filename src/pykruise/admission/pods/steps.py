@@ -16,10 +16,14 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Status
 
-__all__ = ["EVERY_POD", "JudgingStep", "PodShape", "PodStep", "StepError", "read_pod"]
+__all__ = ["EVERY_POD", "NO_POD", "JudgingStep", "PodShape", "PodStep", "StepError", "read_pod"]
 
 EVERY_POD = "true"
 """The `wanted` of a step that has to see every pod."""
+
+
+NO_POD = "false"
+"""The `wanted` of a step that has nothing to do at present."""
 
 
 class StepError(Exception):

@@ -13,10 +13,10 @@ from typing import Final
 
 from pykruise.kinds.daemonset.manage import FINISHED
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.refresh import BROKEN
 from pykruise.kinds.daemonset.update import BY_PARTITION, BY_SELECTOR, INVALID_SPEC, still_old
 from pykruise.kinds.daemonset.working_set import WorkingSet, is_leaving
 from pykruise.kube.clock import Instant, format_time
+from pykruise.plans.refreshing import BROKEN
 from pykruise.pods.obstacles import Obstacle, obstacles_of
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import Waiting, waiting_for_pods

@@ -153,7 +153,7 @@ def _new_owners(ws: WorkingSet) -> list[Document]:
 
 def owner_steps(ws: WorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
     """Patches of the pod's claims whose owners are not those that the policy wants."""
-    if not ws.settings.auto_delete_claims:
+    if not ws.settings.auto_delete_claims or not ws.spec.volume_claim_templates:
         return ()
     found = (
         _owner_step(ws, claim, pod.name, pod=pod, is_surplus=is_surplus)

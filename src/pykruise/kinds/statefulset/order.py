@@ -21,25 +21,21 @@ __all__ = ["candidates"]
 def candidates(ws: WorkingSet) -> Sequence[Slot]:
     """The slots that are to be of the update revision. Missing pods hold their place in the order."""
     descending = list(reversed(ws.slots))
-    if ws.limits.quota == 0 or ws.spec.is_on_delete or ws.spec.rolling_update is None:
+    if ws.limits.quota == 0 or ws.spec.is_on_delete:
         return []
-    unordered = ws.spec.rolling_update.unordered_update
+    block = ws.spec.rolling_update
+    unordered = block.unordered_update if block else None
     if unordered is None:
         return descending[: ws.limits.quota]
+    # A pod that is made in this very plan gets the update revision while the partition has its fill.
+    come_updated = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods) >= ws.limits.partition
     ahead: list[Slot] = []
     others: list[Slot] = []
     for slot in descending:
-        is_ahead = slot.pod is not None and (slot.pod.is_deleting or ws.counts_as_updated(slot.pod))
-        (ahead if is_ahead or _comes_updated(ws, slot) else others).append(slot)
+        pod = slot.pod
+        is_ahead = come_updated if pod is None else pod.is_deleting or ws.counts_as_updated(pod)
+        (ahead if is_ahead else others).append(slot)
     return [*ahead, *_by_priority(others, unordered.priority_strategy)][: ws.limits.quota]
-
-
-def _comes_updated(ws: WorkingSet, slot: Slot) -> bool:
-    """A pod that is made in this very plan: it gets the update revision while the partition has its fill."""
-    if slot.pod is not None:
-        return False
-    old = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods)
-    return old >= ws.limits.partition
 
 
 def _by_priority(slots: Sequence[Slot], strategy: PriorityStrategy | None) -> Sequence[Slot]:

@@ -19,7 +19,6 @@ NO_ORDINAL: Final = -1
 """Of a pod whose name says none."""
 
 _LARGEST: Final = 2**31 - 1
-_NAME: Final = re.compile(r"(.*)-([0-9]+)", re.ASCII | re.DOTALL)
 _RANGE: Final = re.compile(r"([0-9]+)-([0-9]+)", re.ASCII)
 
 
@@ -82,11 +81,11 @@ def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[in
 
 def split_name(name: str) -> tuple[str, int]:
     """`web-3` is of `web` and has ordinal 3. One that does not fit 32 bits counts as none."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    parent, dash, digits = name.rpartition("-")
+    if not dash or not digits.isdecimal() or not digits.isascii():
         return "", NO_ORDINAL
-    ordinal = int(found[2])
-    return found[1], ordinal if ordinal <= _LARGEST else NO_ORDINAL
+    ordinal = int(digits)
+    return parent, ordinal if ordinal <= _LARGEST else NO_ORDINAL
 
 
 def pod_name(owner: str, ordinal: int) -> str:

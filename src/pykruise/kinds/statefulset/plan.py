@@ -120,7 +120,10 @@ def _joined(
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     choice = _choose_update(snapshot, spec, own)
     statefulset = snapshot.statefulset
-    members = [pod for pod in snapshot.pods if statefulset.may_own(pod)]
+    members: list[PodView] = []
+    strangers: list[PodView] = []
+    for pod in snapshot.pods:
+        (members if statefulset.may_own(pod) else strangers).append(pod)
     ws = WorkingSet(
         snapshot,
         spec=spec,
@@ -130,7 +133,6 @@ def _joined(
         revisions=own if choice.create is None else [*own, choice.revision],
         pods=[*members, *snapshot.orphans],
     )
-    strangers = [pod for pod in snapshot.pods if not statefulset.may_own(pod)]
     return _planned(ws, choice, strangers, unrecorded=unrecorded)
 
 
@@ -148,7 +150,9 @@ def _planned(
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     written = scale.phase.touched | update.touched
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
-    left = {**refresh.left, **update.left, **scale.phase.left}
+    acted = update.touched | refresh.touched
+    told = {**refresh.left, **update.left, **scale.phase.left}
+    left = {name: why for name, why in told.items() if name not in acted}
     status = status_of(
         ws,
         collision_count=choice.collision_count,

@@ -83,7 +83,7 @@ def errors_of(
     if spec.replicas is not None and spec.replicas < 0:  # rule 21
         errors.append(invalid("spec.replicas", spec.replicas, _NOT_NEGATIVE))
     errors += selector_errors(given, kind=KIND)  # rules 22 to 24
-    errors += pod_errors(given, kind=KIND, further_volumes=spec.claim_names)  # rules 25 to 27
+    errors += pod_errors(given, kind=KIND, further_volumes=_claim_volumes(spec))  # rules 25 to 27
     errors += _further_errors(spec)
     if old is not None:
         errors += immutable_errors(
@@ -91,6 +91,12 @@ def errors_of(
         )
         errors += _in_place_only_errors(doc, spec, old)  # section 5.2, number 5
     return errors
+
+
+def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
+    """Volumes that claims bring. One of the template with the same name gives way; bad names are told below."""
+    own = {one.get("name") for one in get_path(spec.template, "spec", "volumes") or ()}
+    return [name for name in dict.fromkeys(spec.claim_names) if name and name not in own]
 
 
 def _said(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,8 @@ class WorkingSet:
         """Its own and those it adopts, oldest first."""
         self.pods = pods
         """Claimed: controlled by it or about to be, matching selector and name; terminating ones too."""
+        self._update_hash = update.hash
+        self._has_claims = bool(spec.volume_claim_templates)
         self.reserved = reserved_of(spec.reserve_ordinals or ())
         by_ordinal = {ordinal: pod for pod in pods if (ordinal := self.ordinal(pod)) != NO_ORDINAL}
         wanted = wanted_ordinals(
@@ -153,7 +155,7 @@ class WorkingSet:
 
     def is_updated(self, pod: PodView) -> bool:
         """Whether it is of the update revision."""
-        return pod.revision == self.update.hash
+        return pod.revision == self._update_hash
 
     def counts_as_updated(self, pod: PodView) -> bool:
         """The same for who comes first without an order; a gate lets pods that prepare count too."""
@@ -170,6 +172,8 @@ class WorkingSet:
 
     def claims_of(self, ordinal: int) -> list[ClaimView]:
         """The claims there are of the pod with this ordinal, in the order of the templates."""
+        if not self._has_claims:
+            return []
         found = (
             self.snapshot.claims.get(claim_name(name, owner=self.name, suffix=str(ordinal)))
             for name in self.spec.claim_names

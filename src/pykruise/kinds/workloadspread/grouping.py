@@ -129,12 +129,12 @@ def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset |
     """The subset that fits best; or why there is none."""
     if not pod.node_name:
         return "it is on no node yet; then the node says which subset it is of"
-    node = snapshot.nodes.get(pod.node_name)
-    if node is None:
-        return f"its node {pod.node_name} is not known"
     document = snapshot.documents.get(pod.uid)
     if document is None:
         return "it is looked at in a moment"
+    node = snapshot.nodes.get(pod.node_name)
+    if node is None:
+        return f"its node {pod.node_name} is not known"
     best: tuple[int, Subset] | None = None
     for subset in snapshot.spread.subsets:
         score = _score(document, node, subset, has_room=free[subset.name] > 0)

@@ -7,8 +7,10 @@ CachedSpreads   the same over a cache of WorkloadSpreads, which is kept while `r
 Owners and the white list are asked for when a pod needs them, and remembered for a moment.
 """
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -97,6 +99,7 @@ _WHITE_LIST_S: Final = 5.0
 _MOST_OWNERS: Final = 10_000
 
 _NOT_SERVED: Final = 404
+_POLL_S: Final = 0.2
 
 
 class OwnerMissingError(Exception):
@@ -320,9 +323,11 @@ class CachedSpreads(LiveSpreads):
         await self.cache.run()
 
     async def spreads(self, namespace: str) -> Sequence[SpreadView]:
-        if not self.is_installed:
-            return ()
-        await self.cache.wait_synced()
+        # Whether it is installed may come out only while this waits.
+        while self.is_installed and not self.cache.synced:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await self.cache.wait_synced()
         return self.cache.by_index("namespace", namespace)
 
     async def newest(self, key: Key) -> SpreadView | None:

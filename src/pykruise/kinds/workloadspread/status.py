@@ -37,7 +37,7 @@ WINDOW_S: Final = 300.0
 SUFFICIENT: Final = "Sufficient"
 POD_UNSCHEDULABLE: Final = "PodUnschedulable"
 AGAIN_S: Final = 300.0
-"""How often a fault of the spec is told."""
+"""How often the same is told again: a status that meets a conflict is worked out anew, and no news."""
 
 
 class Computed(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +59,9 @@ class _Tally:
         self.due: list[Instant] = []
         self.timed_out: dict[str, PodView] = {}
 
-    def tell(self, reason: str, message: str, *, warning: bool = True, again_after_s: float = 0.0) -> None:
+    def tell(self, reason: str, message: str, *, warning: bool = True) -> None:
         self.notes[reason, message] = Note(
-            reason=reason, message=message, warning=warning, again_after_s=again_after_s
+            reason=reason, message=message, warning=warning, again_after_s=AGAIN_S
         )
 
 
@@ -153,7 +153,7 @@ def _entry(
     try:
         limit = limit_of(subset, replicas=snapshot.replicas)
     except LimitError as error:
-        tally.tell("InvalidMaxReplicas", f"subset {subset.name}: maxReplicas: {error}", again_after_s=AGAIN_S)
+        tally.tell("InvalidMaxReplicas", f"subset {subset.name}: maxReplicas: {error}")
         kept = old or SubsetStatus(name=subset.name, replicas=0, missing_replicas=0)
         return _normal(msgspec.structs.replace(kept, replicas=len(active), missing_replicas=0))
     creating = dict((old.creating_pods if old is not None else None) or {})

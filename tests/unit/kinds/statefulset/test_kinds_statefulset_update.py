@@ -190,6 +190,12 @@ def test_paused_updates_nobody_and_new_pods_are_of_the_new_revision() -> None:
     assert waiting(builder.with_spec(replicas=3).plan()) == "Paused"
 
 
+@pytest.mark.parametrize("strategy", [None, {}, {"type": "RollingUpdate"}])
+def test_a_strategy_that_was_never_defaulted_is_a_rolling_update(strategy: dict[str, Any] | None) -> None:
+    builder = statefulset(3).with_spec(updateStrategy=strategy).all_old()
+    assert deleted(builder.plan()) == [2]
+
+
 def test_on_delete_updates_nobody_and_a_lost_pod_is_new() -> None:
     """statefulset case 42"""
     builder = statefulset(3).on_delete().all_old()

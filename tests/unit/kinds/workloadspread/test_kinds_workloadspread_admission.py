@@ -230,6 +230,7 @@ def test_what_is_stored_does_not_stand_in_the_way_of_labels() -> None:
 
 
 def test_the_white_list_is_read_whatever_the_case_of_its_members() -> None:
+    """operations case_27 case_28, of this key"""
     found = read_white_list(
         '{"Workloads":[{"group":"g","VERSION":"v1","kind":"K","ReplicasPath":"spec.n",'
         '"SubResources":[{"Group":"g","Kind":"Part"}]}]}'

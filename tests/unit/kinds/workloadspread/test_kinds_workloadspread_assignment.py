@@ -469,3 +469,17 @@ async def test_an_eviction_of_a_pod_that_is_not_there_is_refused() -> None:
     server, _ = await full()
     with pytest.raises(StepError, match="p7 is not there"):
         await server.replica().evict("p7")
+
+
+async def test_a_replica_that_begins_anew_goes_on_from_what_is_stored() -> None:
+    # given one that has taken two of three places, and ends
+    server = SpreadServer(spread(subset("a", 3), subset("b")))
+    first = server.replica()
+    await first.create(pod("p1"))
+    await first.create(pod("p2"))
+    # when another one begins
+    second = server.replica()
+    # then
+    placed = [await second.create(pod(name)) for name in ("p2", "p3", "p4")]
+    assert [placed_in(one) for one in placed] == ["a", "a", "b"]
+    assert server.missing()["a"] == 0

@@ -1,0 +1,124 @@
+"""The resources of a sidecar, reckoned from those of the pod's own containers: `resourcesPolicy`.
+
+pod + policy ──▶ resources_for() ──▶ the `resources` of the sidecar
+
+Pure. Only at injection; a running pod is not resized.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.expressions import evaluate
+from pykruise.kinds.sidecarset.hashes import is_native
+from pykruise.kinds.sidecarset.types import ResourceAmounts, ResourcesPolicy
+from pykruise.kube.documents import Document
+from pykruise.kube.quantities import Quantity
+
+__all__ = ["AmountError", "compiled", "resources_for"]
+
+SUM: Final = "sum"
+
+
+class AmountError(ValueError):
+    """The resources cannot be reckoned for this pod; the message says why."""
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern of target containers. Raises re.error."""
+    return re.compile(pattern)
+
+
+def resources_for(
+    pod_spec: Mapping[str, Any],
+    policy: ResourcesPolicy,
+    *,
+    sidecars: Collection[str],
+    claims: Sequence[Any] = (),
+) -> Document:
+    """The resources of a sidecar in this pod. `sidecars`: names that never count; `claims`: the sidecar's own.
+
+    Raises AmountError.
+    """
+    targets = _targets(pod_spec, policy.target_containers_name_regex or ".*", sidecars)
+    add_up = policy.target_containers_mode == SUM
+    found: Document = {}
+    limits, requests = policy.resources_expr.limits, policy.resources_expr.requests
+    if amounts := _limits(targets, limits, add_up=add_up):
+        found["limits"] = amounts
+    if amounts := _requests(targets, requests, add_up=add_up):
+        found["requests"] = amounts
+    if claims:
+        found["claims"] = list(claims)
+    return found
+
+
+def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str]) -> list[Mapping[str, Any]]:
+    everyone = [one for one in pod_spec.get("initContainers") or () if is_native(one)]
+    everyone += pod_spec.get("containers") or ()
+    try:
+        matches = compiled(pattern).search
+    except re.error as error:
+        raise AmountError(
+            f"targetContainersNameRegex {pattern!r} is no regular expression: {error}"
+        ) from error
+    targets = [
+        one.get("resources") or {}
+        for one in everyone
+        if one.get("name") not in sidecars and matches(str(one.get("name") or ""))
+    ]
+    if not targets:
+        raise AmountError(f"no containers match the regex pattern {pattern!r}")
+    return targets
+
+
+def _limits(
+    targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, *, add_up: bool
+) -> dict[str, str]:
+    """Of a resource that one target may use without limit there is none, whatever the expression says."""
+    found: dict[str, str] = {}
+    for resource, text in _texts(texts):
+        amounts = [(one.get("limits") or {}).get(resource) for one in targets]
+        if None not in amounts:
+            total = _total([_quantity(one) for one in amounts], add_up=add_up)
+            found[resource] = _evaluated(text, resource, total, "limits")
+    return found
+
+
+def _requests(
+    targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, *, add_up: bool
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for resource, text in _texts(texts):
+        amounts = [(one.get("requests") or {}).get(resource) for one in targets]
+        total = _total([_quantity(one) for one in amounts if one is not None], add_up=add_up)
+        found[resource] = _evaluated(text, resource, total, "requests")
+    return found
+
+
+def _texts(amounts: ResourceAmounts | None) -> list[tuple[str, str]]:
+    if amounts is None:
+        return []
+    return [(name, text) for name, text in (("cpu", amounts.cpu), ("memory", amounts.memory)) if text]
+
+
+def _total(amounts: Sequence[Quantity], *, add_up: bool) -> Quantity:
+    if not amounts:
+        return Quantity(0)
+    return sum(amounts, Quantity(0)) if add_up else max(amounts)
+
+
+def _quantity(value: Any) -> Quantity:
+    try:
+        return Quantity.parse(value)
+    except ValueError as error:
+        raise AmountError(f"{value!r} of a container is no quantity: {error}") from error
+
+
+def _evaluated(text: str, resource: str, amount: Quantity, bound: str) -> str:
+    try:
+        return str(evaluate(text, variable=resource, amount=amount))
+    except ValueError as error:
+        raise AmountError(f"resourcesExpr.{bound}.{resource} {text!r} {error}") from error

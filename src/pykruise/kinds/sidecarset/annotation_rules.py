@@ -1,0 +1,100 @@
+"""What is wrong with `patchPodMetadata`: a whitelist says which annotations SidecarSets may give to pods.
+
+document + whitelist text ──▶ annotation_errors() ──▶ field errors
+
+Pure. The whitelist is JSON: {"rules": [{"selector": …, "allowedAnnotationKeyExprs": ["^oom-score$"]}]}.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, WHITELIST_NAME, Facts
+from pykruise.kinds.sidecarset.pod_annotations import POLICIES
+from pykruise.kinds.sidecarset.types import SidecarSetSpec
+from pykruise.kube.documents import labels_of
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid, not_supported, required
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.validation_rules import is_qualified_name
+
+__all__ = ["annotation_errors"]
+
+FIELD: Final = "spec.patchPodMetadata"
+LARGEST: Final = 256 * 1024
+"""Bytes that all annotations of an object may have."""
+
+_WHERE: Final = f"ConfigMap {WHITELIST_NAME}, key {WHITELIST_KEY}"
+
+
+class _Rule(msgspec.Struct, rename="camel"):
+    selector: dict[str, Any] | None = None
+    allowed_annotation_key_exprs: list[str] | None = None
+
+
+class _Whitelist(msgspec.Struct):
+    rules: list[_Rule] | None = None
+
+
+class _NoWhitelistError(ValueError):
+    pass
+
+
+def annotation_errors(doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts) -> Iterator[Cause]:
+    """All errors of the annotations."""
+    entries = spec.patch_pod_metadata or []
+    if not entries:
+        return
+    yield from _whitelist_errors(doc, [key for one in entries for key in one.annotations or {}], facts)
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        field = f"{FIELD}[{index}]"
+        annotations = entry.annotations or {}
+        if not annotations:
+            yield required(f"{field}.annotations", "no annotations defined for SidecarSet")
+        for key in annotations:
+            yield from (invalid(f"{field}.annotations", key, one) for one in is_qualified_name(key.lower()))
+        if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > LARGEST:
+            yield invalid(f"{field}.annotations", "", f"must not have more than {LARGEST} bytes")
+        if not entry.patch_policy:
+            yield required(f"{field}.patchPolicy")
+        elif entry.patch_policy not in POLICIES:
+            yield not_supported(f"{field}.patchPolicy", entry.patch_policy, POLICIES)
+        for key in seen & annotations.keys():
+            yield required(f"{field}.annotations", f"patch annotation {key} already exist")
+        seen |= annotations.keys()
+
+
+def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: Facts) -> Iterator[Cause]:
+    try:
+        patterns = _patterns(facts, labels_of(doc))
+    except _NoWhitelistError as error:
+        yield required(FIELD, str(error))
+        return
+    if not patterns:
+        if not facts.allows_any_annotation:
+            yield required(FIELD, f"whitelist not found ({_WHERE})")
+        return
+    for key in dict.fromkeys(keys):
+        if not any(one.search(key) for one in patterns):
+            yield required(FIELD, f"annotation {key} is not allowed by the whitelist ({_WHERE})")
+
+
+def _patterns(facts: Facts, labels: Mapping[str, str]) -> list[re.Pattern[str]]:
+    """The patterns of all rules that are about a SidecarSet with these labels."""
+    if facts.whitelist_problem:
+        raise _NoWhitelistError(facts.whitelist_problem)
+    if facts.whitelist is None:
+        return []
+    try:
+        rules = msgspec.convert(orjson.loads(facts.whitelist), _Whitelist).rules or []
+        found: list[re.Pattern[str]] = []
+        for rule in rules:
+            if rule.selector is None or selector_from(rule.selector).matches(labels):
+                found += [re.compile(one) for one in rule.allowed_annotation_key_exprs or ()]
+    except (orjson.JSONDecodeError, msgspec.ValidationError, SelectorError, re.error) as error:
+        raise _NoWhitelistError(f"the whitelist ({_WHERE}) cannot be read: {error}") from error
+    return found

@@ -1,0 +1,258 @@
+"""Sidecars made for one pod: environment, mounts, devices and resources taken from the pod's own containers.
+
+sidecar + PodSource ──▶ build() ──▶ Built (one container, or two of a hot sidecar, with what they need)
+
+Pure. All that is read is the pod as its author wrote it; nothing that goes in is changed or shared with what
+comes out in a way that could be.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.sidecarset.amounts import AmountError, resources_for
+from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
+from pykruise.kube.documents import Document, annotations_of, labels_of
+from pykruise.pods import keys
+
+__all__ = ["INJECTED", "Built", "PodSource", "build", "label_or_annotation", "pod_source"]
+
+INJECTED: Final = "IS_INJECTED"
+"""Variable of every injected container."""
+
+ENABLED: Final = "enabled"
+
+_REFERENCE: Final = re.compile(r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
+_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
+
+
+class PodSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The pod as its author wrote it, read once for all its sidecars."""
+
+    pod: Document
+    own: tuple[Document, ...]
+    """Its containers, but for those that were injected."""
+    by_name: Mapping[str, Document]
+    """All its containers."""
+    sidecars: frozenset[str]
+    """Names of all sidecars that this pod gets."""
+    mounts: tuple[tuple[str, Document], ...] = ()
+    """Volume mounts of its own containers with their paths, for those that share them."""
+    mount_variables: tuple[Document, ...] = ()
+    """Variables that the subPathExpr of these mounts need."""
+
+
+def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
+    """What sidecars take from a pod that gets `contents`."""
+    containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
+    sidecars = [side for one in contents for side in (*one.init_containers, *one.containers)]
+    own = tuple(one for one in containers if not _is_injected(one))
+    mounts: list[tuple[str, Document]] = []
+    variables: list[Document] = []
+    if any(_is_enabled(one.fields.share_volume_policy) for one in sidecars):
+        mounts, variables = _shared_mounts(own)
+    return PodSource(
+        pod=pod,
+        own=own,
+        mounts=tuple(mounts),
+        mount_variables=tuple(variables),
+        by_name={str(one.get("name") or ""): one for one in reversed(containers)},
+        sidecars=frozenset(one.name for one in sidecars),
+    )
+
+
+def _is_injected(container: Mapping[str, Any]) -> bool:
+    return any(
+        one.get("name") == INJECTED and one.get("value") == "true" for one in container.get("env") or ()
+    )
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """What one sidecar adds to a pod."""
+
+    sidecar: Sidecar
+    containers: tuple[Document, ...]
+    volumes: tuple[str, ...] = ()
+    """Names of the SidecarSet's volumes that it uses."""
+    annotations: Mapping[str, str] = {}
+    working: str = ""
+    """Of a hot sidecar: the container that does the work first."""
+
+
+def build(sidecar: Sidecar, contents: Contents, source: PodSource) -> Built:
+    """The sidecar for this pod. Raises InjectionError."""
+    fields = sidecar.fields
+    container: Document = dict(sidecar.container)
+    if fields.resources_policy is not None:
+        container["resources"] = _resources(sidecar, source)
+    extra = _transferred(fields.transfer_env or (), source)
+    mounts: list[Document] = list(container.get("volumeMounts") or ())
+    devices: list[Document] = list(container.get("volumeDevices") or ())
+    used = [str(one.get("name") or "") for one in (*mounts, *devices)]
+    if _is_enabled(fields.share_volume_policy):
+        taken = {str(one.get("devicePath") or "") for one in devices}
+        mounts = _with_mounts(mounts, source.mounts, taken=taken)
+        if source.mount_variables:
+            extra = _distinct([*extra, *source.mount_variables])
+    if _is_enabled(fields.share_volume_device_policy):
+        devices = _with_devices(devices, source, taken={str(one.get("mountPath") or "") for one in mounts})
+    container["env"] = _environment(container.get("env") or (), extra)
+    for field, entries in (("volumeMounts", mounts), ("volumeDevices", devices)):
+        if entries:
+            container[field] = entries
+    volumes = tuple(name for name in dict.fromkeys(used) if name in contents.volumes)
+    if sidecar.is_hot:
+        return _hot(sidecar, container, volumes)
+    return Built(sidecar=sidecar, containers=(container,), volumes=volumes)
+
+
+def _is_enabled(policy: SharePolicy | None) -> bool:
+    return policy is not None and policy.type == ENABLED
+
+
+def _resources(sidecar: Sidecar, source: PodSource) -> Document:
+    policy = sidecar.fields.resources_policy
+    assert policy is not None
+    claims = (sidecar.container.get("resources") or {}).get("claims") or ()
+    try:
+        return resources_for(source.pod.get("spec") or {}, policy, sidecars=source.sidecars, claims=claims)
+    except AmountError as error:
+        raise InjectionError(f"resourcesPolicy of container {sidecar.name}: {error}") from error
+
+
+# Environment
+
+
+def _environment(own: Iterable[Document], extra: Iterable[Document]) -> list[Document]:
+    """The sidecar's own variables first; they win over those of the same name from elsewhere."""
+    found = [one for one in own if one.get("name") != INJECTED]
+    found.append({"name": INJECTED, "value": "true"})
+    names = {one.get("name") for one in found}
+    return [*found, *(one for one in extra if one.get("name") not in names)]
+
+
+def _distinct(env: Iterable[Document]) -> list[Document]:
+    found: dict[Any, Document] = {}
+    for one in env:
+        found.setdefault(one.get("name"), one)
+    return list(found.values())
+
+
+def _transferred(items: Sequence[TransferEnv], source: PodSource) -> list[Document]:
+    if not items:
+        return []
+    return _distinct(found for item in items for found in _transfer(item, source))
+
+
+def _transfer(item: TransferEnv, source: PodSource) -> Iterator[Document]:
+    container = source.by_name.get(_source_name(item, source.pod) or "")
+    if container is None:
+        return
+    wanted = {*(item.env_names or ()), *([item.env_name] if item.env_name else [])}
+    # The first of a name counts, so the last is put in first.
+    found = {
+        one.get("name"): one for one in reversed(container.get("env") or ()) if one.get("name") in wanted
+    }
+    yield from (found[name] for name in sorted(wanted) if name in found)
+
+
+def _source_name(item: TransferEnv, pod: Mapping[str, Any]) -> str | None:
+    """The container to take from; a field of the pod goes before a plain name."""
+    reference = item.source_container_name_from.field_ref if item.source_container_name_from else None
+    if reference is None:
+        return item.source_container_name
+    found = label_or_annotation(reference.field_path)
+    if found is None:
+        return None
+    field, key = found
+    return (labels_of(pod) if field == "labels" else annotations_of(pod)).get(key)
+
+
+def label_or_annotation(path: str) -> tuple[str, str] | None:
+    """`labels` or `annotations`, and the key, of `metadata.labels['key']`; None for any other path."""
+    match = _SUBSCRIPT.fullmatch(path)
+    return (match[1], match[2]) if match else None
+
+
+def _variable(container: Mapping[str, Any], name: str) -> Document | None:
+    return next((one for one in container.get("env") or () if one.get("name") == name), None)
+
+
+# Volumes
+
+
+def _shared_mounts(own: Iterable[Document]) -> tuple[list[tuple[str, Document]], list[Document]]:
+    """The mounts of the pod's own containers, and the variables that their subPathExpr needs."""
+    mounts: list[tuple[str, Document]] = []
+    needed: list[Document] = []
+    for container in own:
+        for mount in container.get("volumeMounts") or ():
+            mounts.append((str(mount.get("mountPath") or ""), mount))
+            expression = mount.get("subPathExpr")
+            for name in _REFERENCE.findall(expression) if expression else ():
+                found = _variable(container, name)
+                if found is not None:
+                    needed.append(found)
+    return mounts, needed
+
+
+def _with_mounts(
+    own: list[Document], shared: Iterable[tuple[str, Document]], *, taken: Collection[str]
+) -> list[Document]:
+    found = list(own)
+    paths = {*taken, *(str(one.get("mountPath") or "") for one in own)}
+    for path, mount in shared:
+        if path not in paths:
+            paths.add(path)
+            found.append(mount)
+    return found
+
+
+def _with_devices(own: list[Document], source: PodSource, *, taken: Collection[str]) -> list[Document]:
+    found = list(own)
+    paths = {*taken, *(str(one.get("devicePath") or "") for one in own)}
+    for container in source.own:
+        for device in container.get("volumeDevices") or ():
+            path = str(device.get("devicePath") or "")
+            if path not in paths:
+                paths.add(path)
+                found.append(device)
+    return found
+
+
+# Hot sidecars
+
+
+def _hot(sidecar: Sidecar, container: Document, volumes: tuple[str, ...]) -> Built:
+    """Two containers; the first does the work, the second is idle until an upgrade."""
+    working, idle = hot_pair(sidecar.name)
+    annotations = {
+        f"{keys.SIDECARSET_VERSION_PREFIX}{working}": "1",
+        f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{working}": "0",
+        f"{keys.SIDECARSET_VERSION_PREFIX}{idle}": "0",
+        f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{idle}": "1",
+    }
+    pair = tuple(
+        {**container, "name": name, "image": image, "env": [*container["env"], *_versions(name)]}
+        for name, image in ((working, sidecar.image), (idle, sidecar.empty_image))
+    )
+    return Built(sidecar=sidecar, containers=pair, volumes=volumes, annotations=annotations, working=working)
+
+
+def _versions(name: str) -> list[Document]:
+    return [
+        {
+            "name": variable,
+            "valueFrom": {
+                "fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{prefix}{name}']"}
+            },
+        }
+        for variable, prefix in (
+            ("SIDECARSET_VERSION", keys.SIDECARSET_VERSION_PREFIX),
+            ("SIDECARSET_VERSION_ALT", keys.SIDECARSET_VERSION_ALT_PREFIX),
+        )
+    ]

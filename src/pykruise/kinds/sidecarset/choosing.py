@@ -1,0 +1,147 @@
+"""Which pods get new sidecars now, and why the others do not.
+
+managed pods + update strategy ──▶ choose() ──▶ Chosen (pods in their order, the rest with reasons)
+    who waits ▶ base order ▶ priority ▶ scatter ▶ partition ▶ maxUnavailable
+
+Pure. The order is built anew from the pods that still wait, so it does not depend on what went before.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.types import UpdateStrategy
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.selectors import selector_from
+from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter
+from pykruise.pods.views import PodView
+
+__all__ = ["Chosen", "choose", "kept_back", "most_unavailable"]
+
+EVERY_VALUE: Final = "*"
+ALL: Final = "100%"
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is upgraded in this round."""
+
+    pods: Sequence[ManagedPod] = ()
+    stuck: Sequence[ManagedPod] = ()
+    """Those that cannot be upgraded in place: more than images changed since they were injected."""
+    left: Mapping[str, str] = {}
+    """`namespace/name` → why it is left alone."""
+
+
+def choose(one: SidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
+    """The pods to upgrade now, the first first. Raises ValueError for a strategy that cannot be read."""
+    assert one.spec is not None
+    strategy = one.spec.update_strategy or UpdateStrategy()
+    waiting: list[ManagedPod] = []
+    stuck: list[ManagedPod] = []
+    left: dict[str, str] = {}
+    for pod in pods:
+        if pod.is_updated:
+            continue
+        if one.update_selector is not None and not one.update_selector.matches(pod.pod.labels):
+            left[pod.label] = "its labels are not those that updateStrategy.selector selects"
+        elif pod.upgradable == "no":
+            stuck.append(pod)
+            left[pod.label] = "cannot be upgraded in place: more than images changed since it was injected"
+        elif pod.upgradable == "in flight":
+            left[pod.label] = "waits until the upgrade before is over in its containers"
+        else:
+            waiting.append(pod)
+    ordered = _ordered(waiting, pods, strategy)
+    keep = kept_back(strategy.partition, of=len(pods))
+    going = max(len(ordered) - keep, 0)
+    left |= dict.fromkeys((pod.label for pod in ordered[going:]), "the partition keeps it at its revision")
+    chosen, budgeted = _within_budget(ordered[:going], pods, strategy.max_unavailable)
+    left |= dict.fromkeys((pod.label for pod in budgeted), "waits for its turn: maxUnavailable is used up")
+    return Chosen(pods=chosen, stuck=stuck, left=left)
+
+
+# Order
+
+
+def _ordered(
+    waiting: Sequence[ManagedPod], everyone: Sequence[ManagedPod], strategy: UpdateStrategy
+) -> list[ManagedPod]:
+    by_uid = {one.pod.uid: one for one in waiting}
+    order = sorted((one.pod for one in waiting), key=_base_rank)
+    priority = strategy.priority_strategy
+    if priority is not None and priority.weight_priority:
+        terms = [
+            (selector_from(msgspec.to_builtins(term.match_selector)), term.weight)
+            for term in priority.weight_priority
+        ]
+        order = by_weight(order, terms)
+    elif priority is not None and priority.order_priority:
+        order = by_ordered_keys(order, [term.ordered_key for term in priority.order_priority])
+    if strategy.scatter_strategy:
+        all_pods = [one.pod for one in everyone]
+        given = [Term(term.key, term.value) for term in strategy.scatter_strategy]
+        order = scatter(order, all_pods, _expanded(given, all_pods))
+    return [by_uid[pod.uid] for pod in order]
+
+
+def _base_rank(pod: PodView) -> tuple[Any, ...]:
+    """The base order of updates; pods of one name are in different namespaces."""
+    return (*pod.rank[:-1], pod.namespace, pod.name)
+
+
+def _expanded(terms: Sequence[Term], pods: Sequence[PodView]) -> list[Term]:
+    """`*` stands for every value of that label that there is."""
+    found: dict[Term, None] = {}
+    for term in terms:
+        if term.value != EVERY_VALUE:
+            found[term] = None
+            continue
+        for value in sorted({pod.labels[term.key] for pod in pods if term.key in pod.labels}):
+            found[Term(term.key, value)] = None
+    return list(found)
+
+
+# How many
+
+
+def kept_back(partition: IntOrPercent | None, *, of: int) -> int:
+    """How many waiting pods stay where they are. Raises ValueError.
+
+    A percentage is rounded up, but only 100% keeps them all.
+    """
+    if partition is None:
+        return 0
+    number = resolve(partition, of=of, rounding=Rounding.UP)
+    if isinstance(partition, str) and number == of and of > 1 and _share(partition) != 1:
+        number -= 1
+    return min(max(number, 0), of)
+
+
+def _share(percentage: str) -> Fraction:
+    return Fraction(percentage.removesuffix("%")) / 100
+
+
+def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
+    """How many upgraded pods may be out of service at once; a percentage is rounded up. Raises ValueError."""
+    return 1 if value is None else resolve(value, of=of, rounding=Rounding.UP)
+
+
+def _within_budget(
+    ordered: Sequence[ManagedPod], everyone: Sequence[ManagedPod], value: IntOrPercent | None
+) -> tuple[list[ManagedPod], list[ManagedPod]]:
+    """Those that go now, and those that wait. One that is not ready costs nothing; the first that does not fit
+    stops the walk, as in the original."""
+    most = most_unavailable(value, of=len(everyone))
+    busy = sum(one.is_updated and not (one.is_consistent and one.is_ready) for one in everyone)
+    chosen: list[ManagedPod] = []
+    for number, one in enumerate(ordered):
+        if one.is_ready:
+            if busy >= most:
+                return chosen, list(ordered[number:])
+            busy += 1
+        chosen.append(one)
+    return chosen, []

@@ -1,0 +1,59 @@
+"""The condition of a pod that says which of its SidecarSets can be upgraded in place.
+
+ManagedPod ──▶ condition_patch() ──▶ a strategic merge patch of the pod's status, or None: it says so already
+
+Pure. The message is a JSON map of all SidecarSets of the pod; each writes its own entry and keeps the others.
+Entries of SidecarSets that have nothing in the pod any more are dropped.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.go_text import go_json
+from pykruise.pods import keys
+from pykruise.pods.sidecars import injected_sets
+
+__all__ = ["condition_patch"]
+
+ALL_UPGRADABLE = "AllSidecarsetUpgradable"
+NOT_ALL = "UpdateImmutableField"
+
+
+def condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Instant) -> Document | None:
+    """`is_stuck`: the pod cannot be upgraded to this SidecarSet. What cannot be read is written anew."""
+    pod = managed.pod
+    condition = pod.condition(keys.SIDECARSET_UPGRADABLE)
+    before = _entries(condition.message) if condition is not None else {}
+    listed = injected_sets(pod.annotations)
+    entries = {one: value for one, value in before.items() if one in listed}
+    if is_stuck:
+        entries[name] = False
+    elif managed.is_updated and (name in before or (managed.states and name in managed.states)):
+        entries[name] = True
+    if entries == before:
+        return None
+    status = "True" if all(entries.values()) else "False"
+    found: dict[str, Any] = {
+        "type": keys.SIDECARSET_UPGRADABLE,
+        "status": status,
+        "reason": ALL_UPGRADABLE if status == "True" else NOT_ALL,
+        "message": go_json(entries, sort_keys=True),
+    }
+    if condition is None or condition.status != status:
+        found["lastTransitionTime"] = format_time(now)
+    return {"status": {"conditions": [found]}}
+
+
+def _entries(message: str | None) -> Mapping[str, bool]:
+    try:
+        found = orjson.loads(message or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, bool)}

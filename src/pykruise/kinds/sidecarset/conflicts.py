@@ -1,0 +1,84 @@
+"""SidecarSets that cannot be put into the same pods.
+
+document + the other SidecarSets ──▶ conflict_errors() ──▶ field errors, each naming the other one
+
+Pure. Two SidecarSets meet when there could be a pod that both select, in a namespace that both select. A canary
+takes the place of its base, so the two never meet.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pykruise.kinds.sidecarset.pod_annotations import OVERWRITE, RETAIN
+from pykruise.kinds.sidecarset.types import SidecarSetSpec
+from pykruise.kinds.sidecarset.view import SidecarSetView, canary_base
+from pykruise.kube.documents import annotations_of, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid
+from pykruise.kube.selectors import overlap as selectors_overlap
+from pykruise.kube.selectors import selector_from
+
+__all__ = ["conflict_errors"]
+
+
+def conflict_errors(
+    doc: Mapping[str, Any], spec: SidecarSetSpec, others: Iterable[SidecarSetView]
+) -> Iterator[Cause]:
+    """What collides with any of the others. The selectors of `doc` have been found valid."""
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    for other in sorted(_meeting(doc, others), key=lambda one: one.name):
+        assert other.spec is not None
+        yield from _name_errors(given, other.spec, other.name)
+        yield from _volume_errors(given, other.spec, other.name)
+        yield from _annotation_errors(spec, other.spec, other.name)
+
+
+def _meeting(doc: Mapping[str, Any], others: Iterable[SidecarSetView]) -> Iterator[SidecarSetView]:
+    name = (doc.get("metadata") or {}).get("name") or ""
+    base = canary_base(annotations_of(doc))
+    spec: Mapping[str, Any] = doc.get("spec") or {}
+    selector = selector_from(spec.get("selector"))
+    namespaces = selector_from(spec["namespaceSelector"]) if spec.get("namespaceSelector") else None
+    for other in others:
+        if other.name == name or other.spec is None or other.selector is None:
+            continue
+        if other.name == base or other.base == name:
+            continue
+        if not selectors_overlap(selector, other.selector):
+            continue
+        if (
+            namespaces is not None
+            and other.namespace_selector is not None
+            and not selectors_overlap(namespaces, other.namespace_selector)
+        ):
+            continue
+        yield other
+
+
+def _name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
+    for field, theirs in (("initContainers", other.init_containers), ("containers", other.containers)):
+        taken = {one.get("name") for one in theirs or ()}
+        for one in given.get(field) or ():
+            if one.get("name") in taken:
+                detail = f"container {one.get('name')} already exist in {name}"
+                yield invalid("spec.containers", one.get("name"), detail)
+
+
+def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
+    theirs = {one.get("name"): one for one in other.volumes or ()}
+    for one in given.get("volumes") or ():
+        if one.get("name") in theirs and not same(one, theirs[one.get("name")]):
+            detail = f"volume {one.get('name')} is in conflict with another definition in {name}"
+            yield invalid("spec.volumes", one.get("name"), detail)
+
+
+def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
+    """Two that merge into one annotation get on with each other; one that overwrites it does not."""
+    theirs = {
+        key: one.patch_policy for one in other.patch_pod_metadata or () for key in one.annotations or {}
+    }
+    for entry in spec.patch_pod_metadata or ():
+        for key in entry.annotations or {}:
+            policies = {entry.patch_policy or RETAIN, theirs.get(key) or RETAIN}
+            if key in theirs and RETAIN not in policies and OVERWRITE in policies:
+                yield invalid("spec.patchPodMetadata", key, f"annotation {key} is in conflict with {name}")

@@ -1,0 +1,174 @@
+"""What a SidecarSet puts into pods, read once: of its spec, or of a stored revision.
+
+five fields of a spec ──▶ contents_of() ──▶ Contents (sidecars, volumes, secrets, annotations, hashes)
+
+Pure. The containers in it are shared by all pods: whoever builds with them works on copies.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of, is_native
+from pykruise.kinds.sidecarset.types import PatchPodMetadata, SidecarFields
+from pykruise.kube.documents import Document
+from pykruise.kube.typed_documents import without_nulls
+
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "HOT",
+    "RESTORED_FIELDS",
+    "Contents",
+    "Sidecar",
+    "contents_of",
+    "hot_pair",
+    "sidecars_in_pod",
+]
+
+BEFORE: Final = "BeforeAppContainer"
+AFTER: Final = "AfterAppContainer"
+HOT: Final = "HotUpgrade"
+COLD: Final = "ColdUpgrade"
+
+RESTORED_FIELDS: Final = ("containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes")
+"""Fields of a spec that a revision holds."""
+
+_OWN_FIELDS: Final = frozenset(
+    {
+        "podInjectPolicy",
+        "resourcesPolicy",
+        "shareVolumeDevicePolicy",
+        "shareVolumePolicy",
+        "transferEnv",
+        "upgradeStrategy",
+    }
+)
+
+
+class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
+    """One container of a SidecarSet."""
+
+    name: str
+    container: Document
+    """The plain container, as a pod may have it."""
+    fields: SidecarFields
+    is_init: bool = False
+    is_native: bool = False
+
+    @property
+    def image(self) -> str:
+        """The image it is to have."""
+        return str(self.container.get("image") or "")
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether two containers take turns. Of init containers only those can that keep running."""
+        strategy = self.fields.upgrade_strategy
+        return strategy is not None and strategy.upgrade_type == HOT and (self.is_native or not self.is_init)
+
+    @property
+    def empty_image(self) -> str:
+        """Image of the idle one of the two."""
+        strategy = self.fields.upgrade_strategy
+        return strategy.hot_upgrade_empty_image if strategy else ""
+
+    @property
+    def goes_before(self) -> bool:
+        """Whether it stands before the pod's own containers."""
+        policy = self.fields.pod_inject_policy or (AFTER if self.is_init else BEFORE)
+        return policy == BEFORE
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is put into a pod."""
+
+    init_containers: tuple[Sidecar, ...] = ()
+    containers: tuple[Sidecar, ...] = ()
+    volumes: Mapping[str, Document] = {}
+    """By name."""
+    image_pull_secrets: tuple[Document, ...] = ()
+    patch_pod_metadata: tuple[PatchPodMetadata, ...] = ()
+    hashes: Hashes = Hashes()
+    revision: str = ""
+    """Name of the ControllerRevision; empty: none is stored yet."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As pods record them: all containers and native sidecars, sorted."""
+        native = [one.name for one in self.init_containers if one.is_native]
+        return tuple(sorted({*(one.name for one in self.containers), *native}))
+
+
+def hot_pair(name: str) -> tuple[str, str]:
+    """The names of the two containers of a hot sidecar."""
+    return f"{name}-1", f"{name}-2"
+
+
+def sidecars_in_pod(sidecars: Sequence[Sidecar]) -> list[str]:
+    """The names that sidecars have in a pod."""
+    return [name for one in sidecars for name in (hot_pair(one.name) if one.is_hot else (one.name,))]
+
+
+def contents_of(
+    spec: Mapping[str, Any], *, hashes: Hashes | None = None, revision: str = ""
+) -> tuple[Contents | None, str]:
+    """The contents of a spec or of what a revision restores; or None and `<path>: <what is wrong>`."""
+    try:
+        init = tuple(
+            _sidecar(one, f"spec.initContainers[{number}]", is_init=True)
+            for number, one in enumerate(spec.get("initContainers") or ())
+        )
+        containers = tuple(
+            _sidecar(one, f"spec.containers[{number}]", is_init=False)
+            for number, one in enumerate(spec.get("containers") or ())
+        )
+        patches = _convert(
+            spec.get("patchPodMetadata") or [], tuple[PatchPodMetadata, ...], "spec.patchPodMetadata"
+        )
+        volumes = _convert(spec.get("volumes") or [], list[dict[str, Any]], "spec.volumes")
+        secrets = _convert(
+            spec.get("imagePullSecrets") or [], tuple[dict[str, Any], ...], "spec.imagePullSecrets"
+        )
+        given = hashes if hashes is not None and hashes.full else hashes_of(spec)
+    except (_UnreadableError, AttributeError, TypeError) as error:
+        return None, str(error)
+    found = Contents(
+        init_containers=init,
+        containers=containers,
+        volumes={str(one.get("name") or ""): one for one in reversed(volumes)},
+        image_pull_secrets=secrets,
+        patch_pod_metadata=patches,
+        hashes=given,
+        revision=revision,
+    )
+    return found, ""
+
+
+class _UnreadableError(ValueError):
+    pass
+
+
+def _convert(value: Any, kind: Any, path: str) -> Any:
+    try:
+        return msgspec.convert(without_nulls(value), kind)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        raise _UnreadableError(f"{path}{where.rstrip('`')}: {what}") from error
+
+
+def _sidecar(value: Any, path: str, *, is_init: bool) -> Sidecar:
+    if not isinstance(value, Mapping) or not isinstance(value.get("name") or "", str):
+        raise _UnreadableError(f"{path}: is no container")
+    for field in ("env", "volumeMounts", "volumeDevices", "ports"):
+        entries = value.get(field) or []
+        if not isinstance(entries, list) or not all(isinstance(one, Mapping) for one in entries):
+            raise _UnreadableError(f"{path}.{field}: is no list of objects")
+    return Sidecar(
+        name=value.get("name") or "",
+        container={field: item for field, item in value.items() if field not in _OWN_FIELDS},
+        fields=_convert({f: value[f] for f in _OWN_FIELDS if f in value}, SidecarFields, path),
+        is_init=is_init,
+        is_native=is_init and is_native(value),
+    )

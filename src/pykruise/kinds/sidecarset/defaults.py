@@ -1,0 +1,87 @@
+"""What admission writes into a SidecarSet that leaves it out, and the hashes that it always writes.
+
+document ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the document that comes in is not changed. Rule: the original's mutating webhook. Startup probes get no
+defaults: hashes of stored objects would change.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, COLD
+from pykruise.kinds.sidecarset.hashes import hashes_of
+from pykruise.kinds.sidecarset.pod_annotations import RETAIN
+from pykruise.kube.documents import Document, annotations_of
+from pykruise.pods import keys
+from pykruise.pods.template_defaults import with_container_defaults, with_volume_defaults
+
+__all__ = ["with_defaults"]
+
+ROLLING_UPDATE: Final = "RollingUpdate"
+DISABLED: Final = "disabled"
+HISTORY: Final = 10
+_PROBES: Final = ("livenessProbe", "readinessProbe")
+
+
+def with_defaults(doc: Mapping[str, Any]) -> Document:
+    """The document with defaults, and with the hashes of what it then holds."""
+    spec = _present(doc.get("spec"))
+    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    for field, policy in (("initContainers", AFTER), ("containers", BEFORE)):
+        if spec.get(field):
+            spec[field] = [_sidecar(one, policy) for one in spec[field]]
+    if spec.get("volumes"):
+        spec["volumes"] = [with_volume_defaults(one) for one in spec["volumes"]]
+    spec.setdefault("revisionHistoryLimit", HISTORY)
+    if spec.get("patchPodMetadata"):
+        spec["patchPodMetadata"] = [
+            {**one, "patchPolicy": one.get("patchPolicy") or RETAIN} for one in spec["patchPodMetadata"]
+        ]
+    injection = _present(spec.get("injectionStrategy"))
+    if injection.get("revision") is not None:
+        revision = injection["revision"]
+        injection["revision"] = {**revision, "policy": revision.get("policy") or "Always"}
+        spec["injectionStrategy"] = injection
+    hashes = hashes_of(spec)
+    annotations = {
+        **annotations_of(doc),
+        keys.SIDECARSET_HASH_ANNOTATION: hashes.full,
+        keys.SIDECARSET_IMAGELESS_ANNOTATION: hashes.without_image,
+    }
+    metadata = {**(doc.get("metadata") or {}), "annotations": annotations}
+    return {**doc, "metadata": metadata, "spec": spec}
+
+
+def _present(value: Mapping[str, Any] | None) -> Document:
+    return {field: item for field, item in (value or {}).items() if item is not None}
+
+
+def _update_strategy(strategy: Document) -> Document:
+    return {
+        "maxUnavailable": 1,
+        "partition": 0,
+        **strategy,
+        "type": strategy.get("type") or ROLLING_UPDATE,
+    }
+
+
+def _sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
+    found = with_container_defaults(sidecar, probes=_PROBES)
+    found["podInjectPolicy"] = found.get("podInjectPolicy") or policy
+    upgrade = _present(found.get("upgradeStrategy"))
+    found["upgradeStrategy"] = {**upgrade, "upgradeType": upgrade.get("upgradeType") or COLD}
+    share = _present(found.get("shareVolumePolicy"))
+    found["shareVolumePolicy"] = {**share, "type": share.get("type") or DISABLED}
+    if found.get("transferEnv"):
+        found["transferEnv"] = [_transfer(one) for one in found["transferEnv"]]
+    return found
+
+
+def _transfer(item: Mapping[str, Any]) -> Document:
+    source = item.get("sourceContainerNameFrom") or {}
+    reference = source.get("fieldRef")
+    if not reference:
+        return dict(item)
+    reference = {**reference, "apiVersion": reference.get("apiVersion") or "v1"}
+    return {**item, "sourceContainerNameFrom": {**source, "fieldRef": reference}}

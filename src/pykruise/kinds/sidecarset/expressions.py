@@ -1,0 +1,254 @@
+"""Expressions that give a sidecar's resources: `max(cpu*50%, 50m)`.
+
+text ──▶ evaluate(text, variable="cpu", amount=…) ──▶ Quantity, or ExpressionError with the place
+     ──▶ check(text, variable="cpu")              ──▶ None, or ExpressionError: what could never be evaluated
+
+    expr   := term (("+" | "-") term)*            term := factor (("*" | "/") factor)*
+    factor := NUMBER | QUANTITY | cpu | memory | max(expr, expr) | min(expr, expr) | "(" expr ")" | "-" factor
+
+Pure, exact (no floats), and of bounded cost whatever the text is. Two types: numbers, and quantities. What is
+a quantity stays one: half of 1 cpu is 500m. Names may be written in any case.
+"""
+
+import re
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from pykruise.kube.quantities import Family, Quantity
+
+__all__ = ["ExpressionError", "check", "evaluate"]
+
+LONGEST: Final = 1000
+"""Characters of an expression."""
+
+DEEPEST: Final = 50
+"""Parentheses, calls and signs inside each other."""
+
+LARGEST_EXPONENT: Final = 30
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?P<suffix>[A-Za-z%]*)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[-+*/(),])|(?P<end>$))"
+)
+_SUFFIXES: Final = frozenset({"m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"})
+_VARIABLES: Final = frozenset({"cpu", "memory"})
+_FUNCTIONS: Final = frozenset({"max", "min"})
+_MILLI: Final = 10**6  # billionths
+
+
+class ExpressionError(ValueError):
+    """The text cannot be evaluated; the message says why."""
+
+
+_Value = Fraction | Quantity
+
+
+class _Token(NamedTuple):
+    kind: str
+    """number, quantity, name, sign or end."""
+    text: str
+    value: _Value | None = None
+
+
+def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
+    """What the expression comes to when `variable` (cpu or memory) is `amount`.
+
+    A result without a unit is cut to thousandths, or with the word memory in the text to whole bytes.
+    Raises ExpressionError; also for a negative result.
+    """
+    value = _Parser(text, variable, amount).result()
+    if isinstance(value, Fraction):
+        unit = 1 if "memory" in text.lower() else 1000
+        value = Quantity(_truncated(value * unit) * (10**9 // unit))
+    if value.nano < 0:
+        raise ExpressionError(f"comes to {value}, and must not be negative")
+    return value
+
+
+def check(text: str, *, variable: str) -> None:
+    """Raise ExpressionError for what could never be evaluated, whatever `variable` is. Signs do not count."""
+    _Parser(text, variable, Quantity(10**9)).result()
+
+
+class _Parser:
+    def __init__(self, text: str, variable: str, amount: Quantity) -> None:
+        if len(text) > LONGEST:
+            raise ExpressionError(f"is longer than {LONGEST} characters")
+        self._tokens = _tokens(text)
+        self._at = 0
+        self._variable = variable
+        self._amount = amount
+        self._depth = 0
+
+    def result(self) -> _Value:
+        value = self._expression()
+        if self._next.kind != "end":
+            raise ExpressionError(f"does not go on with {self._next.text!r}")
+        return value
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> _Token:
+        token = self._next
+        self._at += 1
+        return token
+
+    def _takes(self, *signs: str) -> str:
+        """The sign that comes next, if it is one of these; it is taken then."""
+        token = self._next
+        if token.kind == "sign" and token.text in signs:
+            self._at += 1
+            return token.text
+        return ""
+
+    def _expect(self, sign: str) -> None:
+        if not self._takes(sign):
+            found = self._next.text or "the end"
+            raise ExpressionError(f"has {found!r} where {sign!r} is expected")
+
+    def _expression(self) -> _Value:
+        value = self._term()
+        while sign := self._takes("+", "-"):
+            left, right = _alike(value, self._term())
+            if isinstance(left, Quantity) and isinstance(right, Quantity):
+                value = left + right if sign == "+" else left - right
+            else:
+                assert isinstance(left, Fraction)
+                assert isinstance(right, Fraction)
+                value = left + right if sign == "+" else left - right
+        return value
+
+    def _term(self) -> _Value:
+        value = self._factor()
+        while sign := self._takes("*", "/"):
+            right = self._factor()
+            value = _product(value, right) if sign == "*" else _quotient(value, right)
+        return value
+
+    def _factor(self) -> _Value:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ExpressionError("is nested too deeply")
+        try:
+            return self._operand()
+        finally:
+            self._depth -= 1
+
+    def _operand(self) -> _Value:
+        if self._takes("-"):
+            return -self._factor()
+        if self._takes("("):
+            value = self._expression()
+            self._expect(")")
+            return value
+        token = self._take()
+        if token.value is not None:
+            return token.value
+        if token.kind != "name":
+            found = repr(token.text) if token.text else "the end"
+            raise ExpressionError(f"has {found} where a number, a variable or '(' is expected")
+        name = token.text.lower()
+        if name in _FUNCTIONS:
+            return self._call(name)
+        if name in _VARIABLES and name == self._variable:
+            return self._amount
+        raise ExpressionError(f"has the unknown name {token.text!r}; known are {self._variable}, max and min")
+
+    def _call(self, name: str) -> _Value:
+        self._expect("(")
+        first = self._expression()
+        self._expect(",")
+        second = self._expression()
+        self._expect(")")
+        left, right = _alike(first, second)
+        is_right = _sign(right, left) > 0 if name == "max" else _sign(right, left) < 0
+        return right if is_right else left
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    position = 0
+    while True:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ExpressionError(f"has {text[position:].strip()[:1]!r}, which means nothing here")
+        position = match.end()
+        if match["number"] is not None:
+            found.append(_number(match["number"], match["suffix"]))
+        elif match["name"] is not None:
+            found.append(_Token("name", match["name"]))
+        elif match["sign"] is not None:
+            found.append(_Token("sign", match["sign"]))
+        else:
+            return [*found, _Token("end", "")]
+
+
+def _number(digits: str, suffix: str) -> _Token:
+    written = digits + suffix
+    exponent = re.search(r"[eE]([+-]?[0-9]+)", digits)
+    if exponent is not None and (len(exponent[1]) > 4 or abs(int(exponent[1])) > LARGEST_EXPONENT):
+        raise ExpressionError(f"has the number {written!r}, which is too large or too small")
+    number = Fraction(digits)
+    if suffix == "":
+        return _Token("number", written, number)
+    if suffix == "%":
+        return _Token("number", written, number / 100)
+    if suffix not in _SUFFIXES:
+        raise ExpressionError(
+            f"has {written!r}, which is no quantity; units are m, k, M, G, T, P, Ki, Mi, Gi, Ti, Pi"
+        )
+    if exponent is not None:
+        raise ExpressionError(f"has {written!r}; a number has an exponent or a unit, not both")
+    return _Token("quantity", written, Quantity.parse(written))
+
+
+def _alike(left: _Value, right: _Value) -> tuple[_Value, _Value]:
+    """Both as quantities, when one is."""
+    if isinstance(left, Quantity) and isinstance(right, Fraction):
+        return left, _as_quantity(right)
+    if isinstance(left, Fraction) and isinstance(right, Quantity):
+        return _as_quantity(left), right
+    return left, right
+
+
+def _as_quantity(number: Fraction) -> Quantity:
+    return Quantity(_truncated(number * 1000) * _MILLI)
+
+
+def _sign(left: _Value, right: _Value) -> int:
+    """Above 0 when `left` is more than `right`; both are of one type."""
+    if isinstance(left, Quantity) and isinstance(right, Quantity):
+        return left.nano - right.nano
+    assert isinstance(left, Fraction)
+    assert isinstance(right, Fraction)
+    return (left > right) - (left < right)
+
+
+def _product(left: _Value, right: _Value) -> _Value:
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return left * right
+    if isinstance(left, Quantity) and isinstance(right, Fraction):
+        return _scaled(left, right)
+    if isinstance(left, Fraction) and isinstance(right, Quantity):
+        return _scaled(right, left)
+    raise ExpressionError("multiplies two quantities")
+
+
+def _quotient(left: _Value, right: _Value) -> _Value:
+    if isinstance(right, Quantity):
+        raise ExpressionError("divides by a quantity")
+    if right == 0:
+        raise ExpressionError("divides by zero")
+    return left / right if isinstance(left, Fraction) else _scaled(left, 1 / right)
+
+
+def _scaled(quantity: Quantity, factor: Fraction) -> Quantity:
+    """In whole thousandths, cut towards zero."""
+    family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
+    return Quantity(_truncated(quantity.milli * factor) * _MILLI, family)
+
+
+def _truncated(value: Fraction) -> int:
+    return int(value)

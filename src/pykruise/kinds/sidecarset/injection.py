@@ -1,0 +1,227 @@
+"""Sidecars put into a new pod: the table of contents.
+
+pod + Surroundings ──▶ inject() ──▶ the pod with its sidecars, or None, or InjectionError
+                       which SidecarSets ▶ which revision of each ▶ annotations ▶ sidecars ▶ merged into the pod
+
+Pure: all or nothing, and the same pod with the same surroundings always comes out the same. The pod that goes
+in is not changed.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.sidecarset.building import Built, build, pod_source
+from pykruise.kinds.sidecarset.contents import Contents
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
+from pykruise.kinds.sidecarset.pod_annotations import PatchError, with_patches
+from pykruise.kinds.sidecarset.records import (
+    Record,
+    RecordError,
+    joined_sets,
+    read_records,
+    read_working,
+    records_text,
+    working_text,
+)
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, annotations_of, labels_of
+from pykruise.pods import keys
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.sidecars import injected_sets
+
+__all__ = ["Surroundings", "inject", "is_injectable"]
+
+_FINISHED = ("Succeeded", "Failed")
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a cluster that injection into one pod depends on."""
+
+    sets: Sequence[SidecarSetView]
+    """All SidecarSets, or at least all that mean pods with these labels."""
+    namespace: str
+    """Of the pod."""
+    namespace_labels: Mapping[str, str] | None = None
+    """None: they cannot be read."""
+    revisions: Mapping[str, Sequence[RevisionView]] = {}
+    """By SidecarSet; of those that inject a revision of before."""
+    now: Instant
+    seed: int = 0
+    """What chance decides comes from it."""
+    sort_by_name: bool = False
+    """Gate EnableSortSidecarContainerByName."""
+
+
+def is_injectable(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod can get sidecars: it is neither finished nor being deleted."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase not in _FINISHED and not (pod.get("metadata") or {}).get("deletionTimestamp")
+
+
+def inject(pod: Document, around: Surroundings) -> Document | None:
+    """The pod with the sidecars of all SidecarSets that mean it; None when none does.
+
+    Raises InjectionError when one of them cannot be injected as it asks: the pod is to be refused.
+    """
+    if not is_injectable(pod):
+        return None
+    labels = labels_of(pod)
+    sets = matching_sets(
+        around.sets, labels=labels, namespace=around.namespace, namespace_labels=around.namespace_labels
+    )
+    if not sets:
+        return None
+    contents = {one.name: _contents(one, labels, around) for one in sets}
+    annotations = _patched(annotations_of(pod), contents)
+    built = _built(pod, contents)
+    annotations |= _recorded(annotations, contents, built, now=around.now)
+    metadata = {**(pod.get("metadata") or {}), "annotations": annotations}
+    spec = _merged(pod.get("spec") or {}, contents, built, sort_by_name=around.sort_by_name)
+    return {**pod, "metadata": metadata, "spec": spec}
+
+
+def _contents(one: SidecarSetView, labels: Mapping[str, str], around: Surroundings) -> Contents:
+    return chosen_contents(
+        one,
+        labels=labels,
+        revisions=around.revisions.get(one.name, ()),
+        draw=lambda: random.Random(f"{around.seed}/{one.name}").random(),
+    )
+
+
+def _patched(annotations: Mapping[str, str], contents: Mapping[str, Contents]) -> dict[str, str]:
+    found = dict(annotations)
+    for name, one in contents.items():
+        try:
+            found = with_patches(found, one.patch_pod_metadata)
+        except PatchError as error:
+            raise InjectionError(f"SidecarSet {name}: {error}", sidecarset=name) from error
+    return found
+
+
+def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, Built]]:
+    """What each sidecar adds, with its SidecarSet; of every SidecarSet its init containers first."""
+    source = pod_source(pod, contents=contents.values())
+    found: list[tuple[str, Built]] = []
+    for name, one in contents.items():
+        for sidecar in (*one.init_containers, *one.containers):
+            try:
+                found.append((name, build(sidecar, one, source)))
+            except InjectionError as error:
+                raise InjectionError(f"SidecarSet {name}: {error}", sidecarset=name) from error
+    return found
+
+
+# What the pod says of its sidecars
+
+
+def _recorded(
+    annotations: Mapping[str, str],
+    contents: Mapping[str, Contents],
+    built: Iterable[tuple[str, Built]],
+    *,
+    now: Instant,
+) -> dict[str, str]:
+    try:
+        full = read_records(annotations, keys.SIDECARSET_HASH_ANNOTATION)
+        imageless = read_records(annotations, keys.SIDECARSET_IMAGELESS_ANNOTATION)
+    except RecordError as error:
+        raise InjectionError(str(error)) from error
+    at = format_time(now)
+    for name, one in contents.items():
+        record = Record(hash=one.hashes.full, name=name, sidecars=one.names, updated_at=at)
+        full[name] = msgspec.structs.replace(record, revision=one.revision)
+        imageless[name] = msgspec.structs.replace(record, hash=one.hashes.without_image)
+    found = {
+        keys.SIDECARSET_HASH_ANNOTATION: records_text(full),
+        keys.SIDECARSET_IMAGELESS_ANNOTATION: records_text(imageless),
+        keys.SIDECARSET_LIST_ANNOTATION: joined_sets([*injected_sets(annotations), *contents]),
+    }
+    working = read_working(annotations)
+    for _, one_built in built:
+        found |= one_built.annotations
+        if one_built.working:
+            working[one_built.sidecar.name] = one_built.working
+            found[keys.SIDECARSET_WORKING_ANNOTATION] = working_text(working)
+    return found
+
+
+# Merged into the pod
+
+
+def _merged(
+    spec: Mapping[str, Any],
+    contents: Mapping[str, Contents],
+    built: Sequence[tuple[str, Built]],
+    *,
+    sort_by_name: bool,
+) -> Document:
+    found: Document = dict(spec)
+    init = _placed([one for _, one in built if one.sidecar.is_init])
+    regular = _placed([one for _, one in built if not one.sidecar.is_init])
+    init.sort(key=_name)
+    if sort_by_name:
+        regular.sort(key=_name)
+    for field, added in (("initContainers", init), ("containers", regular)):
+        if added:
+            found[field] = _joined(spec.get(field) or [], added)
+    volumes = _volumes(spec.get("volumes") or [], contents, built)
+    if volumes:
+        found["volumes"] = volumes
+    secrets = _secrets(spec.get("imagePullSecrets") or (), contents.values())
+    if secrets:
+        found["imagePullSecrets"] = secrets
+    return found
+
+
+_Placed = tuple[Document, bool]
+"""A container, and whether it goes before the pod's own."""
+
+
+def _placed(built: Iterable[Built]) -> list[_Placed]:
+    return [(container, one.sidecar.goes_before) for one in built for container in one.containers]
+
+
+def _name(placed: _Placed) -> str:
+    return str(placed[0]["name"])
+
+
+def _joined(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]:
+    """A container of a name that is there takes that one's place."""
+    found = list(own)
+    places = {one.get("name"): place for place, one in enumerate(found)}
+    before: dict[str, Document] = {}
+    after: dict[str, Document] = {}
+    for container, goes_before in added:
+        name = container["name"]
+        if name in places:
+            found[places[name]] = container
+        else:
+            (before if goes_before else after)[name] = container
+    return [*before.values(), *found, *after.values()]
+
+
+def _volumes(
+    own: Sequence[Document], contents: Mapping[str, Contents], built: Iterable[tuple[str, Built]]
+) -> list[Document]:
+    """Those of the pod, then those that sidecars use; the first of a name counts."""
+    names = {str(one.get("name") or "") for one in own}
+    found = list(own)
+    for sidecarset, one in built:
+        for volume in one.volumes:
+            if volume not in names:
+                names.add(volume)
+                found.append(contents[sidecarset].volumes[volume])
+    return found
+
+
+def _secrets(own: Iterable[Document], contents: Iterable[Contents]) -> list[Document]:
+    found: dict[Any, Document] = {}
+    for secret in (*own, *(secret for one in contents for secret in one.image_pull_secrets)):
+        found.setdefault(secret.get("name"), secret)
+    return list(found.values())

@@ -1,0 +1,182 @@
+"""What to do about the sidecars of existing pods: the table of contents.
+
+Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ plans/execute.py
+             store the revision ▶ end hot upgrades that are over, or else upgrade pods ▶ say which cannot be
+             ▶ forget old revisions; and the status
+
+Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.choosing import Chosen, choose
+from pykruise.kinds.sidecarset.conditions import condition_patch
+from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.pod_annotations import PatchError
+from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.status import status_of
+from pykruise.kinds.sidecarset.storing import Stored, forgotten, stored
+from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.phases import MOST_AT_ONCE, pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
+
+__all__ = ["CONDITIONS", "RESETS", "UPGRADES", "plan_sidecarset"]
+
+UPGRADES: Final = "upgrade sidecars"
+RESETS: Final = "end hot upgrades"
+CONDITIONS: Final = "say which pods cannot be upgraded"
+AGAIN_S: Final = 300.0
+"""After this time an event that still holds is told again."""
+
+
+def plan_sidecarset(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this SidecarSet now, and its status."""
+    one = snapshot.sidecarset
+    if one.is_deleting:
+        return Plan()  # pods keep their containers; revisions are collected with it
+    if one.spec is None or one.contents is None:
+        note = Note(reason="InvalidSpec", message=one.problem, warning=True, again_after_s=AGAIN_S)
+        return Plan(notes=(note,), left=_left(snapshot.pods, one.problem))
+    revision = stored(snapshot)
+    stages, left, notes = _upgrades(snapshot, revision)
+    status = status_of(snapshot, revision)
+    return Plan(
+        stages=(*revision.stages, *stages, *forgotten(snapshot, revision)),
+        status=None if status == one.stored_status else status,
+        after=0.0 if len(left) and _is_partial(stages) else None,
+        left=left,
+        notes=notes,
+    )
+
+
+def _left(pods: Iterable[ManagedPod], because: str) -> dict[str, str]:
+    return dict.fromkeys((pod.label for pod in pods), because)
+
+
+def _is_partial(stages: Sequence[Stage]) -> bool:
+    return any(len(stage.chains) >= MOST_AT_ONCE for stage in stages)
+
+
+_Decided = tuple[list[Stage], dict[str, str], tuple[Note, ...]]
+
+
+def _upgrades(snapshot: Snapshot, revision: Stored) -> _Decided:
+    one, pods = snapshot.sidecarset, snapshot.pods
+    assert one.spec is not None
+    waiting = [pod for pod in pods if not pod.is_updated]
+    if one.is_only_injected:
+        return (
+            [],
+            _left(waiting, "updateStrategy.type is NotUpdate: pods keep what they were injected with"),
+            (),
+        )
+    if one.spec.update_strategy is not None and one.spec.update_strategy.paused:
+        return [], _left(waiting, "updateStrategy.paused: upgrades are stopped"), ()
+    over = [pod for pod in pods if can_be_reset(pod, one)]
+    if over:
+        left = _left(waiting, "waits until hot upgrades of other pods are over")
+        return [_resets(snapshot, over), *_conditions(snapshot, (), except_for=over)], left, ()
+    try:
+        chosen = choose(one, pods)
+    except ValueError as error:
+        problem = f"spec.updateStrategy: {error}"
+        note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=AGAIN_S)
+        return [], _left(waiting, problem), (note,)
+    return _upgraded(snapshot, revision, chosen)
+
+
+def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
+    chains = []
+    for pod in list(pods)[:MOST_AT_ONCE]:
+        subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
+        names = ", ".join(twins.other for twins in pod.twins if not twins.is_idle)
+        step = Step(
+            action=_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
+            because=f"the hot upgrade is over: {names} becomes idle",
+            done=Note(reason="ResetContainerSucceed", message=f"{names} is idle again", about=subject),
+            failed=Note(
+                reason="ResetContainerFailed",
+                message=f"{names} cannot be made idle",
+                warning=True,
+                about=subject,
+            ),
+        )
+        chains.append(Chain(subject=pod.label, steps=(step,)))
+    return Stage(name=RESETS, chains=tuple(chains))
+
+
+def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
+    chains: list[Chain] = []
+    left = dict(chosen.left)
+    notes: list[Note] = []
+    for pod in chosen.pods[:MOST_AT_ONCE]:
+        try:
+            body = upgrade_patch(pod, snapshot.sidecarset, revision=revision.name, now=snapshot.now)
+        except PatchError as error:
+            left[pod.label] = str(error)
+            notes += _cannot_be_patched(pod, str(error))
+            continue
+        step = Step(
+            action=_patch(pod, body),
+            because=f"sidecars upgraded to revision {revision.name}"
+            + ("" if pod.is_ready else "; the pod is not ready, so it costs nothing"),
+            failed=Note(
+                reason="FailedUpgradeSidecar",
+                message=f"failed to upgrade sidecars of {pod.label}",
+                warning=True,
+            ),
+        )
+        chains.append(Chain(subject=pod.label, steps=(step,)))
+    if chosen.stuck:
+        message = (
+            f"SidecarSet in-place update detected {len(chosen.stuck)} not upgradable pod(s) in this round, "
+            "will skip them."
+        )
+        notes.append(Note(reason="NotUpgradablePods", message=message, again_after_s=AGAIN_S))
+    stages = [Stage(name=UPGRADES, chains=tuple(chains))] if chains else []
+    said = _conditions(snapshot, chosen.stuck, except_for=chosen.pods)
+    return [*stages, *said], left, tuple(notes)
+
+
+def _cannot_be_patched(pod: ManagedPod, problem: str) -> Iterator[Note]:
+    """Both are told: the SidecarSet, and the pod whose annotation is in the way."""
+    reason, subject = "FailedUpgradeSidecar", Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
+    yield Note(reason=reason, message=f"{pod.label}: {problem}", warning=True, again_after_s=AGAIN_S)
+    yield Note(reason=reason, message=problem, warning=True, again_after_s=AGAIN_S, about=subject)
+
+
+def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
+    """Everything in it was read from the pod and changed, so nobody may come between."""
+    return Patch(
+        resource=PODS,
+        key=pod_key(pod.pod),
+        patch_type=PatchType.STRATEGIC,
+        body=body,
+        subresource=subresource,
+        uid=pod.pod.uid,
+        resource_version=str(pod.pod.resource_version),
+    )
+
+
+def _conditions(
+    snapshot: Snapshot, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
+) -> list[Stage]:
+    """Pods that are written to in this plan are not among them: what they will say is not known yet."""
+    name, cannot = snapshot.sidecarset.name, {pod.label for pod in stuck}
+    written = {pod.label for pod in except_for}
+    chains: list[Chain] = []
+    for pod in snapshot.pods:
+        if pod.label in written:
+            continue
+        is_stuck = pod.label in cannot
+        body: Any = condition_patch(pod, name, is_stuck=is_stuck, now=snapshot.now)
+        if body is not None:
+            because = "it cannot be upgraded in place" if is_stuck else "its sidecars are up to date"
+            step = Step(action=_patch(pod, body, subresource="status"), because=because)
+            chains.append(Chain(subject=pod.label, steps=(step,)))
+    return [Stage(name=CONDITIONS, chains=tuple(chains), is_optional=True, regardless=True)] if chains else []

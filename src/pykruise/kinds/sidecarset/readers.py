@@ -1,0 +1,190 @@
+"""Two ways to read SidecarSets and what belongs to them: from caches, or from the API server each time.
+
+CachedSidecars   for webhooks: a pod costs no request; runs beside the server that asks it
+LiveSidecars     for reviews in the process of a sandbox, and where nothing runs beside them
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, WHITELIST_NAME
+from pykruise.kinds.sidecarset.revisions import SET_LABEL
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kube.cache import Cache
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import decode, get_path
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import CONFIG_MAPS, CONTROLLER_REVISIONS, NAMESPACES
+from pykruise.kube.rights import READ, Right, on
+from pykruise.pods.revisions import RevisionView, project_revision
+
+__all__ = ["RIGHTS", "CachedSidecars", "LiveSidecars", "NamespaceView", "project_namespace"]
+
+RIGHTS: Sequence[Right] = (
+    on(SIDECAR_SETS, *READ, why="SidecarSet: to put sidecars into pods"),
+    on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
+    on(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject revisions of before"),
+    on(CONFIG_MAPS, "get", in_namespace=True, why="SidecarSet: which annotations of pods may be changed"),
+)
+"""What reading them takes."""
+
+BY_SET = "sidecarset"
+
+_NOT_SERVED = 404
+
+
+class NamespaceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace with its labels."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    labels: Mapping[str, str] = {}
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    labels: dict[str, str] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+_decode_namespace = msgspec.json.Decoder(_Object).decode
+
+
+def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
+    """A namespace's view. Raises msgspec.DecodeError for what is not an object."""
+    meta = _decode_namespace(raw).metadata
+    return NamespaceView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        labels=meta.labels or {},
+    )
+
+
+class LiveSidecars:
+    """A `SidecarReader` that asks the API server. `client` is looked up at each question.
+
+    `namespace` is the manager's own, where revisions and the whitelist are.
+    """
+
+    def __init__(self, client: Callable[[], Client], *, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
+        try:
+            found = await self._client().list(SIDECAR_SETS)
+        except NotFoundError:
+            return ()  # the kind is not installed
+        return [project_sidecarset(raw) for raw in found.items]
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        try:
+            return project_namespace(await self._client().get(NAMESPACES, "", name)).labels
+        except NotFoundError:
+            return None
+
+    async def revisions(self, name: str) -> Sequence[RevisionView]:
+        found = await self._client().list(
+            CONTROLLER_REVISIONS, self._namespace, label_selector=f"{SET_LABEL}={name}"
+        )
+        return [project_revision(raw) for raw in found.items]
+
+    async def whitelist(self) -> str | None:
+        return await _whitelist(self._client(), self._namespace)
+
+
+class CachedSidecars:
+    """A `SidecarReader` over caches of its own, which are kept while `run()` runs.
+
+    `namespace` is the manager's own, where the whitelist is, and revisions unless they are elsewhere. Where a
+    cache is not filled yet, a question waits for it: a pod must not slip through.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        revision_namespace: str = "",
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        told: dict[str, Any] = {"clock": clock, "rng": rng}
+        self.sets: Cache[SidecarSetView] = Cache(client, SIDECAR_SETS, project=project_sidecarset, **told)
+        self._namespaces: Cache[NamespaceView] = Cache(client, NAMESPACES, project=project_namespace, **told)
+        self._revisions: Cache[RevisionView] = Cache(
+            client,
+            CONTROLLER_REVISIONS,
+            project=project_revision,
+            namespace=revision_namespace or namespace,
+            label_selector=SET_LABEL,
+            indexes={BY_SET: lambda one: (one.labels.get(SET_LABEL, ""),)},
+            **told,
+        )
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the API server serves SidecarSets, as far as is known."""
+        stats = self.sets.stats()
+        return stats.synced or stats.last_code != _NOT_SERVED
+
+    def problems(self) -> Sequence[str]:
+        """Why pods cannot be injected yet."""
+        if not self.is_installed or (self.sets.synced and self._namespaces.synced):
+            return ()
+        return ("SidecarSets and namespaces have not been read yet",)
+
+    async def run(self) -> None:
+        """Mirror until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for cache in (self.sets, self._namespaces, self._revisions):
+                tasks.create_task(cache.run())
+
+    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
+        if not self.is_installed:
+            return ()
+        await self.sets.wait_synced()
+        return self.sets.values()
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        await self._namespaces.wait_synced()
+        found = self._namespaces.get(Key("", name))
+        if found is not None:
+            return found.labels
+        try:  # one that is a moment old
+            return project_namespace(await self._client.get(NAMESPACES, "", name)).labels
+        except NotFoundError:
+            return None
+
+    async def revisions(self, name: str) -> Sequence[RevisionView]:
+        await self._revisions.wait_synced()
+        return self._revisions.by_index(BY_SET, name)
+
+    async def whitelist(self) -> str | None:
+        return await _whitelist(self._client, self._namespace)
+
+
+async def _whitelist(client: Client, namespace: str) -> str | None:
+    try:
+        found = decode(await client.get(CONFIG_MAPS, namespace, WHITELIST_NAME))
+    except NotFoundError:
+        return None
+    text = get_path(found, "data", WHITELIST_KEY)
+    return text if isinstance(text, str) else None

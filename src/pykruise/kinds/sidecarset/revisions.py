@@ -1,0 +1,79 @@
+"""Revisions of a SidecarSet: what it put into pods at which time, and which of them a new pod gets.
+
+spec ──▶ candidate_of() ──▶ Candidate ──▶ pods/revisions choose_update() ──▶ the revision pods should be of
+injectionStrategy.revision + stored ones ──▶ find_revision()
+revisions + pods ──▶ to_remove() ──▶ what is beyond the limit
+
+Pure. They are ControllerRevisions in the manager's own namespace, for a SidecarSet is in none.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.contents import RESTORED_FIELDS
+from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
+from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of, typed_sidecar
+from pykruise.kinds.sidecarset.types import RevisionChoice
+from pykruise.kube.documents import Document
+from pykruise.kube.go_text import go_json
+from pykruise.pods import keys
+from pykruise.pods.revisions import Candidate, RevisionView, meaning
+
+__all__ = ["SET_LABEL", "candidate_of", "find_revision", "recorded_hashes", "to_remove"]
+
+SET_LABEL: Final = "kruise.io/sidecarset-name"
+"""On a ControllerRevision: name of its SidecarSet."""
+
+_SIDECARS: Final = ("containers", "initContainers")
+
+
+def candidate_of(spec: Mapping[str, Any]) -> Candidate:
+    """The revision that a spec would be stored as, byte for byte as the original writes it."""
+    restored: Document = {field: _typed(field, spec.get(field)) for field in RESTORED_FIELDS}
+    data = go_json({"spec": {"$patch": "replace", **restored}}, sort_keys=True)
+    return Candidate(template=restored, data=data.encode(), meaning=meaning(restored))
+
+
+def _typed(field: str, value: Any) -> Any:
+    if field in _SIDECARS and isinstance(value, list):
+        return [typed_sidecar(one) for one in value]
+    return value
+
+
+def find_revision(
+    choice: RevisionChoice, revisions: Iterable[RevisionView], *, sidecarset: str
+) -> RevisionView | None:
+    """The revision that is asked for by name, or else the newest of a custom version.
+
+    One of another SidecarSet does not count, whatever its name.
+    """
+    own = [one for one in revisions if one.labels.get(SET_LABEL) == sidecarset]
+    if choice.revision_name:
+        return next((one for one in own if one.name == choice.revision_name), None)
+    return newest_of(choice.custom_version or "", own)
+
+
+def newest_of(custom_version: str, revisions: Sequence[RevisionView]) -> RevisionView | None:
+    """The newest revision with this version of one's own."""
+    with_it = [one for one in revisions if one.labels.get(CUSTOM_VERSION) == custom_version]
+    return max(with_it, key=lambda one: (one.number, one.created_at or 0.0, one.name), default=None)
+
+
+def recorded_hashes(revision: RevisionView) -> Hashes:
+    """The hashes of a revision's sidecars: as recorded with it, else reckoned."""
+    full = revision.annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
+    imageless = revision.annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")
+    return Hashes(full, imageless) if full and imageless else hashes_of(revision.template)
+
+
+def to_remove(
+    revisions: Sequence[RevisionView], *, in_use: Collection[str], limit: int
+) -> list[RevisionView]:
+    """Revisions beyond the limit, oldest first; never the last, and none that is in use.
+
+    `revisions` are sorted, the one of the present spec is the last.
+    """
+    surplus = len(revisions) - max(limit, 1)
+    idle = [one for one in revisions[:-1] if one.name not in in_use and not one.is_deleting]
+    leaving = sum(one.is_deleting for one in revisions[:-1])
+    return idle[: max(surplus - leaving, 0)]

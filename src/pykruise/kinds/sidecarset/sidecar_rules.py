@@ -1,0 +1,174 @@
+"""What is wrong with the sidecars themselves: their settings, and whether pods could have them.
+
+spec [+ the stored one] ──▶ sidecar_errors() ──▶ field errors
+
+Pure. The containers are checked as those of a pod that has nothing else.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.building import ENABLED, label_or_annotation
+from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, HOT, hot_pair
+from pykruise.kinds.sidecarset.defaults import DISABLED
+from pykruise.kinds.sidecarset.expressions import ExpressionError, check
+from pykruise.kinds.sidecarset.hashes import is_native
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
+from pykruise.pods.template_validation import pod_spec_errors
+
+__all__ = ["sidecar_errors"]
+
+_PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
+
+
+def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
+    """All errors of the sidecars; `stored` is the spec that is replaced."""
+    containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
+    init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
+    before = {one.get("name"): one for one in (stored or {}).get("containers") or ()}
+    errors: list[Cause] = []
+    for index, one in enumerate(init):
+        field = f"spec.initContainers[{index}]"
+        if one.get("resourcesPolicy") and not is_native(one):
+            detail = "is only for init containers with restartPolicy Always"
+            errors.append(invalid(f"{field}.resourcesPolicy", "", detail))
+        errors += _settings_errors(one, field)
+        if one.get("restartPolicy") not in (None, "", "Always"):
+            errors.append(not_supported(f"{field}.restartPolicy", one["restartPolicy"], ("Always",)))
+    for index, one in enumerate(containers):
+        field = f"spec.containers[{index}]"
+        errors += _settings_errors(one, field)
+        if one.get("restartPolicy"):
+            errors.append(forbidden(f"{field}.restartPolicy", "may not be set for non-init containers"))
+        errors += _hot_errors(one, field, stored=before.get(one.get("name")))
+    errors += _hot_name_errors(containers, init)
+    pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
+    errors += pod_spec_errors(pod, "spec")
+    if stored is not None:
+        errors += _update_errors(containers, before)
+    return errors
+
+
+def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    policy = sidecar.get("podInjectPolicy")
+    if policy not in (None, "", BEFORE, AFTER):
+        yield invalid(f"{field}.podInjectPolicy", policy, f"must be {BEFORE} or {AFTER}")
+    for name in ("shareVolumePolicy", "shareVolumeDevicePolicy"):
+        share = (sidecar.get(name) or {}).get("type")
+        if share not in (None, "", ENABLED, DISABLED):
+            yield invalid(f"{field}.{name}", share, f"must be {ENABLED} or {DISABLED}")
+    for index, item in enumerate(sidecar.get("transferEnv") or ()):
+        reference = (item.get("sourceContainerNameFrom") or {}).get("fieldRef")
+        if reference is not None:
+            yield from _reference_errors(
+                reference, f"{field}.transferEnv[{index}].sourceContainerNameFrom.fieldRef"
+            )
+    if sidecar.get("resourcesPolicy"):
+        yield from _policy_errors(sidecar, f"{field}.resourcesPolicy")
+
+
+def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    version, path = reference.get("apiVersion"), reference.get("fieldPath")
+    if not version:
+        yield required(f"{field}.apiVersion")
+        return
+    if not path:
+        yield required(f"{field}.fieldPath")
+        return
+    if version != "v1":
+        yield invalid(f"{field}.fieldPath", path, f"apiVersion {version!r} is not supported; it must be 'v1'")
+        return
+    found = label_or_annotation(path)
+    if found is None:
+        yield invalid(
+            f"{field}.fieldPath", path, "must be metadata.labels['<key>'] or metadata.annotations['<key>']"
+        )
+        return
+    name, key = found
+    for problem in is_qualified_name(key.lower() if name == "annotations" else key):
+        yield invalid(field, key, problem)
+
+
+def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    policy, resources = sidecar["resourcesPolicy"], sidecar.get("resources") or {}
+    if resources.get("limits") or resources.get("requests"):
+        yield invalid(field, "", "cannot be set together with resources.limits or resources.requests")
+        return
+    pattern = policy.get("targetContainersNameRegex") or ".*"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        yield invalid(f"{field}.targetContainersNameRegex", pattern, f"is no regular expression: {error}")
+    texts = policy.get("resourcesExpr") or {}
+    if texts.get("limits") is None and texts.get("requests") is None:
+        yield invalid(f"{field}.resourcesExpr", "", "limits or requests must be given")
+    for bound in ("limits", "requests"):
+        for resource in ("cpu", "memory"):
+            text = (texts.get(bound) or {}).get(resource)
+            if not text:
+                continue
+            try:
+                check(text, variable=resource)
+            except ExpressionError as error:
+                yield invalid(f"{field}.resourcesExpr.{bound}.{resource}", text, str(error))
+
+
+# Hot sidecars
+
+
+def _is_hot(sidecar: Mapping[str, Any]) -> bool:
+    return (sidecar.get("upgradeStrategy") or {}).get("upgradeType") == HOT
+
+
+def _hot_errors(
+    sidecar: Mapping[str, Any], field: str, *, stored: Mapping[str, Any] | None
+) -> Iterator[Cause]:
+    """Without an image for the idle container no pod could be made. One that is stored so is not refused."""
+    if not _is_hot(sidecar) or (sidecar["upgradeStrategy"].get("hotUpgradeEmptyImage") or ""):
+        return
+    if stored is not None and _is_hot(stored) and not stored["upgradeStrategy"].get("hotUpgradeEmptyImage"):
+        return
+    detail = "a sidecar that is upgraded hot needs an image for the container that is idle"
+    yield required(f"{field}.upgradeStrategy.hotUpgradeEmptyImage", detail)
+
+
+def _hot_name_errors(
+    containers: Sequence[Mapping[str, Any]], init: Sequence[Mapping[str, Any]]
+) -> Iterator[Cause]:
+    names = {str(one.get("name") or "") for one in (*containers, *init)}
+    for index, one in enumerate(containers):
+        if _is_hot(one) and one.get("name"):
+            yield from _pair_errors(str(one["name"]), f"spec.containers[{index}].name", names)
+
+
+def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
+    for twin in hot_pair(name):
+        if twin in names:
+            yield duplicate(field, twin)
+    if not is_dns1123_label(name):
+        yield from (
+            invalid(field, name, f"as {twin}: {problem}")
+            for twin in hot_pair(name)[:1]
+            for problem in is_dns1123_label(twin)
+        )
+
+
+# What an update may not change
+
+
+def _update_errors(
+    containers: Sequence[Mapping[str, Any]], stored: Mapping[Any, Mapping[str, Any]]
+) -> Iterator[Cause]:
+    for one in containers:
+        name = one.get("name")
+        before = stored.get(name)
+        if before is None:
+            yield invalid("spec.containers.name", name, f"container {name} is not found")
+            continue
+        was = (before.get("upgradeStrategy") or {}).get("upgradeType")
+        now = (one.get("upgradeStrategy") or {}).get("upgradeType")
+        if was and was != now:
+            yield invalid("spec.containers.upgradeStrategy.upgradeType", now, "upgradeType is immutable")

@@ -1,0 +1,28 @@
+"""What a SidecarSet reports of itself.
+
+Snapshot + the revision of its spec ──▶ status_of() ──▶ the whole status, as it is to be stored
+
+Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
+"""
+
+from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.storing import Stored
+from pykruise.kinds.sidecarset.types import SidecarSetStatus
+from pykruise.kube.documents import Document
+
+__all__ = ["status_of"]
+
+
+def status_of(snapshot: Snapshot, revision: Stored) -> Document:
+    """The status; how often a name was taken is told even when it never was."""
+    one, pods = snapshot.sidecarset, snapshot.pods
+    ready = [pod for pod in pods if pod.is_consistent and pod.is_ready]
+    status = SidecarSetStatus(
+        observed_generation=max(one.generation, one.status.observed_generation),
+        matched_pods=len(pods),
+        updated_pods=sum(pod.is_updated for pod in pods),
+        ready_pods=len(ready),
+        updated_ready_pods=sum(pod.is_updated for pod in ready),
+        latest_revision=revision.name,
+    )
+    return {**status.document(), "collisionCount": revision.collision_count}

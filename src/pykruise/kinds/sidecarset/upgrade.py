@@ -1,0 +1,190 @@
+"""New images for the sidecars of one pod: what is written into it.
+
+ManagedPod ──▶ upgrade_patch() ──▶ a strategic merge patch: images, and what the pod says of its sidecars
+           ──▶ reset_patch()   ──▶ the same, for a hot upgrade that is over: the old container becomes idle
+           ──▶ can_be_reset()
+
+Pure. Only images and annotations are written; whatever else is in the pod is nobody's business here.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.managed import ManagedPod, Twins, is_consistent
+from pykruise.kinds.sidecarset.pod_annotations import with_patches
+from pykruise.kinds.sidecarset.records import (
+    Record,
+    RecordError,
+    State,
+    read_records,
+    read_working,
+    records_text,
+    state_text,
+    working_text,
+)
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.pods import keys
+
+__all__ = ["can_be_reset", "reset_patch", "upgrade_patch"]
+
+SETTLED: Final = "0"
+"""Version of a container that is idle, and of the idle one's alternative."""
+
+
+def upgrade_patch(managed: ManagedPod, one: SidecarSetView, *, revision: str, now: Instant) -> Document:
+    """What brings the pod to the SidecarSet's images, and says so in its annotations.
+
+    `revision` is the name of the present one. Raises PatchError when annotations cannot be merged.
+    """
+    contents = one.contents
+    assert contents is not None
+    pod = managed.pod
+    images, versions = _images(managed, contents, version=str(one.resource_version))
+    annotations = {
+        **_records(managed, one.name, contents, revision=revision, now=now),
+        **_state(managed, one, images, now=now),
+        **versions,
+    }
+    patched = with_patches(pod.annotations, contents.patch_pod_metadata)
+    annotations |= {key: value for key, value in patched.items() if pod.annotations.get(key) != value}
+    return _patch(annotations, images)
+
+
+def _patch(annotations: Mapping[str, str], images: Mapping[str, str]) -> Document:
+    body: Document = {"metadata": {"annotations": dict(annotations)}}
+    if images:
+        body["spec"] = {"containers": [{"name": name, "image": images[name]} for name in sorted(images)]}
+    return body
+
+
+def _images(
+    managed: ManagedPod, contents: Contents, *, version: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Container → its new image, of those that get one; and the annotations that hot sidecars need."""
+    has = {container.name: container.image for container in managed.pod.containers}
+    images: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    working = read_working(managed.pod.annotations)
+    for sidecar in contents.containers:
+        if sidecar.is_hot:
+            target, other = _target(managed, sidecar, has)
+            if has.get(other) == sidecar.image:
+                continue
+            images[target] = sidecar.image
+            working[sidecar.name] = target
+            alternative = managed.pod.annotations.get(f"{keys.SIDECARSET_VERSION_PREFIX}{other}", SETTLED)
+            annotations |= {
+                keys.SIDECARSET_WORKING_ANNOTATION: working_text(working),
+                f"{keys.SIDECARSET_VERSION_PREFIX}{target}": version,
+                f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{target}": alternative,
+                f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{other}": version,
+            }
+        elif sidecar.name in has and has[sidecar.name] != sidecar.image:
+            images[sidecar.name] = sidecar.image
+    return images, annotations
+
+
+def _target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tuple[str, str]:
+    """The container that gets the image, and its twin: never the one that serves."""
+    first, second = hot_pair(sidecar.name)
+    if has.get(first) == sidecar.empty_image:
+        return first, second
+    if has.get(second) == sidecar.empty_image:
+        return second, first
+    ready = [name for name in (first, second) if _is_serving(managed, name)]
+    if len(ready) == 1:
+        return (second, first) if ready[0] == first else (first, second)
+    twins = next(one for one in managed.twins if one.sidecar.name == sidecar.name)
+    return twins.other, twins.working
+
+
+def _is_serving(managed: ManagedPod, name: str) -> bool:
+    status = next((one for one in managed.pod.container_statuses if one.name == name), None)
+    if status is None or not status.ready:
+        return False
+    return is_consistent(managed.pod, (name,), managed.state)
+
+
+def _records(
+    managed: ManagedPod, name: str, contents: Contents, *, revision: str, now: Instant
+) -> dict[str, str]:
+    """The pod's records with the present hash. Records of the older form get all their fields."""
+    at = format_time(now)
+    full = _readable(managed, keys.SIDECARSET_HASH_ANNOTATION)
+    imageless = _readable(managed, keys.SIDECARSET_IMAGELESS_ANNOTATION)
+    was_legacy = any(one.is_legacy for one in (*full.values(), *imageless.values()))
+    record = Record(hash=contents.hashes.full, name=name, sidecars=contents.names, updated_at=at)
+    full[name] = msgspec.structs.replace(record, revision=revision)
+    found = {keys.SIDECARSET_HASH_ANNOTATION: records_text(_dated(full, at))}
+    if was_legacy:
+        imageless[name] = msgspec.structs.replace(record, hash=contents.hashes.without_image)
+        found[keys.SIDECARSET_IMAGELESS_ANNOTATION] = records_text(_dated(imageless, at))
+    return found
+
+
+def _readable(managed: ManagedPod, key: str) -> dict[str, Record]:
+    try:
+        return read_records(managed.pod.annotations, key)
+    except RecordError:
+        return {}
+
+
+def _dated(records: Mapping[str, Record], at: str) -> dict[str, Record]:
+    return {
+        name: msgspec.structs.replace(one, updated_at=at) if one.is_legacy else one
+        for name, one in records.items()
+    }
+
+
+def _state(
+    managed: ManagedPod, one: SidecarSetView, images: Mapping[str, str], *, now: Instant
+) -> dict[str, str]:
+    """What the changed containers ran before. Written with every upgrade, even when no image differs."""
+    states = dict(managed.states or {})
+    before = states.get(one.name) or State(revision=one.hashes.full, updated_at=format_time(now))
+    statuses = {status.name: status.image_id for status in managed.pod.container_statuses}
+    changed = {name: statuses.get(name, "") for name in images}
+    states[one.name] = msgspec.structs.replace(before, image_ids={**before.image_ids, **changed})
+    return {keys.SIDECARSET_STATE_ANNOTATION: state_text(states)}
+
+
+# The end of a hot upgrade
+
+
+def can_be_reset(managed: ManagedPod, one: SidecarSetView) -> bool:
+    """Whether a hot upgrade is over but for the old container: everything else runs and is ready."""
+    busy = _busy_twins(managed)
+    if not busy or one.contents is None:
+        return False
+    idle = {twins.other for twins in managed.twins}
+    pod = managed.pod
+    names = [
+        name
+        for sidecar in one.contents.containers
+        for name in (hot_pair(sidecar.name) if sidecar.is_hot else (sidecar.name,))
+        if name not in idle
+    ]
+    if not is_consistent(pod, names, managed.state):
+        return False
+    is_ready = pod.phase == "Running" and pod.has_ready_condition
+    return is_ready or all(status.ready for status in pod.container_statuses if status.name not in idle)
+
+
+def _busy_twins(managed: ManagedPod) -> list[Twins]:
+    return [one for one in managed.twins if not one.is_idle]
+
+
+def reset_patch(managed: ManagedPod, one: SidecarSetView, *, now: Instant) -> Document:
+    """What makes the old containers of a hot upgrade idle again."""
+    images: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    for twins in _busy_twins(managed):
+        images[twins.other] = twins.sidecar.empty_image
+        annotations[f"{keys.SIDECARSET_VERSION_PREFIX}{twins.other}"] = SETTLED
+        annotations[f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{twins.working}"] = SETTLED
+    return _patch({**annotations, **_state(managed, one, images, now=now)}, images)

@@ -1,0 +1,192 @@
+"""What is wrong with a SidecarSet (v1beta1), every error at once, each with its field.
+
+document [+ the stored one] + Facts ──▶ errors_of() ──▶ field errors
+    name and canary ▶ spec ▶ update strategy ▶ sidecars ▶ annotations of pods; without errors: ▶ conflicts
+
+Pure. Section numbers are those of the specification. What is stored already and did not change does not stand
+in the way of other changes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.annotation_rules import annotation_errors
+from pykruise.kinds.sidecarset.conflicts import conflict_errors
+from pykruise.kinds.sidecarset.facts import Facts
+from pykruise.kinds.sidecarset.hashes import is_native
+from pykruise.kinds.sidecarset.revisions import find_revision
+from pykruise.kinds.sidecarset.sidecar_rules import sidecar_errors
+from pykruise.kinds.sidecarset.types import RevisionChoice, SidecarSetSpec, UpdateStrategy
+from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base
+from pykruise.kube.documents import annotations_of, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid, not_supported, required
+from pykruise.kube.int_or_percent import IntOrPercent
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.workload_validation import metadata_errors
+
+__all__ = ["errors_of"]
+
+STRATEGY: Final = "spec.updateStrategy"
+REVISION: Final = "spec.injectionStrategy.revision"
+LONGEST_NAME: Final = 63
+ROLLING_UPDATE: Final = "RollingUpdate"
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9\-]+", re.ASCII)
+_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
+
+
+def errors_of(
+    doc: Mapping[str, Any],
+    spec: SidecarSetSpec,
+    *,
+    facts: Facts,
+    old: Mapping[str, Any] | None = None,
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
+    errors = [*_name_errors(doc.get("metadata") or {}), *_canary_errors(doc, spec, facts, old)]
+    if old is None or not same(given, stored):
+        errors += _spec_errors(given, spec, facts, name=(doc.get("metadata") or {}).get("name") or "")
+        errors += _strategy_errors(spec.update_strategy, given.get("updateStrategy") or {})
+        errors += sidecar_errors(given, stored=stored if old is not None else None)
+        errors += annotation_errors(doc, spec, facts)
+    return errors or list(conflict_errors(doc, spec, facts.others))
+
+
+# 5.1 Metadata and canaries
+
+
+def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+    yield from metadata_errors(metadata)
+    name = metadata.get("name") or ""
+    if name and not _NAME.fullmatch(name):
+        yield invalid("metadata.name", name, "must consist of letters, digits and '-'")
+    if len(name) > LONGEST_NAME:
+        yield invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
+
+
+def _canary_errors(
+    doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts, old: Mapping[str, Any] | None
+) -> Iterator[Cause]:
+    base = canary_base(annotations_of(doc))
+    if not base:
+        return
+    name = (doc.get("metadata") or {}).get("name") or ""
+    if base == name:
+        yield invalid("metadata", base, "base sidecarSet cannot be itself")
+        return
+    was = canary_base(annotations_of(old)) if old is not None else base
+    if was != base:
+        yield invalid("metadata", base, "annotations[apps.kruise.io/sidecarset-base] is immutable")
+    found = next((one for one in facts.others if one.name == base), None)
+    if found is None:
+        yield invalid("metadata", base, "base sidecarSet is not found")
+    elif found.base:
+        yield invalid("metadata", base, "base sidecarSet cannot be canary")
+    if (spec.update_strategy.type if spec.update_strategy else "") != NOT_UPDATE:
+        yield invalid("metadata", base, "RollingUpdate is not supported for canary sidecarSet")
+
+
+# 5.2 Spec
+
+
+def _spec_errors(
+    given: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts, *, name: str
+) -> Iterator[Cause]:
+    kind = spec.update_strategy.type if spec.update_strategy else ""
+    if kind == ROLLING_UPDATE:
+        for one in spec.init_containers or ():
+            if is_native(one):
+                detail = (
+                    f"init container {one.get('name')} keeps running and cannot be upgraded; use {NOT_UPDATE}"
+                )
+                yield required(STRATEGY, detail)
+    if given.get("selector") is None:
+        yield required("spec.selector", "no selector defined for SidecarSet")
+    else:
+        yield from _selector_errors(given["selector"], "spec.selector")
+    if given.get("namespaceSelector") is not None:
+        yield from _selector_errors(given["namespaceSelector"], "spec.namespaceSelector")
+    choice = spec.injection_strategy.revision if spec.injection_strategy else None
+    if choice is not None:
+        yield from _revision_errors(choice, facts, sidecarset=name)
+    if not spec.containers and not spec.init_containers:
+        yield required("spec", "at least one container or init container is required")
+
+
+def _selector_errors(selector: Any, field: str) -> Iterator[Cause]:
+    try:
+        found = selector_from(selector)
+    except SelectorError as error:
+        yield invalid(field, selector, str(error))
+        return
+    if found.is_empty:
+        yield invalid(field, selector, "empty selector is not valid for sidecarset.")
+
+
+def _revision_errors(choice: RevisionChoice, facts: Facts, *, sidecarset: str) -> Iterator[Cause]:
+    if choice.policy not in ("", "Always", "Partial"):
+        yield not_supported(f"{REVISION}.policy", choice.policy, ("Always", "Partial"))
+    if not choice.revision_name and not choice.custom_version:
+        yield invalid(REVISION, "", "revisionName and customVersion cannot be empty simultaneously")
+    elif find_revision(choice, facts.revisions, sidecarset=sidecarset) is None:
+        wanted = choice.revision_name or choice.custom_version
+        yield invalid(REVISION, wanted, "Cannot find specific ControllerRevision")
+
+
+# 5.3 Update strategy
+
+
+def _strategy_errors(strategy: UpdateStrategy | None, given: Mapping[str, Any]) -> Iterator[Cause]:
+    if strategy is None or strategy.type != ROLLING_UPDATE:
+        return
+    if strategy.selector is not None:
+        if isinstance(strategy.partition, str) or strategy.partition:
+            yield invalid(STRATEGY, strategy.partition, "selector and partition cannot be used together")
+        yield from _selector_errors(given.get("selector"), f"{STRATEGY}.selector")
+    yield from _amount_errors(strategy.partition, f"{STRATEGY}.partition")
+    yield from _amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
+    yield from _priority_errors(given.get("priorityStrategy") or {})
+    yield from _scatter_errors(given.get("scatterStrategy") or ())
+
+
+def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
+    if isinstance(value, int):
+        if value < 0:
+            yield invalid(field, value, "must be greater than or equal to 0")
+    elif value is not None and not _PERCENT.fullmatch(value):
+        yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
+
+
+def _priority_errors(priority: Mapping[str, Any]) -> Iterator[Cause]:
+    field = f"{STRATEGY}.priorityStrategy"
+    weights, orders = priority.get("weightPriority") or (), priority.get("orderPriority") or ()
+    if weights and orders:
+        yield required(field, "weightPriority and orderPriority cannot be used together")
+    for term in weights:
+        weight = term.get("weight") or 0
+        if not 0 <= weight <= 100:
+            yield required(field, f"weight must be valid number in the range 0-100, not {weight}")
+        try:
+            if selector_from(term.get("matchSelector") or {}).is_empty:
+                yield required(field, "matchSelector of weightPriority cannot be empty")
+        except SelectorError as error:
+            yield required(field, f"matchSelector of weightPriority cannot be read: {error}")
+    for term in orders:
+        if not term.get("orderedKey"):
+            yield required(field, "orderedKey of orderPriority cannot be empty")
+
+
+def _scatter_errors(terms: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
+    field = f"{STRATEGY}.scatterStrategy"
+    seen: set[tuple[Any, Any]] = set()
+    for term in terms:
+        if not term.get("key"):
+            yield required(field, "key cannot be empty")
+        pair = term.get("key"), term.get("value")
+        if pair in seen:
+            yield required(field, f"{term.get('key')}={term.get('value')} is there twice")
+        seen.add(pair)

@@ -1,0 +1,209 @@
+"""A SidecarSet as injection and upgrades see it.
+
+bytes of a SidecarSet ──▶ project_sidecarset() ──▶ SidecarSetView (what a cache keeps)
+
+Pure. A spec that cannot be read gives a view with `problem`: it injects nothing and its controller says why.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.sidecarset.contents import Contents, contents_of
+from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
+from pykruise.kinds.sidecarset.revisions import candidate_of
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec, SidecarSetStatus
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.typed_documents import read
+from pykruise.pods import keys
+from pykruise.pods.names import revision_name
+from pykruise.pods.revisions import Candidate, revision_hash
+
+__all__ = ["SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
+
+CANARY: Final = "apps.kruise.io/sidecarset-canary"
+CANARY_BASE: Final = "apps.kruise.io/sidecarset-base"
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+NOT_UPDATE: Final = "NotUpdate"
+
+_RAW = frozenset({"containers", "initContainers", "volumes"})
+"""Fields that stay documents."""
+
+
+class SidecarSetView(msgspec.Struct, frozen=True, kw_only=True):
+    """One SidecarSet as a cache keeps it."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    created_at: Instant | None = None
+    is_deleting: bool = False
+    spec: SidecarSetSpec | None
+    """None: it cannot be read; `problem` says why."""
+    candidate: Candidate | None = None
+    """The revision that the spec would be stored as."""
+    contents: Contents | None = None
+    problem: str = ""
+    status: SidecarSetStatus = SidecarSetStatus()
+    stored_status: Document = {}
+    selector: Selector | None = None
+    """Of pods; None: none that can be read, or an empty one, which selects nothing here."""
+    namespace_selector: Selector | None = None
+    """Of namespaces; None: all."""
+    update_selector: Selector | None = None
+    """Of the pods that are upgraded; None: all."""
+    named_namespaces: tuple[str, ...] = ()
+    """The namespaces that its selector names, if it does."""
+
+    @property
+    def key(self) -> Key:
+        """Its name, in no namespace."""
+        return Key("", self.name)
+
+    @property
+    def hashes(self) -> Hashes:
+        """As admission recorded them; reckoned where it did not."""
+        return self.contents.hashes if self.contents else Hashes()
+
+    @property
+    def base(self) -> str:
+        """The SidecarSet that this one is a canary of; empty: it is none."""
+        return canary_base(self.annotations)
+
+    @property
+    def is_only_injected(self) -> bool:
+        """Whether existing pods are left alone."""
+        return self.spec is not None and _update_type(self.spec) == NOT_UPDATE
+
+    @property
+    def owner_reference(self) -> Document:
+        """What its revisions carry."""
+        return owner_reference(
+            api_version=SIDECAR_SETS.api_version, kind=SIDECAR_SETS.kind, name=self.name, uid=self.uid
+        )
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is meant, in a namespace that is."""
+        return self.selector is not None and self.selector.matches(labels)
+
+    def selects_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Whether pods of this namespace are meant; `labels` is None when they cannot be read."""
+        if self.namespace_selector is None:
+            return True
+        if self.named_namespaces and name not in self.named_namespaces:
+            return False
+        return labels is not None and self.namespace_selector.matches(labels)
+
+
+def canary_base(annotations: Mapping[str, str]) -> str:
+    """The base that a canary's annotations name; empty when it is no canary."""
+    return annotations.get(CANARY_BASE, "") if annotations.get(CANARY) == "true" else ""
+
+
+def _update_type(spec: SidecarSetSpec) -> str:
+    return spec.update_strategy.type if spec.update_strategy else ""
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[SidecarSetSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    return read(spec, SidecarSetSpec, path="spec", raw=_RAW)
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
+    """The view of a SidecarSet's JSON text (v1beta1).
+
+    Raises ValueError only for something that is no Kubernetes object.
+    """
+    document = decode(raw)
+    meta = msgspec.convert(document.get("metadata"), _Meta)
+    given: Mapping[str, Any] = document.get("spec") or {}
+    annotations = meta.annotations or {}
+    spec, problem = read_spec(given)
+    contents: Contents | None = None
+    if spec is not None:
+        contents, problem = contents_of(given, hashes=_recorded(annotations, given))
+    status, _ = read(document.get("status") or {}, SidecarSetStatus, path="status")
+    status = status or SidecarSetStatus()
+    candidate = candidate_of(given) if contents is not None else None
+    if contents is not None and candidate is not None:
+        revision = _revision_name(meta, status, candidate)
+        contents = msgspec.structs.replace(contents, revision=revision)
+    try:
+        selector = _selector(spec.selector) if spec else None
+        namespaces = _selector(spec.namespace_selector) if spec else None
+        update = _selector(spec.update_strategy.selector) if spec and spec.update_strategy else None
+    except SelectorError as error:
+        spec, problem = None, f"spec: a selector cannot be read: {error}"
+        selector = namespaces = update = None
+    return SidecarSetView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version or 0),
+        generation=meta.generation,
+        labels=meta.labels or {},
+        annotations=annotations,
+        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else None,
+        is_deleting=meta.deletion_timestamp is not None,
+        spec=spec if contents is not None else None,
+        candidate=candidate,
+        contents=contents,
+        problem=problem,
+        status=status,
+        stored_status=document.get("status") or {},
+        selector=None if selector is None or selector.is_empty else selector,
+        namespace_selector=namespaces,
+        update_selector=update,
+        named_namespaces=_named(given.get("namespaceSelector") or {}),
+    )
+
+
+def _revision_name(meta: _Meta, status: SidecarSetStatus, candidate: Candidate) -> str:
+    """The revision of this spec: as the controller reports it, or as it will call it."""
+    if status.latest_revision and status.observed_generation == meta.generation:
+        return status.latest_revision
+    return revision_name(meta.name, revision_hash(candidate.data, status.collision_count or 0))
+
+
+def _recorded(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:
+    """The hashes in the annotations; what admission was not asked about is reckoned here."""
+    full = annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
+    imageless = annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")
+    if full and imageless:
+        return Hashes(full, imageless)
+    reckoned = hashes_of(spec)
+    return Hashes(full or reckoned.full, imageless or reckoned.without_image)
+
+
+def _selector(selector: Any) -> Selector | None:
+    return None if selector is None else selector_from(msgspec.to_builtins(selector))
+
+
+def _named(selector: Mapping[str, Any]) -> tuple[str, ...]:
+    """The namespaces that a namespace selector names, as the original's index of SidecarSets reads it."""
+    named = (selector.get("matchLabels") or {}).get(NAMESPACE_NAME)
+    if named is not None:
+        return (str(named),)
+    for one in selector.get("matchExpressions") or ():
+        if one.get("key") == NAMESPACE_NAME and one.get("operator") == "In":
+            return tuple(map(str, one.get("values") or ()))
+    return ()

@@ -1,0 +1,81 @@
+"""Which containers of a run-to-completion pod are sidecars, and how each is ended.
+
+PodView (+ whether its node is virtual) ──▶ groups_of() ──▶ Groups      is_interesting() ──▶ whether to look at all
+
+Pure. Containers say what they are in their environment. Rule: OpenKruise's job sidecar terminator.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.pods.containers import ContainerFacts
+from pykruise.pods.views import PodView
+
+__all__ = ["VIRTUAL_NODE", "Groups", "groups_of", "is_completed", "is_interesting", "mains", "succeeded"]
+
+VIRTUAL_NODE: Final = ("type", "virtual-kubelet")
+"""Label of nodes that are none: containers there are ended by another image."""
+
+_ALWAYS: Final = "Always"
+_ON_FAILURE: Final = "OnFailure"
+
+
+class Groups(msgspec.Struct, frozen=True, kw_only=True):
+    """Sidecars by how they are ended, in the pod's order."""
+
+    by_image: tuple[ContainerFacts, ...] = ()
+    """On virtual nodes: they get an image that ends."""
+    normal: tuple[ContainerFacts, ...] = ()
+    """They are killed."""
+    ignored: tuple[ContainerFacts, ...] = ()
+    """They are killed once the pod's phase says how the main containers ended."""
+
+
+def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
+    """Who is ended how. What asks for nothing that this node can do is in no group."""
+    sidecars = [(one, one.ends_with_job) for one in pod.containers]
+    if is_virtual:
+        return Groups(by_image=tuple(one for one, ends in sidecars if ends is not None and ends.image))
+    killed = [(one, ends) for one, ends in sidecars if ends is not None and ends.is_killed]
+    return Groups(
+        normal=tuple(one for one, ends in killed if not ends.is_ignored),
+        ignored=tuple(one for one, ends in killed if ends.is_ignored),
+    )
+
+
+def mains(pod: PodView) -> list[ContainerFacts]:
+    """The containers that are no sidecars."""
+    return [one for one in pod.containers if one.ends_with_job is None]
+
+
+def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
+    """Whether all of them have ended. Nobody has while a container of the pod has no status."""
+    if len(pod.container_statuses) != len(pod.containers):
+        return False
+    names = {one.name for one in containers}
+    return all(one.exit_code is not None for one in pod.container_statuses if one.name in names)
+
+
+def running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
+    """Those that have not ended, as far as is known."""
+    ended = {one.name for one in pod.container_statuses if one.exit_code is not None}
+    return [one for one in containers if one.name not in ended]
+
+
+def succeeded(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
+    """Whether all of them have ended well."""
+    names = {one.name for one in containers}
+    return all(one.exit_code == 0 for one in pod.container_statuses if one.name in names)
+
+
+def is_interesting(pod: PodView) -> bool:
+    """Whether the main containers are done and a sidecar may have to be ended."""
+    if pod.restart_policy == _ALWAYS or pod.is_deleting or pod.phase == "Pending":
+        return False
+    sidecars = [one for one in pod.containers if one.ends_with_job is not None]
+    if not sidecars or is_completed(pod, sidecars):
+        return False
+    main = mains(pod)
+    return is_completed(pod, main) and (pod.restart_policy != _ON_FAILURE or succeeded(pod, main))

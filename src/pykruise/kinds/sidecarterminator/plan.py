@@ -1,0 +1,170 @@
+"""How the sidecars of a pod are ended whose main containers are done: the table of contents.
+
+Snapshot ──▶ plan_termination() ──▶ Plan ──▶ plans/execute.py
+             images on virtual nodes ▶ a request to kill ▶ the pod's phase, and then those whose end does not count
+
+Pure. A pod has one request at most; the kubelet ends what it does not name once the phase is final.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.sidecarterminator.groups import (
+    VIRTUAL_NODE,
+    groups_of,
+    is_completed,
+    is_interesting,
+    mains,
+    running,
+    succeeded,
+)
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, Resource
+from pykruise.plans.actions import Create, Patch
+from pykruise.plans.phases import pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.sources import NodeView
+from pykruise.pods.containers import ContainerFacts
+from pykruise.pods.views import PodView
+
+__all__ = ["REQUESTS", "Snapshot", "plan_termination", "request_name"]
+
+REQUESTS: Final = Resource(
+    "apps.kruise.io", "v1beta1", "containerrecreaterequests", "ContainerRecreateRequest"
+)
+
+EVENT: Final = "SidecarTerminator"
+RETRY_S: Final = 5.0
+"""After which a node that is not known is looked for again."""
+
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod at one instant."""
+
+    pod: PodView
+    node: NodeView | None
+    """None: it is not known."""
+    has_request: bool = False
+    now: Instant
+
+
+def request_name(pod: PodView) -> str:
+    """Name of the request that ends the pod's sidecars."""
+    return f"sidecar-termination-{pod.uid}"
+
+
+def plan_termination(snapshot: Snapshot) -> Plan:
+    """What ends the pod's sidecars."""
+    pod, node = snapshot.pod, snapshot.node
+    if not is_interesting(pod):
+        return Plan()
+    if node is None:
+        return Plan(after=RETRY_S, left={pod.name: f"its node {pod.node_name} is not known"})
+    key, value = VIRTUAL_NODE
+    groups = groups_of(pod, is_virtual=node.labels.get(key) == value)
+    steps = _new_images(snapshot, running(pod, groups.by_image))
+    steps += _kill(snapshot, running(pod, groups.normal))
+    others = (*groups.by_image, *groups.normal)
+    if groups.ignored and is_completed(pod, others):
+        steps += _final_phase(snapshot)
+        steps += _kill(snapshot, running(pod, groups.ignored))
+    return _joined(pod, steps)
+
+
+def _joined(pod: PodView, steps: Sequence[Step]) -> Plan:
+    if not steps:
+        return Plan()
+    return Plan(stages=(Stage(name="end sidecars", chains=(Chain(subject=pod.name, steps=tuple(steps)),)),))
+
+
+def _named(containers: Sequence[ContainerFacts]) -> str:
+    return ", ".join(one.name for one in containers)
+
+
+def _new_images(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
+    changed = [one for one in containers if one.ends_with_job and one.image != one.ends_with_job.image]
+    if not changed:
+        return []
+    images = [{"name": one.name, "image": one.ends_with_job.image} for one in changed if one.ends_with_job]
+    note = Note(
+        reason=EVENT,
+        message=f"Kruise SidecarTerminator is trying to terminate sidecar {_named(changed)} using in-place update",
+    )
+    return [
+        Step(
+            action=_patch(snapshot.pod, {"spec": {"containers": images}}),
+            because="main containers are done; on a virtual node sidecars end by another image",
+            done=note,
+        )
+    ]
+
+
+def _final_phase(snapshot: Snapshot) -> list[Step]:
+    pod = snapshot.pod
+    if pod.phase in _FINISHED:
+        return []
+    phase = "Succeeded" if succeeded(pod, mains(pod)) else "Failed"
+    condition = {
+        "type": "SidecarTerminated",
+        "status": "True",
+        "lastTransitionTime": format_time(snapshot.now),
+        "message": "Terminated by Sidecar Terminator",
+    }
+    body: Document = {"status": {"phase": phase, "conditions": [condition]}}
+    return [
+        Step(
+            action=_patch(pod, body, subresource="status"),
+            because=f"main containers are done and how its sidecars end does not count: {phase}",
+        )
+    ]
+
+
+def _patch(pod: PodView, body: Document, *, subresource: str = "") -> Patch:
+    return Patch(
+        resource=PODS,
+        key=pod_key(pod),
+        patch_type=PatchType.STRATEGIC,
+        body=body,
+        subresource=subresource,
+        uid=pod.uid,
+        resource_version=str(pod.resource_version),
+    )
+
+
+def _kill(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
+    if not containers or snapshot.has_request:
+        return []
+    pod, name = snapshot.pod, request_name(snapshot.pod)
+    body: Document = {
+        "apiVersion": REQUESTS.api_version,
+        "kind": REQUESTS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": pod.namespace,
+            "ownerReferences": [owner_reference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)],
+        },
+        "spec": {
+            "podName": pod.name,
+            "containers": [{"name": one.name} for one in containers],
+            "strategy": {"forceRecreate": True, "failurePolicy": "Ignore"},
+        },
+    }
+    message = f"Kruise SidecarTerminator is trying to terminate sidecar {_named(containers)} using crr"
+    return [
+        Step(
+            action=Create(resource=REQUESTS, key=Key(pod.namespace, name), body=body),
+            because=f"main containers are done; {_named(containers)} still runs",
+            done=Note(reason=EVENT, message=message),
+            failed=Note(
+                reason=EVENT, message=f"failed to terminate sidecar {_named(containers)}", warning=True
+            ),
+        )
+    ]

@@ -1,0 +1,115 @@
+"""Bringing pods into service, the same for every kind: conditions, and updates in place under way.
+
+pods of a kind + what is due to each ──▶ refresh_phase() ──▶ Phase
+conditions + metadata ──▶ service_step() ──▶ one patch of the pod
+
+Pure. A kind says which pods are not as far as they could be, and adds what is its own: states, labels.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.in_place import Progress, go_on, told_of
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_key, version
+from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.pods.in_place import Settings
+from pykruise.pods.readiness import missing_conditions
+from pykruise.pods.views import PodView
+
+__all__ = ["BROKEN", "REFRESH_PODS", "due_conditions", "refresh_phase", "service_step"]
+
+REFRESH_PODS: Final = "refresh pods"
+
+BROKEN: Final = "BrokenUpdateState"
+"""Why the phase fails: updates in place that cannot go on by themselves."""
+
+_NOT_UPDATING: Final = Progress()
+
+
+def refresh_phase(
+    pods: Iterable[PodView],
+    *,
+    steps_of: Callable[[PodView, Progress], tuple[Step, ...]],
+    why_waiting: Callable[[PodView], str] = lambda _: "",
+    now: Instant,
+    settings: Settings,
+) -> Phase:
+    """The writes for each of these pods, which may not be as far as they could be.
+
+    `steps_of`: what is due to a pod whose update in place writes nothing itself. `why_waiting`: of a pod to
+    which nothing is due and that is not being updated.
+    """
+    chains: list[Chain] = []
+    left: dict[str, str] = {}
+    broken: dict[str, str] = {}
+    times: list[Instant] = []
+    is_partial = False
+    for pod in pods:
+        if len(chains) == MOST_AT_ONCE:
+            is_partial = True
+            break
+        progress = go_on(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
+        steps = progress.steps or steps_of(pod, progress)
+        if progress.look_at is not None:
+            times.append(progress.look_at)
+        if progress.is_broken:
+            broken[pod.name] = progress.waits
+        if steps:
+            chains.append(pod_chain(pod, *steps))
+        elif reason := progress.waits or why_waiting(pod):
+            left[pod.name] = reason
+    return Phase(
+        stages=(Stage(name=REFRESH_PODS, chains=tuple(chains)),) if chains else (),
+        left=left,
+        failure=told_of(broken),
+        failure_reason=BROKEN,
+        look_at=min(times, default=None),
+        is_partial=is_partial,
+    )
+
+
+def due_conditions(pod: PodView, progress: Progress, *, now: Instant) -> list[Document]:
+    """Conditions that bring the pod into service: those that are missing, and those that its update held.
+
+    A pod without a node cannot become ready; with one, conditions and state are one write.
+    """
+    missing = missing_conditions(pod, now=now) if pod.node_name else []
+    own = {condition["type"] for condition in progress.conditions}
+    return [*progress.conditions, *(one for one in missing if one["type"] not in own)]
+
+
+def service_step(
+    pod: PodView,
+    progress: Progress,
+    *,
+    conditions: Sequence[Document],
+    metadata: Document | None = None,
+    because: str,
+) -> tuple[Step, ...]:
+    """One patch with all that is due to the pod; empty: nothing is."""
+    if not metadata and not conditions:
+        return ()
+    body: Document = {}
+    if metadata:
+        body["metadata"] = metadata
+    if conditions:
+        body["status"] = {"conditions": list(conditions)}
+    # A condition that is turned, and the end of an update, must be of the pod that was looked at: another
+    # update may just have begun. A condition that is missing cannot be taken for another, and new pods
+    # change too often to insist.
+    replaced = any(pod.condition(condition["type"]) is not None for condition in conditions)
+    action = Patch(
+        resource=PODS,
+        key=pod_key(pod),
+        patch_type=PatchType.STRATEGIC,
+        body=body,
+        subresource="status" if conditions else "",
+        uid=pod.uid,
+        resource_version=version(pod, unchanged=replaced or progress.is_complete),
+    )
+    return (Step(action=action, because=because),)

@@ -1,0 +1,156 @@
+"""What injection costs a pod, and what a plan costs by its pods. Prints; asserts nothing.
+
+PYTHONPATH=tests python -m bench.bench_sidecarset [--sets 20] [--pods 2000]
+
+A pod of about 5 KB goes through the step of pod admission with that many SidecarSets in the cluster: all of them
+mean it, one of them does, or none. Every SidecarSet has one sidecar with a mount, a shared one and a variable
+from the pod's own container.
+"""
+
+import argparse
+import asyncio
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+import msgspec  # noqa: E402
+
+from bench.bench_admission import pod  # noqa: E402
+from pykruise.admission.pods.sidecars import SidecarInjection  # noqa: E402
+from pykruise.admission.reviewers import reviewers  # noqa: E402
+from pykruise.admission.reviews import Reviews  # noqa: E402
+from pykruise.kinds.sidecarset.plan import plan_sidecarset  # noqa: E402
+from pykruise.kinds.sidecarset.snapshot import build_snapshot  # noqa: E402
+from pykruise.kinds.sidecarset.view import SidecarSetView  # noqa: E402
+from pykruise.kube.documents import Document  # noqa: E402
+from pykruise.kube.resources import PODS  # noqa: E402
+from pykruise.pods.revisions import RevisionView  # noqa: E402
+from support.reviews import posted, request  # noqa: E402
+from support.sidecar_paper import Paper  # noqa: E402
+from support.sidecarsets import NOW, container, sidecarset, view  # noqa: E402
+
+REPEATS = 300
+
+
+class Sets:
+    """A reader over SidecarSets that are in memory."""
+
+    def __init__(self, views: Sequence[SidecarSetView]) -> None:
+        self._views = views
+
+    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
+        return self._views
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        return {"kubernetes.io/metadata.name": name}
+
+    async def revisions(self, name: str) -> Sequence[RevisionView]:
+        return ()
+
+    async def whitelist(self) -> str | None:
+        return None
+
+
+def one_set(number: int, *, app: str) -> SidecarSetView:
+    sidecar = container(
+        f"sidecar-{number}",
+        shareVolumePolicy={"type": "enabled"},
+        transferEnv=[{"sourceContainerName": "container-0", "envNames": ["SETTING_1", "SETTING_2"]}],
+        volumeMounts=[{"name": f"volume-{number}", "mountPath": f"/volume-{number}"}],
+        env=[{"name": f"OWN_{one}", "value": "x"} for one in range(5)],
+    )
+    volumes = [{"name": f"volume-{number}", "emptyDir": {}}]
+    return view(sidecarset(f"set-{number}", sidecar, selector={"matchLabels": {"app": app}}, volumes=volumes))
+
+
+def cpu_ms(action: Callable[[], object], *, repeats: int = REPEATS) -> float:
+    """Milliseconds of CPU of the middle run."""
+    times = []
+    for _ in range(repeats):
+        start = time.thread_time()
+        action()
+        times.append(time.thread_time() - start)
+    return statistics.median(times) * 1000
+
+
+def stepped(views: Sequence[SidecarSetView]) -> float:
+    """One pod through the step."""
+    step = SidecarInjection(Sets(views), clock=lambda: NOW, rng=random.Random(1))
+    doc: Document = pod()
+    doc["metadata"]["labels"]["app"] = "web"
+    asked = request(PODS, doc)
+    loop = asyncio.new_event_loop()
+
+    def once() -> None:
+        coroutine: Coroutine[Any, Any, Any] = step.change(doc, asked)
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            return
+
+    try:
+        return cpu_ms(once)
+    finally:
+        loop.close()
+
+
+def reviewed(views: Sequence[SidecarSetView]) -> float:
+    """One AdmissionReview, from the body to the answer with its patch."""
+    doc: Document = pod()
+    doc["metadata"]["labels"]["app"] = "web"
+    reviews = Reviews(reviewers(sidecars=Sets(views), clock=lambda: NOW, rng=random.Random(1)))
+    body = posted(request(PODS, doc))
+    loop = asyncio.new_event_loop()
+    try:
+        return cpu_ms(lambda: loop.run_until_complete(reviews.answer("/mutate-pod", body)))
+    finally:
+        loop.close()
+
+
+def planned(pods: int) -> tuple[float, float]:
+    """A snapshot and its plan with that many pods: settled, and in the middle of an upgrade."""
+    paper = Paper(sidecarset("log", container("log")))
+    paper.add(1)
+    paper.settle()
+    model = paper.pod_view("web-0")
+    crowd = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
+
+    def plan() -> None:
+        plan_sidecarset(
+            build_snapshot(paper.view, pods=crowd, namespaces={}, revisions=paper.revision_views(), now=NOW)
+        )
+
+    settled = cpu_ms(plan, repeats=5)
+    paper.change(container("log", "log:2"))
+    paper.round()
+    return settled, cpu_ms(plan, repeats=5)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", type=int, default=20)
+    parser.add_argument("--pods", type=int, default=2000)
+    asked = parser.parse_args()
+    count: int = asked.sets
+    cases = {
+        f"all {count} mean the pod": [one_set(number, app="web") for number in range(count)],
+        f"one of {count} does": [one_set(n, app="web" if n == 0 else "other") for n in range(count)],
+        f"none of {count} does": [one_set(number, app="other") for number in range(count)],
+    }
+    print("CPU per pod                    the step    the whole review")
+    for what, views in cases.items():
+        print(f"{what:<28} {stepped(views):>7.3f} ms {reviewed(views):>12.3f} ms")
+    print(f"{'no SidecarSet':<28} {stepped([]):>7.3f} ms {reviewed([]):>12.3f} ms")
+    settled, upgrading = planned(asked.pods)
+    print(f"a plan of {asked.pods} pods: settled {settled:.1f} ms, upgrading {upgrading:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

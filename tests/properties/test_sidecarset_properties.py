@@ -1,0 +1,235 @@
+"""What holds for every SidecarSet, whatever its spec, the pods, and the order of events."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykruise.kinds.sidecarset.choosing import kept_back, most_unavailable
+from pykruise.kinds.sidecarset.contents import hot_pair
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.expressions import ExpressionError, check, evaluate
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.quantities import Quantity
+from pykruise.kube.selectors import overlap, selector_from
+from support.sidecar_paper import Paper, upgraded
+from support.sidecarsets import container, hot, injected, names, pod, sidecarset
+
+SIDECARS = ("a", "b", "c", "d")
+shared = st.fixed_dictionaries({"type": st.sampled_from(["enabled", "disabled"])})
+
+
+@st.composite
+def sidecars(draw: st.DrawFn, name: str) -> Document:
+    """A sidecar with any of its settings."""
+    make = draw(st.sampled_from([container, hot]))
+    fields: dict[str, Any] = {"shareVolumePolicy": draw(shared)}
+    if draw(st.booleans()):
+        fields["podInjectPolicy"] = draw(st.sampled_from(["BeforeAppContainer", "AfterAppContainer"]))
+    if draw(st.booleans()):
+        fields["transferEnv"] = [{"sourceContainerName": "main", "envNames": ["A", "B"]}]
+    if draw(st.booleans()):
+        fields["volumeMounts"] = [{"name": draw(st.sampled_from("vw")), "mountPath": "/v"}]
+    if draw(st.integers(0, 4)) == 0:
+        text = draw(st.sampled_from(["cpu*50%", "cpu - 1", "max(cpu, 10m)"]))
+        expression = {"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": text}}}
+        fields["resourcesPolicy"] = expression
+    return make(name, **fields)
+
+
+@st.composite
+def sets(draw: st.DrawFn) -> list[Document]:
+    """Up to three SidecarSets that do not share names."""
+    free = list(draw(st.permutations(SIDECARS)))
+    found = []
+    for name in ("one", "two", "three")[: draw(st.integers(1, 3))]:
+        taken = [free.pop() for _ in range(draw(st.integers(1, 2))) if free]
+        if taken:
+            volumes = [{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]
+            members = [draw(sidecars(one)) for one in taken]
+            found.append(sidecarset(name, *members, volumes=volumes))
+    return found
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Document:
+    """A pod with any of what sidecars take from it."""
+    main = container(
+        "main",
+        env=[{"name": "A", "value": "1"}],
+        volumeMounts=[{"name": "data", "mountPath": draw(st.sampled_from(["/v", "/data"]))}],
+        **({"resources": {"limits": {"cpu": "500m"}}} if draw(st.booleans()) else {}),
+    )
+    more = [container(draw(st.sampled_from(["x", "a", "b"])))] if draw(st.booleans()) else []
+    return pod(main, *more, volumes=[{"name": "data", "emptyDir": {}}], unknownField={"kept": [1]})
+
+
+@given(pods(), sets(), st.randoms(use_true_random=False))
+@settings(max_examples=80)
+def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
+    doc: Document, given_sets: list[Document], chance: Any
+) -> None:
+    before = deep_copy(doc)
+    shuffled = list(given_sets)
+    chance.shuffle(shuffled)
+    found = _injected_or_refused(doc, given_sets)
+    if isinstance(found, InjectionError):
+        assert found.sidecarset
+        return
+    # whole: every sidecar of every SidecarSet is there, once
+    for one in given_sets:
+        for sidecar in one["spec"]["containers"]:
+            is_hot = sidecar.get("upgradeStrategy") is not None
+            for name in hot_pair(sidecar["name"]) if is_hot else (sidecar["name"],):
+                assert names(found).count(name) == 1
+    # nothing of the pod is lost, but a container whose place was taken
+    assert found["spec"]["unknownField"] == before["spec"]["unknownField"]
+    assert {"main"} <= set(names(found))
+    own = [name for name in names(found) if name in names(before)]
+    assert own == names(before)
+    # no path is mounted twice
+    for one in found["spec"]["containers"]:
+        paths = [mount["mountPath"] for mount in one.get("volumeMounts") or ()]
+        assert len(paths) == len(set(paths))
+        told = [entry["name"] for entry in one.get("env") or ()]
+        assert len(told) == len(set(told))
+    # repeatable, in any order of the sets, and again on its own result
+    assert injected(doc, *shuffled) == found
+    assert names(injected(found, *given_sets) or {"spec": {"containers": []}}) == names(found)
+
+
+def _injected_or_refused(doc: Document, given_sets: list[Document]) -> Document | InjectionError:
+    try:
+        found = injected(doc, *given_sets)
+    except InjectionError as error:
+        return error
+    assert found is not None
+    return found
+
+
+amounts = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda number: f"{number}%"))
+
+
+@given(
+    count=st.integers(0, 8),
+    partition=amounts,
+    unavailable=amounts,
+    is_hot=st.booleans(),
+    moves=st.lists(
+        st.tuples(st.sampled_from(["run", "fail", "image", "plan"]), st.integers(0, 7)), max_size=25
+    ),
+)
+@settings(max_examples=40)
+def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
+    count: int, partition: Any, unavailable: Any, moves: list[tuple[str, int]], *, is_hot: bool
+) -> None:
+    make = hot if is_hot else container
+    strategy = {"partition": partition, "maxUnavailable": unavailable}
+    paper = Paper(sidecarset("log", make("log", "log:1"), updateStrategy=strategy))
+    paper.add(count)
+    paper.settle()
+    newest = 1
+    for move, number in moves:
+        name = f"web-{number}"
+        match move:
+            case "image":
+                newest += 1
+                paper.change(make("log", f"log:{newest}"))
+            case "run" if name in paper.pods:
+                paper.runs(name)
+            case "fail" if name in paper.pods:
+                paper.runs(name, failing=("log", "log-1"))
+            case "plan":
+                _one_round(paper)
+    paper.run_all()
+    paper.settle()
+    # everything that may be upgraded is, as far as the partition lets it
+    managed = paper.managed().values()
+    waiting = [one for one in managed if not one.is_updated]
+    allowed = kept_back(partition, of=count)
+    if most_unavailable(unavailable, of=count) > 0:
+        assert len(waiting) <= allowed
+    if is_hot:
+        for one in managed:
+            assert all(twins.is_idle for twins in one.twins)
+
+
+def _one_round(paper: Paper) -> None:
+    """A plan, carried out: it stays within the budget and never goes below the partition."""
+    before = paper.managed()
+    spec = paper.view.spec
+    assert spec is not None
+    strategy = spec.update_strategy
+    assert strategy is not None
+    most = most_unavailable(strategy.max_unavailable, of=len(before))
+    keep = kept_back(strategy.partition, of=len(before))
+    plan = paper.round()
+    going = upgraded(plan)
+    busy = sum(one.is_updated and not (one.is_consistent and one.is_ready) for one in before.values())
+    costly = [name for name in going if before[name].is_ready]
+    assert not costly or len(costly) + busy <= most
+    waiting = [name for name, one in before.items() if not one.is_updated]
+    assert not going or len(waiting) - len(going) >= keep
+    # a second look at what was just written asks for nothing more
+    assert not set(upgraded(paper.plan())) & set(going)
+
+
+texts = st.lists(
+    st.sampled_from(
+        ["cpu", "1", "50%", "100m", "2Gi", "+", "-", "*", "/", "(", ")", "max(", "min(", ",", "x"]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@given(st.one_of(texts, st.text(max_size=40)), st.integers(0, 10**15))
+@settings(max_examples=120)
+def test_an_expression_is_a_quantity_or_an_error_and_nothing_else(text: str, milli: int) -> None:
+    try:
+        check(text, variable="cpu")
+    except ExpressionError:
+        return
+    try:
+        found = evaluate(text, variable="cpu", amount=Quantity(milli * 10**6))
+    except ExpressionError as error:
+        problem = str(error)
+    else:
+        problem = ""
+        assert found.nano >= 0
+        assert Quantity.parse(str(found)).nano >= 0
+    assert not problem or "must not be negative" in problem
+
+
+labels = st.sampled_from(["x", "y", "z"])
+requirements = st.lists(
+    st.one_of(
+        st.builds(
+            lambda key, operator, values: {"key": key, "operator": operator, "values": values},
+            st.sampled_from("ab"),
+            st.sampled_from(["In", "NotIn"]),
+            st.lists(labels, min_size=1, max_size=3),
+        ),
+        st.builds(
+            lambda key, operator: {"key": key, "operator": operator},
+            st.sampled_from("ab"),
+            st.sampled_from(["Exists", "DoesNotExist"]),
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(requirements, requirements)
+@settings(max_examples=120)
+def test_selectors_meet_exactly_when_some_object_has_the_labels_for_both(
+    one: list[Document], other: list[Document]
+) -> None:
+    first, second = (selector_from({"matchExpressions": each}) for each in (one, other))
+    values = [None, "x", "y", "z", "none of them"]
+    objects = (
+        {key: value for key, value in (("a", a), ("b", b)) if value is not None}
+        for a in values
+        for b in values
+    )
+    assert overlap(first, second) is any(first.matches(each) and second.matches(each) for each in objects)

@@ -1,0 +1,483 @@
+"""What holds for every StatefulSet, whatever its spec, its pods and the order of events.
+
+A small model carries plans out and plays kubelet, claims and garbage collection. Each step makes a plan from what
+is true and looks at it; then something in the model moves, by chance.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykruise.kinds.statefulset.ordinals import split_name
+from pykruise.kinds.statefulset.plan import plan_statefulset
+from pykruise.kinds.statefulset.snapshot import Snapshot
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.strategic import apply_strategic_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from pykruise.pods.views import PodView
+from support.statefulset_builder import (
+    StatefulSetBuilder,
+    claim_template,
+    created,
+    deleted,
+    revision,
+    statefulset,
+    template,
+    updatable,
+)
+
+DEFINITIONS = {
+    PODS: definition_for(PODS) or "",
+    PERSISTENT_VOLUME_CLAIMS: definition_for(PERSISTENT_VOLUME_CLAIMS) or "",
+}
+
+pod_changes = st.sampled_from(
+    ["", "", "", "down", "failed", "pending", "terminating", "leaving", "preparing", "marked", "none"]
+)
+reserved = st.lists(st.one_of(st.integers(0, 6), st.sampled_from(["0-1", "2-3", "5-9"])), max_size=2)
+
+
+@st.composite
+def builders(draw: st.DrawFn) -> StatefulSetBuilder:
+    """Any StatefulSet that admission accepts, with pods in any condition and at any revision."""
+    parallel = draw(st.booleans())
+    count = draw(st.integers(0, 5))
+    rolling: Document = {
+        "partition": draw(st.integers(0, 4)),
+        "maxUnavailable": draw(st.integers(1, 3)) if parallel else 1,
+        "paused": draw(st.sampled_from([False, False, True])),
+        "minReadySeconds": draw(st.sampled_from([0, 0, 30, 5000])),
+    }
+    make: Callable[..., StatefulSetBuilder] = draw(st.sampled_from([statefulset, updatable]))
+    builder = make(count, parallel=parallel, **rolling)
+    if parallel and draw(st.booleans()):
+        builder.unordered()
+    if parallel and draw(st.booleans()):
+        builder.with_spec(scaleStrategy={"maxUnavailable": draw(st.integers(1, 3))})
+    builder.pod(*draw(st.lists(st.integers(0, 8), max_size=3)))
+    builder.with_spec(reserveOrdinals=draw(reserved))
+    if draw(st.booleans()):
+        builder.with_hook("preDelete").with_hook("inPlaceUpdate")
+    for name in list(builder.pods):
+        number = split_name(name)[1]
+        if draw(st.booleans()):
+            builder.old(number)
+        _change(builder, number, draw(pod_changes))
+    if draw(st.integers(0, 5)) == 0:
+        builder.on_delete()
+    if draw(st.booleans()):
+        builder.with_claims(claim_template())
+        choice = st.sampled_from(["Retain", "Delete"])
+        builder.retaining(scaled=draw(choice), deleted=draw(choice))
+    builder.with_status(currentRevision=builder.old_name)
+    return builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
+
+
+def _change(builder: StatefulSetBuilder, number: int, change: str) -> None:
+    deeds: dict[str, Callable[[int], object]] = {
+        "down": builder.not_ready,
+        "failed": lambda one: builder.phase("Failed", one),
+        "pending": builder.pending,
+        "terminating": builder.deleted,
+        "leaving": lambda one: builder.state("PreparingDelete", one),
+        "preparing": lambda one: builder.state("PreparingUpdate", one),
+        "marked": builder.marked,
+        "none": builder.without,
+    }
+    if change:
+        deeds[change](number)
+
+
+def wanted_of(snapshot: Snapshot) -> list[int]:
+    """Ordinals that the set wants, worked out the slow way."""
+    spec = snapshot.statefulset.spec
+    assert spec is not None
+    taken: set[int] = set()
+    for entry in spec.reserve_ordinals or ():
+        low, _, high = str(entry).partition("-")
+        taken |= set(range(int(low), int(high or low) + 1))
+    return [number for number in range(1000) if number not in taken][: spec.replicas]
+
+
+def by_number(snapshot: Snapshot) -> dict[int, PodView]:
+    return {split_name(pod.name)[1]: pod for pod in snapshot.pods}
+
+
+def is_available(snapshot: Snapshot, pod: PodView | None) -> bool:
+    spec = snapshot.statefulset.spec
+    if pod is None or not pod.is_serving or pod.ready_since is None or spec is None:
+        return False
+    block = spec.rolling_update
+    seconds = (block.min_ready_seconds if block else 0) or 0
+    return pod.ready_since + seconds <= snapshot.now
+
+
+@settings(max_examples=50, deadline=None)
+@given(builders())
+def test_only_wanted_numbers_are_made_and_only_missing_ones(builder: StatefulSetBuilder) -> None:
+    snapshot = builder.snapshot()
+    made = created(plan_statefulset(snapshot))
+    assert set(made) <= set(wanted_of(snapshot)) - set(by_number(snapshot))
+    assert len(made) == len(set(made))
+
+
+@settings(max_examples=80, deadline=None)
+@given(builders())
+def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
+    """OrderedReady: one pod is made or deleted at a time, in its turn."""
+    builder.with_spec(podManagementPolicy="OrderedReady", scaleStrategy=None)
+    builder.with_rolling(maxUnavailable=1, unorderedUpdate=None)
+    snapshot = builder.snapshot()
+    plan = plan_statefulset(snapshot)
+    pods, wanted = by_number(snapshot), wanted_of(snapshot)
+    made, gone = created(plan), deleted(plan)
+    assert len(made) + len(gone) <= 1
+    for number in made:
+        assert all(is_available(snapshot, pods.get(lower)) for lower in wanted if lower < number)
+    for number in set(gone) - set(wanted):
+        assert all(is_available(snapshot, pods.get(one)) for one in wanted)
+        assert all(one <= number for one in pods if one not in wanted)
+    for number in set(gone) & set(wanted):
+        below = [pods.get(lower) for lower in wanted if lower < number]
+        assert all(is_available(snapshot, pod) and pod is not None and not pod.is_deleting for pod in below)
+
+
+@settings(max_examples=80, deadline=None)
+@given(builders())
+def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetBuilder) -> None:
+    # given all ways in which a plan takes a wanted pod that serves out of service
+    snapshot = builder.snapshot()
+    spec = snapshot.statefulset.spec
+    assert spec is not None
+    plan = plan_statefulset(snapshot)
+    pods, wanted = by_number(snapshot), wanted_of(snapshot)
+    down = {one for one in wanted if not _serves(snapshot, pods.get(one))}
+    hit = {split_name(name)[1] for name in taken_out(plan)} & set(wanted)
+    block = spec.rolling_update
+    most = (block.max_unavailable if block else None) or 1
+    # then those that were down cost nothing, and the others fit into what is left
+    assert not hit - down or len(hit | down) <= int(most)
+
+
+def _serves(snapshot: Snapshot, pod: PodView | None) -> bool:
+    return pod is not None and not pod.is_deleting and is_available(snapshot, pod)
+
+
+def taken_out(plan: Plan) -> set[str]:
+    """Pods that are deleted, or moved out of their service."""
+    found = set[str]()
+    for step in plan.steps:
+        if step.action.resource != PODS:
+            continue
+        if isinstance(step.action, Delete):
+            found.add(step.action.key.name)
+        elif isinstance(step.action, Patch):
+            labels = (step.action.body.get("metadata") or {}).get("labels") or {}
+            if labels.get(keys.STATE_LABEL) in ("PreparingUpdate", "Updating", "PreparingDelete"):
+                found.add(step.action.key.name)
+    return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(builders())
+def test_nobody_is_written_to_twice_and_none_that_is_left_is_deleted(builder: StatefulSetBuilder) -> None:
+    plan = builder.plan()
+    subjects = [
+        chain.subject
+        for stage in plan.stages
+        if stage.name not in ("store revision", "tidy up", "claims of wanted pods")
+        for chain in stage.chains
+    ]
+    assert len(subjects) == len(set(subjects))
+    assert not {f"web-{number}" for number in deleted(plan)} & set(plan.left)
+
+
+@settings(max_examples=50, deadline=None)
+@given(builders(), st.randoms(use_true_random=False))
+def test_the_order_in_which_pods_come_does_not_matter(builder: StatefulSetBuilder, rng: Any) -> None:
+    one = builder.plan()
+    pods = list(builder.pods.items())
+    rng.shuffle(pods)
+    builder.pods = dict(pods)
+    assert orjson.dumps(_values(one)) == orjson.dumps(_values(builder.plan()))
+
+
+def _values(plan: Plan) -> Any:
+    steps = [(type(step.action).__name__, step.action.key.name, step.because) for step in plan.steps]
+    return [steps, plan.status, plan.after, sorted(plan.left.items())]
+
+
+@settings(max_examples=50, deadline=None)
+@given(builders())
+def test_a_set_that_is_not_as_wanted_says_what_it_waits_for(builder: StatefulSetBuilder) -> None:
+    """Never silently stuck."""
+    snapshot = builder.snapshot()
+    plan = plan_statefulset(snapshot)
+    pods, wanted = by_number(snapshot), wanted_of(snapshot)
+    converged = set(pods) == set(wanted) and all(
+        _serves(snapshot, pod)
+        and pod.revision == builder.update_name.rpartition("-")[2]
+        and not pod.is_specified_delete
+        for pod in pods.values()
+    )
+    conditions = {one["type"]: one for one in ((plan.status or {}).get("conditions") or [])}
+    assert ("Waiting" in conditions) is not converged
+
+
+# ── a world ──────────────────────────────────────────────────────────────────
+
+
+class World:
+    """Documents, and what the rest of a cluster does to them."""
+
+    def __init__(self, builder: StatefulSetBuilder) -> None:
+        self.builder = builder
+        self.pods = builder.pods = copy.deepcopy(builder.pods)
+        self.claims = builder.claims = copy.deepcopy(builder.claims)
+        self.revisions = {one["metadata"]["name"]: copy.deepcopy(one) for one in builder.stored_revisions()}
+        self.made = 0
+        self.deleted_claims: list[str] = []
+
+    def snapshot(self) -> Snapshot:
+        self.builder.revisions = list(self.revisions.values())
+        return self.builder.snapshot()
+
+    def turn(self, *, writes: int | None = None) -> Plan:
+        """Plan, and carry it out; only its first `writes` writes when somebody kills the manager then."""
+        plan = plan_statefulset(self.snapshot())
+        for step in list(plan.steps)[:writes]:
+            self._carry_out(step.action)
+        if plan.status is not None and writes is None:
+            self.builder.document["status"] = plan.status
+        return plan
+
+    def _carry_out(self, action: Create | Patch | Delete) -> None:
+        stores = {
+            PODS: self.pods,
+            PERSISTENT_VOLUME_CLAIMS: self.claims,
+            CONTROLLER_REVISIONS: self.revisions,
+        }
+        if action.resource not in stores:
+            return  # a check of the set itself
+        store, name = stores[action.resource], action.key.name
+        match action:
+            case Create():
+                assert name not in store
+                self.made += 1
+                body = orjson.loads(orjson.dumps(action.body))
+                body["metadata"] |= {
+                    "uid": f"uid-{name}-{self.made}",
+                    "resourceVersion": "1",
+                    "creationTimestamp": format_time(self.builder.now),
+                }
+                if action.resource == PODS:
+                    body["status"] = {"phase": "Pending"}
+                store[name] = body
+            case Delete():
+                assert action.resource != PERSISTENT_VOLUME_CLAIMS
+                assert store[name]["metadata"]["uid"] == action.uid
+                if action.resource == PODS:
+                    store[name]["metadata"]["deletionTimestamp"] = format_time(self.builder.now)
+                else:
+                    del store[name]
+            case Patch():
+                old = store[name]
+                version = old["metadata"]["resourceVersion"]
+                assert action.resource_version in ("", version), "nobody wrote in between but the plan itself"
+                if action.patch_type is PatchType.STRATEGIC:
+                    definition = DEFINITIONS[action.resource]
+                    new = apply_strategic_merge(old, action.body, definition=definition)
+                else:
+                    new = apply_merge_patch(old, action.body)
+                metadata = {**new["metadata"], "resourceVersion": f"{int(version) + 1}"}
+                store[name] = {**new, "metadata": metadata}
+
+    def collect(self) -> bool:
+        """Let one terminating pod go, or one claim whose owners are all gone; True when there was one."""
+        for name, pod in self.pods.items():
+            if pod["metadata"].get("deletionTimestamp") and not pod["metadata"].get("finalizers"):
+                del self.pods[name]
+                return True
+        uids = {pod["metadata"]["uid"] for pod in self.pods.values()}
+        uids.add(self.builder.document["metadata"]["uid"])
+        for name, claim in self.claims.items():
+            owners = claim["metadata"].get("ownerReferences") or []
+            if owners and not any(one["uid"] in uids for one in owners):
+                del self.claims[name]
+                self.deleted_claims.append(name)
+                return True
+        return False
+
+    def hooks(self) -> bool:
+        """Take a hook off a pod that waits for it, or put it back; True when there was one."""
+        if not self.builder.spec.get("lifecycle"):
+            return False
+        for pod in self.pods.values():
+            labels = pod["metadata"]["labels"]
+            state = labels.get(keys.STATE_LABEL)
+            if state in ("PreparingUpdate", "PreparingDelete") and "example.com/hook" in labels:
+                del labels["example.com/hook"]
+                return True
+            if state == "Updated" and "example.com/hook" not in labels:
+                labels["example.com/hook"] = "1"
+                return True
+        return False
+
+    def kubelets(self) -> bool:
+        """Schedule, start or heal one pod; True when there was one."""
+        time = format_time(self.builder.now)
+        for pod in sorted(self.pods.values(), key=lambda one: str(one["metadata"]["name"])):
+            if pod["metadata"].get("deletionTimestamp") or pod["status"].get("phase") == "Failed":
+                continue
+            if not pod["spec"].get("nodeName"):
+                pod["spec"]["nodeName"] = "node-1"
+                return True
+            if self._restart(pod):
+                return True
+            conditions = {one["type"]: one for one in pod["status"].get("conditions") or []}
+            gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or []]
+            open_gates = [gate for gate in gates if conditions.get(gate, {}).get("status") != "True"]
+            if not open_gates and conditions.get("Ready", {}).get("status") != "True":
+                for kind in ("Ready", "ContainersReady"):
+                    conditions[kind] = {"type": kind, "status": "True", "lastTransitionTime": time}
+                pod["status"] = {**pod["status"], "phase": "Running", "conditions": [*conditions.values()]}
+                return True
+        return False
+
+    @staticmethod
+    def _restart(pod: Document) -> bool:
+        ran = {one["name"]: one for one in pod["status"].get("containerStatuses") or []}
+        moved = False
+        for container in pod["spec"]["containers"]:
+            old = ran.get(container["name"])
+            if old is not None and old["image"] == container["image"]:
+                continue
+            count = old["restartCount"] + 1 if old else 0
+            ran[container["name"]] = {
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": f"sha256:{container['image']}",
+                "containerID": f"containerd://{pod['metadata']['name']}-{count}",
+                "restartCount": count,
+                "ready": True,
+            }
+            moved = True
+        if moved:
+            pod["status"] = {**pod["status"], "containerStatuses": [*ran.values()]}
+        return moved
+
+
+def settle(world: World, rng: Any, *, turns: int = 400, look: Callable[[], None] = lambda: None) -> Plan:
+    """Carry plans out, and let the cluster move by chance, until nothing moves any more."""
+    for _ in range(turns):
+        killed_at = rng.randrange(3) if rng.random() > 0.85 else None
+        plan = world.turn(writes=killed_at)
+        look()
+        moves = [world.kubelets, world.collect, world.hooks]
+        done = [move() for move in moves if rng.random() < 0.7]
+        moved = any(done)
+        look()
+        if killed_at is None and plan.is_settled and not moved and not any(move() for move in moves):
+            if plan.after is None:
+                return plan
+            world.builder.now += plan.after
+    raise AssertionError(f"still not settled: {plan}")
+
+
+@settings(max_examples=40, deadline=None)
+@given(builders(), st.randoms(use_true_random=False))
+def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder, rng: Any) -> None:
+    # given a world that moves by chance while plans are carried out, and managers that are killed in between
+    world = World(builder)
+    names = {f"data-web-{number}" for number in wanted_of(world.snapshot())}
+    numbers = set(wanted_of(world.snapshot()))
+    before = set(by_number(world.snapshot()))
+
+    def look() -> None:
+        found = world.snapshot()
+        assert set(by_number(found)) <= numbers | before, "only wanted pods, and those that were there"
+        assert not set(world.deleted_claims) & names, "no claim of a wanted pod is collected"
+
+    plan = settle(world, rng, look=look)
+    # then just the wanted pods are there, and all of them serve
+    snapshot = world.snapshot()
+    pods = by_number(snapshot)
+    assert sorted(pods) == sorted(numbers)
+    assert all(pod.is_serving for pod in pods.values())
+    # and whoever stays old says why
+    hashed = builder.update_name.rpartition("-")[2]
+    assert {pod.name for pod in pods.values() if pod.revision != hashed} <= set(plan.left)
+    # and no claim is lost that the policy retains
+    policy = builder.spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    if policy.get("whenScaled") == "Retain":
+        assert world.deleted_claims == []
+    assert plan_statefulset(snapshot).is_settled
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.integers(0, 6),
+    st.booleans(),
+    st.sampled_from([statefulset, updatable]),
+    st.sampled_from([0, 20]),
+    st.lists(st.integers(2, 5), min_size=1, max_size=3),
+    st.randoms(use_true_random=False),
+)
+def test_a_rollout_takes_no_more_pods_down_than_it_may_whatever_comes_in_between(
+    replicas: int,
+    unavailable: int,
+    partition: int,
+    parallel: bool,
+    make: Callable[..., StatefulSetBuilder],
+    min_ready: int,
+    images: list[int],
+    rng: Any,
+) -> None:
+    # given a settled set whose template changes, and changes again at any moment
+    most = unavailable if parallel else 1
+    rolling = {"maxUnavailable": most, "partition": partition, "minReadySeconds": min_ready}
+    builder = make(replicas, parallel=parallel, **rolling)
+    builder.with_revisions(revision(builder.spec["template"], 1))
+    world = World(builder)
+    wanted = [_with_image(builder.spec["template"], f"nginx:{image}") for image in images]
+
+    def look() -> None:
+        pods = by_number(world.snapshot())
+        assert sum(pod.is_serving and not pod.is_deleting for pod in pods.values()) >= replicas - most
+        if wanted and rng.random() < 0.1:
+            builder.with_spec(template=wanted.pop(0))
+
+    while wanted:
+        settle(world, rng, look=look)
+        if wanted:
+            builder.with_spec(template=wanted.pop(0))
+    settle(world, rng, look=look)
+    # then as many pods as the partition leaves are of the last template, the highest ones
+    pods = by_number(world.snapshot())
+    new = {number for number, pod in pods.items() if pod.containers[0].image == f"nginx:{images[-1]}"}
+    assert set(range(partition, replicas)) <= new
+
+
+def _with_image(pod_template: Document, image: str) -> Document:
+    found = copy.deepcopy(pod_template)
+    found["spec"]["containers"][0]["image"] = image
+    return found
+
+
+def test_the_worlds_pods_have_the_gate_that_updates_in_place_want() -> None:
+    """A world without it would prove nothing about them."""
+    assert keys.IN_PLACE_READY in updatable(1).pod_views()[0].readiness_gates
+    assert template() == statefulset(1).spec["template"]

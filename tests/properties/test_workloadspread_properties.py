@@ -1,0 +1,111 @@
+"""Whatever happens in whichever order: no subset is given more pods than it takes, and no place is lost."""
+
+from collections import Counter
+
+import msgspec
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykruise.kinds.workloadspread.injection import Matched
+from pykruise.kinds.workloadspread.places import fresh_entries, give_back, take
+from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.versions import UNVERSIONED
+from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.views import PodView, project_pod
+from support.spreads import NOW, pod, spread, subset, view
+
+EVENTS = st.sampled_from(["admit", "admit", "show", "delete", "sync"])
+
+
+class World:
+    """The stored status, pods that are admitted, and pods that are there."""
+
+    def __init__(self, limits: list[int]) -> None:
+        self.document = spread(*(subset(f"s{i}", most) for i, most in enumerate(limits)), subset("rest"))
+        self.limits = {f"s{i}": most for i, most in enumerate(limits)}
+        self.admitted: dict[str, str] = {}
+        self.there: dict[str, str] = {}
+        self.number = 0
+
+    @property
+    def view(self) -> SpreadView:
+        return view(self.document)
+
+    def store(self, entries: tuple[object, ...] | None) -> None:
+        if entries is not None:
+            told = [orjson.loads(orjson.dumps(msgspec.to_builtins(one))) for one in entries]
+            status: Document = self.document.setdefault("status", {})
+            status.setdefault("versionedSubsetStatuses", {})[UNVERSIONED] = told
+
+    def admit(self) -> None:
+        found = self.view
+        entries = found.entries(UNVERSIONED) or fresh_entries(found.subsets, replicas=0)
+        name = f"p{self.number}"
+        self.number += 1
+        taken = take(entries, pod_name=name, fresh_id=lambda: name, now=format_time(NOW))
+        self.store(taken.entries)
+        self.admitted[name] = taken.subset
+
+    def show(self) -> None:
+        if self.admitted:
+            name = next(iter(self.admitted))
+            self.there[name] = self.admitted.pop(name)
+
+    def delete(self) -> None:
+        if self.there:
+            name = next(iter(self.there))
+            of, found = self.there.pop(name), self.view
+            entries = found.entries(UNVERSIONED) or fresh_entries(found.subsets, replicas=0)
+            self.store(give_back(entries, pod_name=name, subset=of, now=format_time(NOW)))
+
+    def sync(self, *, later_s: float = 0.0) -> None:
+        plan = plan_spread(Snapshot(spread=self.view, pods=self.pods(), now=NOW + later_s))
+        if plan.status is not None:
+            self.document["status"] = orjson.loads(orjson.dumps(plan.status))
+
+    def pods(self) -> list[PodView]:
+        return [
+            project_pod(
+                orjson.dumps(
+                    pod(
+                        name,
+                        phase="Running",
+                        annotations={MATCHED_SPREAD_ANNOTATION: Matched(name="ws", subset=of).text()},
+                    )
+                )
+            )
+            for name, of in self.there.items()
+        ]
+
+    def counted(self) -> Counter[str]:
+        return Counter([*self.admitted.values(), *self.there.values()])
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.lists(EVENTS, max_size=40))
+def test_no_subset_is_given_more_than_it_takes_and_no_place_is_lost(
+    limits: list[int], events: list[str]
+) -> None:
+    # given
+    world = World(limits)
+    for event in events:
+        # when pods are admitted, show themselves, go, and the controller looks, in any order
+        getattr(world, event)()
+        # then
+        counted = world.counted()
+        assert all(counted[name] <= most for name, most in world.limits.items())
+        assert "" not in counted
+    # when the controller has seen everything, and who went before it was seen is given up
+    while world.admitted:
+        world.show()
+    world.sync(later_s=60)
+    # then every place that is not taken is free
+    counted = world.counted()
+    found = world.view.entries(UNVERSIONED)
+    free = {one.name: one.missing_replicas for one in found if one.name in world.limits}
+    assert free == {name: most - counted[name] for name, most in world.limits.items() if found}

@@ -1,0 +1,79 @@
+"""Sidecars of a job end when its main containers are done (gate SidecarTerminator)."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarterminator.plan import REQUESTS
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import PODS
+from pykruise.manager.settings import Settings
+from pykruise.sandbox.faults import Rule
+from support.scenario import Stage
+
+TERMINATOR = Settings(gates=Gates.of(SidecarTerminator=True))
+KILL = {"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}
+IGNORE = {"name": "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE", "value": "true"}
+
+
+def job_pod(*env: Document, policy: str = "Never") -> Document:
+    """A pod that runs to completion, with a sidecar `log`."""
+    containers: list[dict[str, Any]] = [
+        {"name": "main", "image": "main"},
+        {"name": "log", "image": "log", "env": list(env)},
+    ]
+    return {
+        "metadata": {"name": "job-x", "labels": {"job": "x"}},
+        "spec": {"restartPolicy": policy, "containers": containers},
+    }
+
+
+async def ended(stage: Stage, *, code: int, env: list[Document]) -> list[Document]:
+    """The requests there are once the main container has ended."""
+    stage.kubelets.set_rules([Rule(container="main", exit_code=code, after_s=0.5)])
+    await stage.start_manager(settings=TERMINATOR)
+    await stage.create(job_pod(*env), resource=PODS)
+    found: list[Document] = await stage.until(lambda: stage.stored(REQUESTS), what="a request is made")
+    return found
+
+
+@pytest.mark.parametrize("code", [0, 1])
+async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stage: Stage, code: int) -> None:
+    """cases 82 and 85"""
+    (request,) = await ended(stage, code=code, env=[KILL])
+    pod = await stage.get("job-x", resource=PODS)
+    assert request["metadata"]["name"] == f"sidecar-termination-{pod['metadata']['uid']}"
+    assert request["spec"]["containers"] == [{"name": "log"}]
+    assert request["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+    # when the pod changes again
+    await stage.merge("job-x", {"metadata": {"labels": {"touched": "yes"}}}, resource=PODS)
+    (told,) = await stage.until(lambda: stage.events("SidecarTerminator"))
+    # then
+    assert "log using crr" in told["message"]
+    assert len(await stage.stored(REQUESTS)) == 1
+
+
+async def test_where_its_end_does_not_count_the_phase_is_that_of_the_main_container(stage: Stage) -> None:
+    """case 87"""
+    await ended(stage, code=0, env=[KILL, IGNORE])
+
+    async def is_final() -> bool:
+        status = (await stage.get("job-x", resource=PODS))["status"]
+        kinds = {one["type"] for one in status.get("conditions") or ()}
+        return status["phase"] == "Succeeded" and "SidecarTerminated" in kinds
+
+    await stage.until(is_final, what="the pod succeeded")
+
+
+async def test_without_the_gate_nothing_is_ended(stage: Stage) -> None:
+    stage.kubelets.set_rules([Rule(container="main", exit_code=0, after_s=0.5)])
+    await stage.start_manager()
+    await stage.create(job_pod(KILL), resource=PODS)
+
+    async def main_has_ended() -> bool:
+        statuses = (await stage.get("job-x", resource=PODS))["status"].get("containerStatuses") or []
+        return any("terminated" in one["state"] for one in statuses if one["name"] == "main")
+
+    await stage.until(main_has_ended)
+    assert await stage.stored(REQUESTS) == []

@@ -1,0 +1,246 @@
+"""Claims of a StatefulSet live longer than its pods, go with them, cannot bind, and grow."""
+
+import pytest
+
+from pykruise.kinds.gates import Gates
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
+from pykruise.manager.settings import Settings, statefulset_settings
+from pykruise.pods import keys
+from pykruise.sandbox.controllers.volumes import PROVISIONER
+from support.scenario import Object, Stage, rolling
+from support.statefulsets import Sets, claim_template, in_place
+
+GROWS = Settings(
+    gates=Gates.of(StatefulSetAutoResizePVCGate=True),
+    statefulset=statefulset_settings(Gates.of(StatefulSetAutoResizePVCGate=True)),
+)
+
+
+@pytest.fixture
+def sets(stage: Stage) -> Sets:
+    return Sets(stage)
+
+
+async def claims(stage: Stage) -> dict[str, Object]:
+    return {one["metadata"]["name"]: one for one in await stage.stored(PERSISTENT_VOLUME_CLAIMS)}
+
+
+def retaining(*, scaled: str = "Retain", deleted: str = "Retain") -> Object:
+    return {"whenScaled": scaled, "whenDeleted": deleted}
+
+
+@pytest.mark.parametrize("parallel", [False, True], ids=["OrderedReady", "Parallel"])
+async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
+    stage: Stage, sets: Sets, parallel: bool
+) -> None:
+    """statefulset case 64 and 66"""
+    # given
+    await stage.start_manager()
+    policy = retaining(scaled="Delete")
+    await sets.create(
+        replicas=3,
+        parallel=parallel,
+        volumeClaimTemplates=[claim_template()],
+        persistentVolumeClaimRetentionPolicy=policy,
+    )
+    await sets.settled(replicas=3)
+    before = {name: one["metadata"]["uid"] for name, one in (await claims(stage)).items()}
+    # when it shrinks and grows again at once
+    await sets.scale(1)
+
+    async def shrinks() -> bool:
+        return 2 not in await sets.pods() or (await sets.pods())[2].is_deleting
+
+    await sets.until(shrinks)
+    await sets.scale(3)
+    await sets.settled(replicas=3)
+
+    # then the claims of pods that went are new, and none is used that is about to go
+    async def are_new() -> bool:
+        now = {name: one["metadata"]["uid"] for name, one in (await claims(stage)).items()}
+        return bool(
+            now.get("data-web-0") == before["data-web-0"]
+            and now.get("data-web-2") not in (None, before["data-web-2"])
+        )
+
+    await sets.until(are_new)
+
+
+async def test_claims_that_are_retained_again_stay(stage: Stage, sets: Sets) -> None:
+    """statefulset case 67"""
+    # given claims that were to go with the set
+    await stage.start_manager()
+    policy = retaining(deleted="Delete")
+    await sets.create(
+        replicas=2, volumeClaimTemplates=[claim_template()], persistentVolumeClaimRetentionPolicy=policy
+    )
+    await sets.settled(replicas=2)
+    assert all(one["metadata"]["ownerReferences"] for one in (await claims(stage)).values())
+    # when
+    await sets.change(persistentVolumeClaimRetentionPolicy=retaining())
+
+    async def are_free() -> bool:
+        return not any(one["metadata"].get("ownerReferences") for one in (await claims(stage)).values())
+
+    # then
+    await sets.until(are_free)
+    await sets.delete()
+
+    async def is_gone() -> bool:
+        return not await stage.pods()
+
+    await sets.until(is_gone)
+    assert len(await claims(stage)) == 2
+
+
+@pytest.mark.real
+async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can(
+    stage: Stage, sets: Sets
+) -> None:
+    """The sandbox's scheduler does not look at claims; a real one names them"""
+    # given a class that nobody provides
+    await stage.start_manager()
+    slow = claim_template(storageClassName="nobody")
+    await sets.create(replicas=2, volumeClaimTemplates=[slow])
+
+    # then the set says what it waits for
+    async def says_why() -> bool:
+        found = await sets.condition("Waiting")
+        return found is not None and found["reason"] == "UnboundClaims" and "web-0" in found["message"]
+
+    await sets.until(says_why)
+    assert sorted(await sets.pods()) == [0]
+    # when the templates name a class that there is, the claim is deleted, and the pod with it
+    await sets.change(volumeClaimTemplates=[claim_template()])
+    await stage.delete("data-web-0", resource=PERSISTENT_VOLUME_CLAIMS)
+    await sets.label("web-0", {keys.SPECIFIED_DELETE_LABEL: "true"})
+    # then
+    await sets.settled(replicas=2)
+
+
+async def test_a_template_that_is_added_stops_nobody(stage: Stage, sets: Sets) -> None:
+    """statefulset case 76"""
+    # given
+    await stage.start_manager()
+    await sets.create(replicas=2, volumeClaimTemplates=[claim_template()])
+    await sets.settled(replicas=2)
+    before = await sets.uids()
+    # when
+    await sets.change(volumeClaimTemplates=[claim_template(), claim_template("logs")])
+    # then pods keep running, and the set still scales
+    await sets.scale(3)
+    await sets.settled(replicas=3)
+    assert {number: uid for number, uid in (await sets.uids()).items() if number < 2} == before
+    assert "logs-web-2" in await claims(stage)
+    assert await stage.until(lambda: stage.events("ClaimsNotMounted"))
+    # and a pod that is made anew has both
+    await sets.label("web-1", {keys.SPECIFIED_DELETE_LABEL: "true"})
+
+    async def has_both() -> bool:
+        pod = (await sets.pods()).get(1)
+        return pod is not None and pod.uid != before[1] and len(pod.claim_volumes) == 2
+
+    await sets.until(has_both)
+    await sets.settled(replicas=3)
+
+
+# ── growing ──────────────────────────────────────────────────────────────────
+
+
+async def a_class(stage: Stage, name: str, *, expandable: bool) -> str:
+    """A class whose volumes grow, or do not; its name."""
+    unique = f"{name}-{stage.namespace[-8:]}"
+    doc = {
+        "metadata": {"name": unique},
+        "provisioner": PROVISIONER,
+        "allowVolumeExpansion": expandable,
+    }
+    await stage.client.create(STORAGE_CLASSES, "", doc)
+    return unique
+
+
+async def all_ready(stage: Stage, sets: Sets, count: int, *, size: str = "2Gi") -> None:
+    """Wait for claims that ask for that size and have it. Where nobody lets volumes grow, the test does."""
+
+    async def are_ready() -> bool:
+        sizes = set()
+        for name, one in (await claims(stage)).items():
+            asked = one["spec"]["resources"]["requests"]
+            sizes.add(asked["storage"])
+            if one["status"].get("phase") == "Bound" and one["status"]["capacity"] != asked:
+                patch = {"status": {"capacity": asked}}
+                await stage.merge(name, patch, resource=PERSISTENT_VOLUME_CLAIMS, subresource="status")
+        found = (await sets.status())["volumeClaims"]
+        return sizes == {size} and found[0]["compatibleReadyReplicas"] == count
+
+    await sets.until(are_ready, what="claims have grown")
+
+
+def growing(*templates: Object) -> Object:
+    return {
+        "volumeClaimTemplates": list(templates),
+        "volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"},
+    }
+
+
+async def test_claims_grow_from_the_highest_and_nobody_is_restarted(stage: Stage, sets: Sets) -> None:
+    """statefulset case 70"""
+    # given
+    fast = await a_class(stage, "fast", expandable=True)
+    await stage.start_manager(settings=GROWS)
+    await sets.create(replicas=3, **growing(claim_template(storageClassName=fast)))
+    await sets.settled(replicas=3)
+    before = await sets.uids()
+    # when
+    await sets.change(volumeClaimTemplates=[claim_template(size="2Gi", storageClassName=fast)])
+    # then
+    await all_ready(stage, sets, 3)
+    sizes = {one["status"]["capacity"]["storage"] for one in (await claims(stage)).values()}
+    assert sizes == {"2Gi"}
+    assert await sets.uids() == before
+    events = await stage.until(lambda: stage.events("SuccessfulResize"))
+    assert sum(event["count"] for event in events) == 3
+
+
+async def test_another_size_and_image_at_once(stage: Stage, sets: Sets) -> None:
+    # given
+    fast = await a_class(stage, "fast", expandable=True)
+    await stage.start_manager(settings=GROWS)
+    template = claim_template(storageClassName=fast)
+    await sets.create(replicas=2, updateStrategy=in_place(), **growing(template))
+    await sets.settled(replicas=2)
+    before = await sets.uids()
+    # when
+    larger = claim_template(size="2Gi", storageClassName=fast)
+    await sets.set_image("nginx:2", volumeClaimTemplates=[larger])
+    await all_ready(stage, sets, 2)
+    await sets.settled(replicas=2)
+    # then pods are updated after their claims have grown, in place
+    assert await sets.uids() == before
+    assert {one["status"]["capacity"]["storage"] for one in (await claims(stage)).values()} == {"2Gi"}
+
+
+async def test_claims_that_cannot_grow_are_named_and_go_on_when_they_can(stage: Stage, sets: Sets) -> None:
+    """statefulset case 71"""
+    # given a class that does not let volumes grow, and a change that slips past admission
+    slow = await a_class(stage, "slow", expandable=False)
+    await stage.start_manager(settings=GROWS)
+    await sets.create(replicas=2, updateStrategy=rolling(), **growing(claim_template(storageClassName=slow)))
+    await sets.settled(replicas=2)
+    with stage.past_admission():
+        await sets.change(volumeClaimTemplates=[claim_template(size="2Gi", storageClassName=slow)])
+
+    # then
+    async def says_why() -> bool:
+        found = await sets.condition("FailedUpdatePod")
+        return found is not None and "allowVolumeExpansion" in found["message"]
+
+    await sets.until(says_why)
+    assert await stage.until(lambda: stage.events("FailedUpdatePVC"))
+    # when the class allows it
+    patch = {"allowVolumeExpansion": True}
+    await stage.client.patch(STORAGE_CLASSES, "", slow, patch, patch_type=PatchType.MERGE)
+    # then
+    await all_ready(stage, sets, 2)
+    assert await sets.condition("FailedUpdatePod") is None

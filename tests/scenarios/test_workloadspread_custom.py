@@ -1,0 +1,189 @@
+"""Workloads of kinds that nobody knew when this was built: through the white list, their scale, or paths."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.workloadspread.readers import CONFIGURATION, WHITE_LIST_KEY
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
+from pykruise.manager.settings import NAMESPACE
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from support.scenario import Object, Stage
+
+TRAINING = Resource("example.org", "v1", "trainings", "Training")
+SCALE = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
+
+# The manager may read such kinds only where an administrator allows it; here it has all rights.
+pytestmark = pytest.mark.sandbox_only
+
+
+def definition() -> Object:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "metadata": {"name": "trainings.example.org"},
+        "spec": {
+            "group": TRAINING.group,
+            "scope": "Namespaced",
+            "names": {
+                "plural": "trainings",
+                "kind": "Training",
+                "singular": "training",
+                "listKind": "TrainingList",
+            },
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}, "scale": SCALE},
+                }
+            ],
+        },
+    }
+
+
+async def white_list(stage: Stage, **entry: Any) -> None:
+    """Put the kind on the list."""
+    listed = {"workloads": [{"Group": TRAINING.group, "Kind": TRAINING.kind, **entry}]}
+    body = {"metadata": {"name": CONFIGURATION}, "data": {WHITE_LIST_KEY: orjson.dumps(listed).decode()}}
+    with contextlib.suppress(AlreadyExistsError):
+        await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+    try:
+        await stage.client.create(CONFIG_MAPS, NAMESPACE, body)
+    except AlreadyExistsError:
+        await stage.client.patch(CONFIG_MAPS, NAMESPACE, CONFIGURATION, body, patch_type=PatchType.MERGE)
+
+
+async def training(stage: Stage, **spec: Any) -> Object:
+    await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition())
+
+    doc = {
+        "apiVersion": TRAINING.api_version,
+        "kind": TRAINING.kind,
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+
+    async def is_served() -> Object | None:
+        try:
+            return await stage.create(doc, resource=TRAINING)
+        except NotFoundError:
+            return None
+
+    found: Object = await stage.until(is_served)
+    return found
+
+
+async def pod_of(stage: Stage, owner: Object, name: str, role: str) -> Object:
+    reference = {
+        "apiVersion": TRAINING.api_version,
+        "kind": TRAINING.kind,
+        "name": "web",
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    body = {
+        "metadata": {"name": name, "labels": {"app": "web", "role": role}, "ownerReferences": [reference]},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+    }
+    return await stage.create(body, resource=PODS)
+
+
+def spread(*subsets: Object, **spec: Any) -> Object:
+    target = {"apiVersion": TRAINING.api_version, "kind": TRAINING.kind, "name": "web"}
+    return {
+        "apiVersion": WORKLOAD_SPREADS.api_version,
+        "kind": WORKLOAD_SPREADS.kind,
+        "metadata": {"name": "ws"},
+        "spec": {"targetRef": target, "subsets": list(subsets), **spec},
+    }
+
+
+HALVES = ({"name": "a", "maxReplicas": "30%"}, {"name": "b"})
+
+
+async def subset_status(stage: Stage) -> dict[str, tuple[int, int]]:
+    found = await stage.get("ws", resource=WORKLOAD_SPREADS)
+    entries = (found.get("status") or {}).get("subsetStatuses") or []
+    return {one["name"]: (one["replicas"], one["missingReplicas"]) for one in entries}
+
+
+async def test_a_kind_must_be_on_the_list(stage: Stage) -> None:
+    """workloadspread case 49, with the list read again"""
+    with pytest.raises(InvalidError):
+        await stage.create(spread(*HALVES), resource=WORKLOAD_SPREADS)
+    await white_list(stage)
+    await asyncio.sleep(6)
+    await stage.create(spread(*HALVES), resource=WORKLOAD_SPREADS)
+
+
+async def test_paths_say_how_many_pods_are_meant(stage: Stage) -> None:
+    """workloadspread case 66"""
+    # given 10 workers and 2 others
+    await white_list(stage)
+    owner = await training(stage, groups=[{"replicas": 2}, {"replicas": 10}])
+    await stage.start_manager(stage.client.transport)
+    workers = {
+        "selector": {"matchLabels": {"role": "worker"}},
+        "replicasPathList": ["spec.groups.1.replicas"],
+    }
+    await stage.create(spread(*HALVES, targetFilter=workers), resource=WORKLOAD_SPREADS)
+    # when
+    placed = [await pod_of(stage, owner, f"worker-{one}", "worker") for one in range(4)]
+    other = await pod_of(stage, owner, "ps-0", "ps")
+    # then 30 % of 10 are of the first subset, and the others are left alone
+    subsets = [
+        orjson.loads(one["metadata"]["annotations"][MATCHED_SPREAD_ANNOTATION])["subset"] for one in placed
+    ]
+    assert subsets == ["a", "a", "a", "b"]
+    assert MATCHED_SPREAD_ANNOTATION not in (other["metadata"].get("annotations") or {})
+
+    async def is_counted() -> bool:
+        return await subset_status(stage) == {"a": (3, 0), "b": (1, -1)}
+
+    await stage.until(is_counted)
+
+
+async def test_a_path_that_leads_nowhere_changes_nothing(stage: Stage) -> None:
+    """workloadspread case 67"""
+    await white_list(stage)
+    await training(stage, replicas=3)
+    await stage.start_manager(stage.client.transport)
+    nowhere = {"replicasPathList": ["spec.none"]}
+    await stage.create(spread(*HALVES, targetFilter=nowhere), resource=WORKLOAD_SPREADS)
+    await asyncio.sleep(5)
+    assert await subset_status(stage) == {}
+
+
+async def test_the_scale_subresource_says_how_many_pods_are_wanted(stage: Stage) -> None:
+    # given a kind without a path on the list
+    await white_list(stage)
+    owner = await training(stage, replicas=10)
+    await stage.start_manager(stage.client.transport)
+    await stage.create(spread(*HALVES), resource=WORKLOAD_SPREADS)
+    # when
+    await pod_of(stage, owner, "worker-0", "worker")
+
+    # then the share is of its replicas
+    async def is_counted() -> bool:
+        return await subset_status(stage) == {"a": (1, 2), "b": (0, -1)}
+
+    await stage.until(is_counted)
+    # when it is scaled
+    await stage.merge("web", {"spec": {"replicas": 20}}, resource=TRAINING)
+
+    async def follows() -> bool:
+        return await subset_status(stage) == {"a": (1, 5), "b": (0, -1)}
+
+    await stage.until(follows)

@@ -1,0 +1,214 @@
+"""A SidecarSet with its pods on paper: plans are carried out on documents, and the kubelet has its turn.
+
+world = Paper(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2")); world.round()
+
+Patches go through the real strategic merge, so a patch that would destroy something does so here too.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.snapshot import Snapshot, build_snapshot
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.views import PodView, project_pod
+from support.sidecarsets import NOW, pod
+
+POD = definition_for(PODS) or ""
+CREATED = "2026-01-31T12:00:00Z"
+
+
+class Paper:
+    """One SidecarSet, its pods and its revisions."""
+
+    def __init__(
+        self, doc: Document, *, namespace_labels: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        self.version = 10
+        self.generation = 1
+        self.status: Document = {}
+        self.namespaces = dict(namespace_labels or {})
+        self.pods: dict[str, Document] = {}
+        self.revisions: dict[str, Document] = {}
+        self.doc = with_defaults(doc)
+        self.now = NOW
+
+    # ── the SidecarSet ───────────────────────────────────────────────────────
+
+    @property
+    def view(self) -> SidecarSetView:
+        metadata = {
+            "uid": "uid-set",
+            "resourceVersion": str(self.version),
+            "generation": self.generation,
+            **self.doc["metadata"],
+        }
+        return project_sidecarset(encode({**self.doc, "metadata": metadata, "status": self.status}))
+
+    def change(self, *containers: Document, **spec: Any) -> None:
+        """Another spec: other containers where any are given, other fields."""
+        told = {**({"containers": list(containers)} if containers else {}), **spec}
+        self.doc = with_defaults({**self.doc, "spec": {**self.doc["spec"], **told}})
+        self.version += 1
+        self.generation += 1
+
+    # ── pods ─────────────────────────────────────────────────────────────────
+
+    def add(self, count: int = 1, **metadata: Any) -> list[str]:
+        """Pods that are injected with the present spec and run."""
+        names = []
+        for _ in range(count):
+            name = f"web-{len(self.pods)}"
+            labels = {"app": "web", **metadata.get("labels", {})}
+            told = {"creationTimestamp": CREATED, "uid": f"uid-{name}", "resourceVersion": "5"}
+            new = pod(name=name, metadata={**told, **metadata, "labels": labels})
+            found = inject(
+                new, Surroundings(sets=[self.view], namespace="shop", namespace_labels={}, now=self.now)
+            )
+            self.pods[name] = found or new
+            self.runs(name)
+            names.append(name)
+        return names
+
+    def edit(self, name: str, change: Callable[[Document], None]) -> None:
+        """Change a pod as somebody else would."""
+        document = orjson.loads(encode(self.pods[name]))
+        change(document)
+        document["metadata"]["resourceVersion"] = str(int(document["metadata"]["resourceVersion"]) + 1)
+        self.pods[name] = document
+
+    def runs(self, name: str, *, ready: bool = True, failing: tuple[str, ...] = ()) -> None:
+        """The kubelet catches up: every container runs what its spec says; those in `failing` are not ready."""
+
+        def catch_up(document: Document) -> None:
+            statuses = [
+                {
+                    "name": one["name"],
+                    "image": one["image"],
+                    "imageID": f"registry/{one['name']}@sha256:{one['image']}",
+                    "ready": ready and one["name"] not in failing,
+                    "restartCount": 0,
+                    "state": {"running": {}},
+                }
+                for one in document["spec"]["containers"]
+            ]
+            conditions = [
+                one
+                for one in (document.get("status") or {}).get("conditions") or ()
+                if one["type"] != "Ready"
+            ]
+            is_ready = all(one["ready"] for one in statuses)
+            conditions.append(
+                {"type": "Ready", "status": str(is_ready), "lastTransitionTime": "2026-01-31T11:00:00Z"}
+            )
+            document["spec"]["nodeName"] = "node-1"
+            document["status"] = {"phase": "Running", "conditions": conditions, "containerStatuses": statuses}
+
+        self.edit(name, catch_up)
+
+    def run_all(self) -> None:
+        for name in self.pods:
+            self.runs(name)
+
+    def pod_view(self, name: str) -> PodView:
+        return project_pod(encode(self.pods[name]))
+
+    def images(self, name: str) -> dict[str, str]:
+        return {one["name"]: one["image"] for one in self.pods[name]["spec"]["containers"]}
+
+    def note(self, name: str, key: str) -> Any:
+        """An annotation of a pod, read as JSON."""
+        return orjson.loads(self.pods[name]["metadata"]["annotations"][key])
+
+    def condition(self, name: str, kind: str = "SidecarSetUpgradable") -> Document | None:
+        found = (self.pods[name].get("status") or {}).get("conditions") or ()
+        return next((one for one in found if one["type"] == kind), None)
+
+    # ── plans ────────────────────────────────────────────────────────────────
+
+    def snapshot(self) -> Snapshot:
+        return build_snapshot(
+            self.view,
+            pods=[self.pod_view(name) for name in self.pods],
+            namespaces=self.namespaces,
+            revisions=self.revision_views(),
+            now=self.now,
+        )
+
+    def managed(self) -> dict[str, ManagedPod]:
+        return {one.pod.name: one for one in self.snapshot().pods}
+
+    def revision_views(self) -> list[RevisionView]:
+        return [project_revision(encode(one)) for one in self.revisions.values()]
+
+    def plan(self) -> Plan:
+        return plan_sidecarset(self.snapshot())
+
+    def round(self) -> Plan:
+        """One plan, carried out."""
+        plan = self.plan()
+        self.carry_out(plan)
+        return plan
+
+    def settle(self, most: int = 200) -> int:
+        """Rounds with a kubelet that catches up before each, until nothing is left to do; how many it took."""
+        for number in range(most):
+            self.run_all()
+            if self.round().is_settled:
+                return number
+        raise AssertionError("it does not settle")
+
+    def carry_out(self, plan: Plan) -> None:
+        for step in plan.steps:
+            action = step.action
+            match action:
+                case Create():
+                    number = str(100 + len(self.revisions))
+                    metadata = {"uid": action.key.name, "resourceVersion": number, **action.body["metadata"]}
+                    self.revisions[action.key.name] = {**action.body, "metadata": metadata}
+                case Delete(resource=resource) if resource == CONTROLLER_REVISIONS:
+                    del self.revisions[action.key.name]
+                case Patch(resource=resource) if resource == CONTROLLER_REVISIONS:
+                    old = self.revisions[action.key.name]
+                    assert action.patch_type is PatchType.MERGE
+                    self.revisions[action.key.name] = apply_merge_patch(old, action.body)
+                case Patch():
+                    self._patch_pod(action)
+                case _:
+                    raise AssertionError(f"not on paper: {action}")
+        if plan.status is not None:
+            self.status = plan.status
+
+    def _patch_pod(self, action: Patch) -> None:
+        old = self.pods[action.key.name]
+        assert action.uid == old["metadata"]["uid"]
+        assert action.resource_version == old["metadata"]["resourceVersion"], "somebody came between"
+        new = apply_strategic_merge(old, action.body, definition=POD)
+        if action.subresource == "status":
+            new = {**old, "status": new["status"]}
+        else:
+            new = {**new, "status": old["status"]}
+        version = str(int(old["metadata"]["resourceVersion"]) + 1)
+        self.pods[action.key.name] = {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
+
+
+def upgraded(plan: Plan) -> list[str]:
+    """Pods (by name) that the plan upgrades, in its order."""
+    return [
+        chain.subject.partition("/")[2]
+        for stage in plan.stages
+        if stage.name == "upgrade sidecars"
+        for chain in stage.chains
+    ]

@@ -1,0 +1,119 @@
+"""SidecarSets and pods for tests, as documents and as views."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, deep_copy, encode
+from pykruise.pods.revisions import RevisionView
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+
+
+def container(name: str, image: str = "", **fields: Any) -> Document:
+    """A sidecar."""
+    return {"name": name, "image": image or f"{name}:1", **fields}
+
+
+def hot(name: str, image: str = "", *, empty: str = "empty:1", **fields: Any) -> Document:
+    """A sidecar that is upgraded hot."""
+    strategy = {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": empty}
+    return container(name, image, upgradeStrategy=strategy, **fields)
+
+
+def sidecarset(name: str = "log", *containers: Document, **spec: Any) -> Document:
+    """A SidecarSet for pods with app=web; further fields of the spec as keywords."""
+    metadata = spec.pop("metadata", {})
+    return {
+        "apiVersion": SIDECAR_SETS.api_version,
+        "kind": SIDECAR_SETS.kind,
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "containers": list(containers),
+            **spec,
+        },
+    }
+
+
+def canary(name: str, *containers: Document, base: str, **spec: Any) -> Document:
+    """A canary of `base`."""
+    annotations = {
+        "apps.kruise.io/sidecarset-canary": "true",
+        "apps.kruise.io/sidecarset-base": base,
+    }
+    told = {"updateStrategy": {"type": "NotUpdate"}, **spec}
+    return sidecarset(name, *containers, metadata={"annotations": annotations}, **told)
+
+
+def view(doc: Document, *, version: int = 1, generation: int = 1) -> SidecarSetView:
+    """The view of a SidecarSet as admission stores it."""
+    stored = with_defaults(doc)
+    metadata = {
+        "uid": f"uid-{stored['metadata']['name']}",
+        "resourceVersion": str(version),
+        "generation": generation,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        **stored["metadata"],
+    }
+    return project_sidecarset(encode({**stored, "metadata": metadata}))
+
+
+def pod(*containers: Document, name: str = "web-1", **spec: Any) -> Document:
+    """A pod with app=web in the namespace shop."""
+    metadata = spec.pop("metadata", {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}, **metadata},
+        "spec": {"containers": list(containers) or [{"name": "main", "image": "web:1"}], **spec},
+    }
+
+
+def injected(
+    doc: Document,
+    *sets: Document,
+    namespace_labels: Mapping[str, str] | None = None,
+    revisions: Mapping[str, Sequence[RevisionView]] | None = None,
+    seed: int = 1,
+    sort_by_name: bool = False,
+) -> Document | None:
+    """The pod after injection; fails when what went in is changed."""
+    before = deep_copy(doc)
+    found = inject(
+        doc,
+        Surroundings(
+            sets=[view(one) for one in sets],
+            namespace="shop",
+            namespace_labels=namespace_labels,
+            revisions=revisions or {},
+            now=NOW,
+            seed=seed,
+            sort_by_name=sort_by_name,
+        ),
+    )
+    assert doc == before
+    return found
+
+
+def names(doc: Document, field: str = "containers") -> list[str]:
+    """Names of a pod's containers."""
+    return [one["name"] for one in doc["spec"].get(field) or ()]
+
+
+def by_name(doc: Document, name: str) -> Document:
+    """One container of a pod, of either list."""
+    spec = doc["spec"]
+    found: Document = next(
+        one for one in [*spec["containers"], *(spec.get("initContainers") or [])] if one["name"] == name
+    )
+    return found
+
+
+def variables(container: Document) -> dict[str, Any]:
+    """Its environment: name → value, or where it comes from."""
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container.get("env") or ()}

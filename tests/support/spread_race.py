@@ -1,0 +1,141 @@
+"""Many pods at once through several webhook replicas: for the race test and the bench.
+
+race(pods=500, at_once=64, replicas=2) ──▶ Race: where the pods are, writes of the status, CPU
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from itertools import cycle
+from typing import Any
+
+import msgspec
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.kinds import crds
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import CachedSpreads
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import ApiError
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from support.spreads import note, pod, spread
+
+NAMESPACE = "default"
+
+
+class Race(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    pods: Counter[str]
+    """By subset; under the empty name those of none."""
+    missing: dict[str, int]
+    """Free places by subset, as the status says."""
+    writes: int
+    """Status writes that were sent, conflicts among them."""
+    conflicts: int
+    repeated: int
+    """Creations that were refused for conflicts and tried again."""
+    cpu_s: float
+    """Of the whole process: API server, webhooks and client."""
+
+
+def alternating(tables: list[tuple[ReviewRule, ...]]) -> list[ReviewRule]:
+    """One table whose reviews go to the replicas in turn."""
+
+    def in_turn(asked: list[Reviewer]) -> Reviewer:
+        turn = cycle(asked)
+
+        async def review(request: AdmissionRequest) -> AdmissionAnswer:
+            return await next(turn)(request)
+
+        return review
+
+    return [
+        msgspec.structs.replace(rules[0], reviewer=in_turn([one.reviewer for one in rules]))
+        for rules in zip(*tables, strict=True)
+    ]
+
+
+async def race(
+    *subsets: dict[str, Any],
+    pods: int,
+    at_once: int,
+    clock: Clock,
+    replicas: int = 2,
+    seed: int = 1,
+) -> Race:
+    """Create `pods` pods, `at_once` at the same time. Without subsets there is no WorkloadSpread at all."""
+    rng = random.Random(seed)
+    clients: list[Client] = []
+    readers = [
+        CachedSpreads(_Late(clients), namespace=NAMESPACE, clock=clock, rng=rng)  # type: ignore[arg-type]
+        for _ in range(replicas)
+    ]
+    desks = [Spreading(reader, clock=clock, rng=random.Random(n)) for n, reader in enumerate(readers)]
+    rules = alternating([reviewers(spreading=one) for one in desks])
+    settings = ClusterSettings(nodes=1)
+    async with Cluster(settings, clock=clock, rng=rng, reviewers=rules) as cluster, AsyncExitStack() as stack:
+        # Apart from who creates: a client that waits for its own webhook would wait for ever.
+        clients.append(cluster.client_for("webhooks"))
+        for crd in crds():
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        running = [asyncio.create_task(reader.run()) for reader in readers]
+        stack.callback(lambda: [task.cancel() for task in running])
+        if subsets:
+            document = spread(*subsets)
+            document["metadata"] = {"name": "ws"}
+            await cluster.client.create(WORKLOAD_SPREADS, NAMESPACE, document)
+        for reader in readers:
+            await reader.cache.wait_synced()
+        places = asyncio.Semaphore(at_once)
+        repeated = 0
+
+        async def create(number: int) -> str:
+            nonlocal repeated
+            body = pod(f"p{number}", schedulingGates=[{"name": "example.com/wait"}])
+            del body["metadata"]["namespace"]
+            async with places:
+                while True:
+                    try:
+                        found = note(decode(await cluster.client.create(PODS, NAMESPACE, body)))
+                        return found.subset if found is not None else ""
+                    except ApiError as error:
+                        if error.code != 500:
+                            raise
+                        repeated += 1  # as the workload's controller does
+
+        before = time.process_time()
+        placed = await asyncio.gather(*(create(number) for number in range(pods)))
+        cpu_s = time.process_time() - before
+        stats = [one.desk.stats() for one in desks]
+        return Race(
+            pods=Counter(placed),
+            missing=await _missing(cluster.client) if subsets else {},
+            writes=sum(one.writes for one in stats),
+            conflicts=sum(one.conflicts for one in stats),
+            repeated=repeated,
+            cpu_s=cpu_s,
+        )
+
+
+async def _missing(client: Client) -> dict[str, int]:
+    found = decode(await client.get(WORKLOAD_SPREADS, NAMESPACE, "ws"))
+    lists = (found.get("status") or {}).get("versionedSubsetStatuses") or {}
+    return {one["name"]: one["missingReplicas"] for entries in lists.values() for one in entries}
+
+
+class _Late:
+    """The cluster's client, which is there only after the reviewers are."""
+
+    def __init__(self, clients: list[Client]) -> None:
+        self._clients = clients
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clients[0], name)

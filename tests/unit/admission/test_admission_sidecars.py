@@ -1,0 +1,211 @@
+"""The step of pod admission that puts sidecars in: what it reads, whom it tells, and when it refuses."""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods import chain
+from pykruise.admission.pods.refusals import Refusal, RefusalEvents
+from pykruise.admission.pods.steps import NO_POD
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.sidecarset.crd import crd
+from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.admission import AdmissionAnswer
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PODS,
+)
+from pykruise.pods.revisions import RevisionView
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from support.reviews import at_once, request
+from support.sidecarsets import NOW, container, names, pod, sidecarset, view
+
+
+class Reader:
+    """SidecarSets in memory; `broken` names the question that cannot be answered."""
+
+    def __init__(self, *sets: Document, broken: str = "") -> None:
+        self.sets = [view(one) for one in sets]
+        self.broken = broken
+        self.asked: list[str] = []
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        if what == self.broken:
+            raise KubeError(f"{what}: the API server is away")
+
+    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
+        self._ask("sets")
+        return self.sets
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        self._ask("namespace")
+        return {"tier": "gold"}
+
+    async def revisions(self, name: str) -> Sequence[RevisionView]:
+        self._ask("revisions")
+        return ()
+
+    async def whitelist(self) -> str | None:
+        return None
+
+
+def answer(
+    reader: Reader | None, doc: Document, *, refused: list[Refusal] | None = None, **asked: Any
+) -> AdmissionAnswer:
+    steps = chain.changing_steps(
+        AdmissionSettings(workload_spread=False),
+        rng=random.Random(1),
+        clock=lambda: NOW,
+        sidecars=reader,
+        on_refused=(refused if refused is not None else []).append,
+    )
+    return at_once(chain.mutating(steps), request(PODS, doc, **asked))
+
+
+LOG = sidecarset("log", container("log"))
+GOLD = sidecarset("log", container("log"), namespaceSelector={"matchLabels": {"tier": "gold"}})
+
+
+def test_a_pod_that_is_meant_gets_its_sidecars_and_others_cost_one_question() -> None:
+    reader = Reader(LOG)
+    found = answer(reader, pod()).object
+    assert found is not None
+    assert names(found) == ["log", "main"]
+    assert answer(reader, pod(metadata={"labels": {"app": "other"}})).object is None
+    assert reader.asked == ["sets", "sets"]
+
+
+def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
+    reader = Reader(GOLD)
+    assert answer(reader, pod()).object is not None
+    assert reader.asked == ["sets", "namespace"]
+
+
+@pytest.mark.parametrize("asked", [{"operation": "UPDATE"}, {"subresource": "status"}])
+def test_only_creation_injects(asked: dict[str, Any]) -> None:
+    """case 35"""
+    assert answer(Reader(LOG), pod(), **asked).object is None
+
+
+def test_without_a_reader_nothing_is_done_and_no_pod_is_wanted() -> None:
+    assert answer(None, pod()).object is None
+    steps = chain.changing_steps(AdmissionSettings(workload_spread=False), rng=random.Random(1))
+    (condition,) = chain.condition_of(steps)
+    assert "apps.kruise.io/" in condition.expression
+    assert NO_POD not in condition.expression
+
+
+def test_what_cannot_be_looked_up_refuses_the_pod_but_a_namespace_does_not() -> None:
+    """case 36"""
+    refusal = answer(Reader(LOG, broken="sets"), pod()).refusal
+    assert refusal is not None
+    assert refusal.code == 500
+    assert "the API server is away" in refusal.message
+    unreadable = answer(Reader(GOLD, broken="namespace"), pod())
+    assert (unreadable.refusal, unreadable.object) == (None, None)
+
+
+def negative() -> Document:
+    policy = {"targetContainersMode": "sum", "resourcesExpr": {"requests": {"cpu": "cpu - 2"}}}
+    return sidecarset("log", container("log", resourcesPolicy=policy))
+
+
+def owned() -> Document:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs", "controller": True}
+    return pod(metadata={"labels": {"app": "web"}, "ownerReferences": [owner], "generateName": "web-1-"})
+
+
+def test_a_refused_pod_is_told_of_with_its_sidecarset_and_its_owner() -> None:
+    refused: list[Refusal] = []
+    found = answer(Reader(negative()), owned(), refused=refused).refusal
+    assert found is not None
+    assert found.code == 500
+    (one,) = refused
+    assert one.sidecarset is not None
+    assert one.owner is not None
+    assert (one.sidecarset.name, one.owner.name, one.namespace) == ("log", "web-1", "shop")
+    assert "must not be negative" in one.message
+
+
+def test_a_dry_run_tells_nobody() -> None:
+    refused: list[Refusal] = []
+    assert answer(Reader(negative()), owned(), refused=refused, dry_run=True).refusal is not None
+    assert refused == []
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+
+    def record(self, resource: Any, *, namespace: str, name: str, reason: str, **rest: Any) -> None:
+        assert rest["warning"]
+        self.events.append((resource.kind, f"{namespace}/{name}", reason))
+
+
+def test_the_events_are_on_both_objects() -> None:
+    refused: list[Refusal] = []
+    answer(Reader(negative()), owned(), refused=refused)
+    recorder = Recorder()
+    RefusalEvents(recorder).tell(refused[0])  # type: ignore[arg-type]
+    assert recorder.events == [
+        ("SidecarSet", "/log", "FailedInjection"),
+        ("ReplicaSet", "shop/web-1", "FailedInjection"),
+    ]
+
+
+# ── the readers ──────────────────────────────────────────────────────────────
+
+
+async def test_both_readers_see_the_same() -> None:
+    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
+        told: dict[str, Any] = {"namespace": "kruise-system"}
+        live = LiveSidecars(lambda: cluster.client, **told)
+        cached = CachedSidecars(cluster.client, clock=cluster.clock, rng=random.Random(1), **told)
+        assert await live.sidecar_sets() == (), "the kind is not installed"
+        running = asyncio.create_task(cached.run())
+        try:
+            await asyncio.sleep(5)
+            assert await cached.sidecar_sets() == ()
+            assert cached.problems() == ()
+            # when it is installed, and used
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd())
+            for name in ("kruise-system", "shop"):
+                await cluster.client.create(
+                    NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": name}}}
+                )
+            await cluster.client.create(SIDECAR_SETS, "", LOG)
+            revision = {
+                "metadata": {"name": "log-1", "labels": {"kruise.io/sidecarset-name": "log"}},
+                "revision": 1,
+                "data": {"spec": {"containers": [container("log")]}},
+            }
+            await cluster.client.create(CONTROLLER_REVISIONS, "kruise-system", revision)
+            key = "SidecarSet_PatchPodMetadata_WhiteList"
+            config = {"metadata": {"name": "kruise-configuration"}, "data": {key: "text"}}
+            await cluster.client.create(CONFIG_MAPS, "kruise-system", config)
+            await asyncio.sleep(60)
+            # then
+            for reader in (live, cached):
+                assert [one.name for one in await reader.sidecar_sets()] == ["log"]
+                labels = await reader.namespace_labels("shop")
+                assert labels is not None
+                assert labels["tier"] == "shop"
+                assert await reader.namespace_labels("nowhere") is None
+                assert [one.name for one in await reader.revisions("log")] == ["log-1"]
+                assert await reader.revisions("other") in ((), [])
+                assert await reader.whitelist() == "text"
+            assert cached.problems() == ()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,426 @@
+"""Sidecars put into a new pod."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kube.documents import Document, annotations_of
+from support.sidecarsets import (
+    by_name,
+    canary,
+    container,
+    hot,
+    injected,
+    names,
+    pod,
+    sidecarset,
+    variables,
+    view,
+)
+
+HASH = "kruise.io/sidecarset-hash"
+IMAGELESS = "kruise.io/sidecarset-hash-without-image"
+LIST = "kruise.io/sidecarset-injected-list"
+WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
+
+
+def after(doc: Document, *sets: Document, **around: Any) -> Document:
+    found = injected(doc, *sets, **around)
+    assert found is not None
+    return found
+
+
+def annotated(doc: Document, key: str) -> Any:
+    return orjson.loads(annotations_of(doc)[key])
+
+
+# ── places ───────────────────────────────────────────────────────────────────
+
+
+def test_sidecars_stand_before_or_after_the_pods_own_containers_and_are_marked() -> None:
+    """case 30"""
+    found = after(pod(), sidecarset("s", container("a"), container("b", podInjectPolicy="AfterAppContainer")))
+    assert names(found) == ["a", "main", "b"]
+    assert [variables(by_name(found, name)).get("IS_INJECTED") for name in names(found)] == [
+        "true",
+        None,
+        "true",
+    ]
+
+
+def test_no_setting_of_the_sidecarset_gets_into_the_pod() -> None:
+    found = after(pod(), sidecarset("s", container("a", shareVolumePolicy={"type": "enabled"})))
+    assert by_name(found, "a").keys() <= {
+        "name",
+        "image",
+        "env",
+        "imagePullPolicy",
+        "terminationMessagePath",
+        "terminationMessagePolicy",
+    }
+
+
+def test_init_containers_come_after_the_pods_own_by_name() -> None:
+    """case 31"""
+    doc = pod(initContainers=[{"name": "x", "image": "x"}])
+    found = after(doc, sidecarset("s", initContainers=[container("c"), container("a"), container("b")]))
+    assert names(found, "initContainers") == ["x", "a", "b", "c"]
+
+
+def test_with_the_gate_containers_are_sorted_by_name() -> None:
+    """case 32"""
+    sets = sidecarset("one", container("z")), sidecarset("two", container("e"))
+    assert names(after(pod(), *sets)) == ["z", "e", "main"]
+    assert names(after(pod(), *sets, sort_by_name=True)) == ["e", "z", "main"]
+
+
+def test_a_container_of_the_sidecars_name_is_replaced_in_its_place() -> None:
+    """case 33"""
+    doc = pod(container("first", "own"), container("log", "own"), container("last", "own"))
+    found = after(doc, sidecarset("s", container("log", "sidecar")))
+    assert names(found) == ["first", "log", "last"]
+    assert by_name(found, "log")["image"] == "sidecar"
+
+
+def test_a_second_pass_changes_nothing_but_the_time() -> None:
+    doc, sets = pod(), sidecarset("s", container("a"), hot("mesh"), initContainers=[container("i")])
+    once = after(doc, sets)
+    assert after(once, sets) == once
+
+
+# ── who injects ──────────────────────────────────────────────────────────────
+
+
+def test_a_paused_injection_puts_nothing_in() -> None:
+    """case 34"""
+    assert injected(pod(), sidecarset("s", container("a"), injectionStrategy={"paused": True})) is None
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        {**pod(), "status": {"phase": "Succeeded"}},
+        {**pod(), "status": {"phase": "Failed"}},
+        pod(metadata={"labels": {"app": "web"}, "deletionTimestamp": "2026-01-31T12:00:00Z"}),
+    ],
+)
+def test_a_pod_that_ends_gets_nothing(doc: Document) -> None:
+    """case 35"""
+    assert injected(doc, sidecarset("s", container("a"))) is None
+
+
+def test_a_pod_without_the_labels_gets_nothing() -> None:
+    assert injected(pod(metadata={"labels": {"app": "other"}}), sidecarset("s", container("a"))) is None
+    assert injected(pod(metadata={"labels": None}), sidecarset("s", container("a"))) is None
+
+
+def test_namespaces_are_selected_by_their_labels_and_an_unreadable_one_by_none() -> None:
+    """case 36"""
+    gold = sidecarset("s", container("a"), namespaceSelector={"matchLabels": {"tier": "gold"}})
+    assert injected(pod(), gold, namespace_labels={"tier": "gold"}) is not None
+    assert injected(pod(), gold, namespace_labels={"tier": "none"}) is None
+    assert injected(pod(), gold, namespace_labels=None) is None
+
+
+def test_sets_that_name_the_namespace_come_first_then_all_by_name() -> None:
+    labels = {"kubernetes.io/metadata.name": "shop"}
+    named = sidecarset("z", container("z"), namespaceSelector={"matchLabels": labels})
+    sets = sidecarset("b", container("b")), named, sidecarset("a", container("a"))
+    assert names(after(pod(), *sets, namespace_labels=labels)) == ["z", "a", "b", "main"]
+
+
+def test_a_canary_takes_the_place_of_its_base_unless_it_is_paused() -> None:
+    """case 37"""
+    base = sidecarset("base", container("log", "log:1"))
+    trial = canary("trial", container("log", "log:2"), base="base")
+    found = after(pod(), base, trial)
+    assert by_name(found, "log")["image"] == "log:2"
+    assert annotations_of(found)[LIST] == "trial"
+    trial["spec"]["injectionStrategy"] = {"paused": True}
+    found = after(pod(), base, trial)
+    assert by_name(found, "log")["image"] == "log:1"
+    assert annotations_of(found)[LIST] == "base"
+
+
+# ── what sidecars take from the pod ──────────────────────────────────────────
+
+
+def sharing(**fields: Any) -> Document:
+    return container("a", shareVolumePolicy={"type": "enabled"}, **fields)
+
+
+def test_shared_mounts_do_not_displace_the_sidecars_own() -> None:
+    """case 38"""
+    own = {"name": "own", "mountPath": "/data"}
+    app = container(
+        "main", volumeMounts=[{"name": "v", "mountPath": "/data"}, {"name": "v", "mountPath": "/b"}]
+    )
+    doc = pod(app, volumes=[{"name": "v", "emptyDir": {}}])
+    found = after(
+        doc, sidecarset("s", sharing(volumeMounts=[own]), volumes=[{"name": "own", "emptyDir": {}}])
+    )
+    assert by_name(found, "a")["volumeMounts"] == [own, {"name": "v", "mountPath": "/b"}]
+
+
+def test_mounts_of_injected_containers_are_not_shared() -> None:
+    other = container(
+        "old", volumeMounts=[{"name": "v", "mountPath": "/x"}], env=[{"name": "IS_INJECTED", "value": "true"}]
+    )
+    found = after(pod(container("main"), other), sidecarset("s", sharing()))
+    assert "volumeMounts" not in by_name(found, "a")
+
+
+def test_variables_of_a_shared_sub_path_come_along_where_there_are_any() -> None:
+    """case 39"""
+    mount = {"name": "v", "mountPath": "/d", "subPathExpr": "foo/$(POD_NAME)/$(MISSING)"}
+    name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    found = after(pod(container("main", volumeMounts=[mount], env=[name])), sidecarset("s", sharing()))
+    assert by_name(found, "a")["env"] == [{"name": "IS_INJECTED", "value": "true"}, name]
+    assert by_name(found, "a")["volumeMounts"] == [mount]
+
+
+def transferring(*items: Document, **fields: Any) -> Document:
+    return container("a", transferEnv=list(items), **fields)
+
+
+def test_the_sidecars_own_variable_wins_over_a_transferred_one() -> None:
+    """case 40"""
+    app = container("main", env=[{"name": "A", "value": "app"}, {"name": "B", "value": "app"}])
+    item = {"sourceContainerName": "main", "envNames": ["A", "B"]}
+    found = after(pod(app), sidecarset("s", transferring(item, env=[{"name": "A", "value": "own"}])))
+    assert variables(by_name(found, "a")) == {"A": "own", "IS_INJECTED": "true", "B": "app"}
+
+
+def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
+    """case 41"""
+
+    def item(path: str) -> Document:
+        return {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"}
+
+    app = container("main", env=[{"name": "A", "value": "app"}])
+    doc = pod(app, metadata={"labels": {"app": "web", "cName": "main"}})
+    found = after(doc, sidecarset("s", transferring(item("metadata.labels['cName']"))))
+    assert variables(by_name(found, "a"))["A"] == "app"
+    for path in ("metadata.labels['none']", "metadata.annotations['none']", "metadata.name"):
+        found = after(doc, sidecarset("s", transferring(item(path))))
+        assert variables(by_name(found, "a")) == {"IS_INJECTED": "true"}
+
+
+def test_names_are_transferred_once_each_in_their_order() -> None:
+    """case 42"""
+    app = container("main", env=[{"name": name, "value": name} for name in "CBA"])
+    item = {"sourceContainerName": "main", "envName": "A", "envNames": ["C", "B", "A"]}
+    found = after(pod(app), sidecarset("s", transferring(item)))
+    assert list(variables(by_name(found, "a"))) == ["IS_INJECTED", "A", "B", "C"]
+
+
+def test_a_mark_in_the_spec_is_replaced_and_not_doubled() -> None:
+    """pitfall 25"""
+    found = after(pod(), sidecarset("s", container("a", env=[{"name": "IS_INJECTED", "value": "no"}])))
+    assert by_name(found, "a")["env"] == [{"name": "IS_INJECTED", "value": "true"}]
+
+
+def test_volume_devices_are_shared_where_paths_are_free() -> None:
+    app = container(
+        "main", volumeDevices=[{"name": "d", "devicePath": "/dev/x"}, {"name": "d", "devicePath": "/m"}]
+    )
+    sidecar = container(
+        "a", shareVolumeDevicePolicy={"type": "enabled"}, volumeMounts=[{"name": "m", "mountPath": "/m"}]
+    )
+    found = after(pod(app), sidecarset("s", sidecar, volumes=[{"name": "m", "emptyDir": {}}]))
+    assert by_name(found, "a")["volumeDevices"] == [{"name": "d", "devicePath": "/dev/x"}]
+
+
+# ── volumes and secrets ──────────────────────────────────────────────────────
+
+
+def test_only_mounted_volumes_come_along_and_the_pods_own_definition_is_kept() -> None:
+    """cases 43 and 44"""
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("both", "new", "missing")]
+    volumes = [{"name": "both", "emptyDir": {"medium": "Memory"}}, {"name": "new"}, {"name": "idle"}]
+    doc = pod(volumes=[{"name": "both", "hostPath": {"path": "/x"}}])
+    found = after(doc, sidecarset("s", container("a", volumeMounts=mounts), volumes=volumes))
+    assert found["spec"]["volumes"] == [
+        {"name": "both", "hostPath": {"path": "/x"}},
+        {"name": "new", "emptyDir": {}},
+    ]
+
+
+def test_pull_secrets_are_there_once_the_pods_first() -> None:
+    """case 45"""
+    doc = pod(imagePullSecrets=[{"name": "p"}, {"name": "x"}])
+    secrets = [{"name": "x"}, {"name": "s"}, {"name": "s"}]
+    found = after(doc, sidecarset("s", container("a"), imagePullSecrets=secrets))
+    assert [one["name"] for one in found["spec"]["imagePullSecrets"]] == ["p", "x", "s"]
+
+
+# ── annotations ──────────────────────────────────────────────────────────────
+
+
+def test_the_records_are_exactly_those_of_the_original() -> None:
+    sets = sidecarset(
+        "log", container("b"), initContainers=[container("i"), container("a", restartPolicy="Always")]
+    )
+    sets["spec"]["updateStrategy"] = {"type": "NotUpdate"}
+    found = after(pod(), sets)
+    stored = view(sets)
+    assert annotations_of(found)[HASH] == (
+        '{"log":{"updateTimestamp":"2026-01-31T12:00:00Z","hash":"' + stored.hashes.full + '",'
+        '"sidecarSetName":"log","sidecarList":["a","b"],"controllerRevision":"'
+        + stored.contents.revision
+        + '"}}'
+        if stored.contents
+        else ""
+    )
+    assert annotations_of(found)[IMAGELESS] == (
+        '{"log":{"updateTimestamp":"2026-01-31T12:00:00Z","hash":"' + stored.hashes.without_image + '",'
+        '"sidecarSetName":"log","sidecarList":["a","b"]}}'
+    )
+    assert annotations_of(found)[LIST] == "log"
+
+
+def test_an_older_record_becomes_an_object_and_what_is_no_record_refuses_the_pod() -> None:
+    """case 46"""
+
+    def doc(text: str) -> Document:
+        return pod(metadata={"labels": {"app": "web"}, "annotations": {HASH: text}})
+
+    found = after(doc('{"x":"h"}'), sidecarset("log", container("a")))
+    assert (
+        '"x":{"updateTimestamp":null,"hash":"h","sidecarSetName":"x","sidecarList":null}'
+        in (annotations_of(found)[HASH])
+    )
+    assert annotated(found, HASH).keys() == {"log", "x"}
+    for text in ("not json", "[]", '{"x":1}'):
+        with pytest.raises(InjectionError, match=HASH):
+            injected(doc(text), sidecarset("log", container("a")))
+
+
+def patching(policy: str, value: str) -> Document:
+    entry = {"patchPolicy": policy, "annotations": {"oom": value}}
+    return sidecarset("log", container("a"), patchPodMetadata=[entry])
+
+
+@pytest.mark.parametrize(
+    ("policy", "old", "patch", "expected"),
+    [
+        ("MergePatchJson", '{"log-agent":1}', '{"envoy":2}', '{"envoy":2,"log-agent":1}'),
+        ("MergePatchJson", '{"a":1,"b":2}', '{"a":null}', '{"b":2}'),
+        ("MergePatchJson", "", "raw", "raw"),
+        ("MergePatchJson", None, '{"envoy": 2}', '{"envoy": 2}'),
+        ("Retain", "old", "new", "old"),
+        ("Retain", None, "new", "new"),
+        ("Overwrite", "old", "new", "new"),
+    ],
+)
+def test_annotations_are_kept_overwritten_or_merged(
+    policy: str, old: str | None, patch: str, expected: str
+) -> None:
+    """case 47"""
+    given = {} if old is None else {"oom": old}
+    doc = pod(metadata={"labels": {"app": "web"}, "annotations": given})
+    assert annotations_of(after(doc, patching(policy, patch)))["oom"] == expected
+
+
+def test_what_cannot_be_merged_refuses_the_pod() -> None:
+    """case 47"""
+    doc = pod(metadata={"labels": {"app": "web"}, "annotations": {"oom": "abc"}})
+    with pytest.raises(InjectionError, match=r"oom.*not JSON"):
+        injected(doc, patching("MergePatchJson", '{"a":1}'))
+
+
+def test_annotations_of_several_sidecarsets_add_up() -> None:
+    """pitfall 6"""
+    one, two = patching("MergePatchJson", '{"a":1}'), patching("MergePatchJson", '{"b":2}')
+    two["metadata"]["name"] = "two"
+    two["spec"]["containers"][0]["name"] = "b"
+    assert annotated(after(pod(), one, two), "oom") == {"a": 1, "b": 2}
+
+
+# ── hot sidecars ─────────────────────────────────────────────────────────────
+
+
+def test_a_hot_sidecar_becomes_a_working_and_an_idle_container() -> None:
+    """case 52"""
+    found = after(pod(), sidecarset("s", hot("mesh", "mesh:1", empty="empty:1")))
+    assert names(found) == ["mesh-1", "mesh-2", "main"]
+    assert [by_name(found, name)["image"] for name in ("mesh-1", "mesh-2")] == ["mesh:1", "empty:1"]
+    told = annotations_of(found)
+    versions = [
+        told[f"{prefix}.sidecarset.kruise.io/mesh-{number}"]
+        for number in (1, 2)
+        for prefix in ("version", "versionalt")
+    ]
+    assert versions == ["1", "0", "0", "1"]
+    assert annotated(found, WORKING) == {"mesh": "mesh-1"}
+    assert annotated(found, HASH)["s"]["sidecarList"] == ["mesh"]
+    assert variables(by_name(found, "mesh-2"))["SIDECARSET_VERSION"] == {
+        "fieldRef": {
+            "apiVersion": "v1",
+            "fieldPath": "metadata.annotations['version.sidecarset.kruise.io/mesh-2']",
+        }
+    }
+
+
+def test_an_init_container_is_hot_only_if_it_keeps_running() -> None:
+    native = sidecarset("s", initContainers=[hot("i", restartPolicy="Always"), hot("j")])
+    assert names(after(pod(), native), "initContainers") == ["i-1", "i-2", "j"]
+
+
+# ── resources ────────────────────────────────────────────────────────────────
+
+
+def expressed(mode: str = "sum", regex: str = ".*", **bounds: dict[str, str]) -> Document:
+    policy = {"targetContainersMode": mode, "targetContainersNameRegex": regex, "resourcesExpr": bounds}
+    return container("a", resourcesPolicy=policy)
+
+
+def limited(name: str, limits: dict[str, str] | None = None, **requests: str) -> Document:
+    resources: Document = {"limits": limits} if limits else {}
+    return container(name, resources={**resources, **({"requests": requests} if requests else {})})
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("sum", "300m"), ("max", "200m")])
+def test_limits_are_reckoned_from_the_sum_or_the_greatest(mode: str, expected: str) -> None:
+    """case 53"""
+    doc = pod(limited("x", {"cpu": "200m"}), limited("y", {"cpu": "400m"}))
+    found = after(doc, sidecarset("s", expressed(mode, limits={"cpu": "max(cpu*50%, 50m)"})))
+    assert by_name(found, "a")["resources"] == {"limits": {"cpu": expected}}
+
+
+def test_one_container_without_limit_means_no_limit_and_missing_requests_count_nothing() -> None:
+    """case 54"""
+    doc = pod(limited("x", {"cpu": "200m"}, cpu="100m"), limited("y"))
+    both = {"cpu": "cpu*50%", "memory": "memory*50%"}
+    found = after(doc, sidecarset("s", expressed(limits={"cpu": "1"}, requests=both)))
+    assert by_name(found, "a")["resources"] == {"requests": {"cpu": "50m", "memory": "0"}}
+
+
+def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None:
+    """case 55"""
+    doc = pod(limited("x", {"cpu": "1"}), initContainers=[limited("init", {"cpu": "1"})])
+    for sidecar, problem in (
+        (expressed(regex="^nobody$", limits={"cpu": "cpu"}), "no containers match the regex pattern"),
+        (expressed(regex="^init$", limits={"cpu": "cpu"}), "no containers match"),
+        (expressed(limits={"cpu": "cpu - 2"}), "must not be negative"),
+    ):
+        with pytest.raises(InjectionError, match=problem) as caught:
+            injected(doc, sidecarset("s", sidecar))
+        assert caught.value.sidecarset == "s"
+
+
+def test_sidecars_are_never_targets_but_native_ones_of_the_pod_are() -> None:
+    """case 55"""
+    native = {**limited("own", {"cpu": "1"}), "restartPolicy": "Always"}
+    doc = pod(limited("x", {"cpu": "1"}), limited("other", {"cpu": "5"}), initContainers=[native])
+    sets = sidecarset("s", expressed(limits={"cpu": "cpu"})), sidecarset("t", container("other"))
+    assert by_name(after(doc, *sets), "a")["resources"] == {"limits": {"cpu": "2"}}
+
+
+def test_claims_of_the_sidecar_are_kept() -> None:
+    """pitfall 14"""
+    sidecar = {**expressed(limits={"cpu": "cpu"}), "resources": {"claims": [{"name": "gpu"}]}}
+    found = after(pod(limited("x", {"cpu": "1"})), sidecarset("s", sidecar))
+    assert by_name(found, "a")["resources"] == {"limits": {"cpu": "1"}, "claims": [{"name": "gpu"}]}

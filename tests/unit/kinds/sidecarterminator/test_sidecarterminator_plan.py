@@ -1,0 +1,212 @@
+"""Sidecars of jobs end when the main containers are done."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarterminator.groups import is_interesting
+from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, encode
+from pykruise.plans.actions import Create, Patch
+from pykruise.plans.plan import Plan
+from pykruise.plans.sources import NodeView
+from pykruise.pods.views import PodView, project_pod
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+KILL = {"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT": "true"}
+IGNORE = {**KILL, "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE": "True"}
+IMAGE = {"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE": "ends:1"}
+
+
+def pod(
+    containers: dict[str, dict[str, Any]],
+    ended: dict[str, int],
+    *,
+    policy: str = "Never",
+    phase: str = "Running",
+    **metadata: Any,
+) -> PodView:
+    """Containers with their environment; `ended`: with which code those ended that did."""
+    document: Document = {
+        "metadata": {"name": "job-x", "namespace": "shop", "uid": "u1", "resourceVersion": "7", **metadata},
+        "spec": {
+            "nodeName": "node-1",
+            "restartPolicy": policy,
+            "containers": [
+                {
+                    "name": name,
+                    "image": f"{name}:1",
+                    "env": [
+                        {"name": key, "value": value} if isinstance(value, str) else {"name": key, **value}
+                        for key, value in env.items()
+                    ],
+                }
+                for name, env in containers.items()
+            ],
+        },
+        "status": {
+            "phase": phase,
+            "containerStatuses": [
+                {
+                    "name": name,
+                    "restartCount": 0,
+                    "ready": name not in ended,
+                    "state": {"terminated": {"exitCode": ended[name]}} if name in ended else {"running": {}},
+                }
+                for name in containers
+            ],
+        },
+    }
+    return project_pod(encode(document))
+
+
+def node(**labels: str) -> NodeView:
+    return NodeView(name="node-1", uid="n", resource_version=1, labels=labels)
+
+
+def plan(one: PodView, *, at: NodeView | None = None, has_request: bool = False) -> Plan:
+    return plan_termination(Snapshot(pod=one, node=at or node(), has_request=has_request, now=NOW))
+
+
+def killed(found: Plan) -> list[list[str]]:
+    """The containers that each request names."""
+    return [
+        [one["name"] for one in step.action.body["spec"]["containers"]]
+        for step in found.steps
+        if isinstance(step.action, Create)
+    ]
+
+
+def test_a_sidecar_is_ended_by_one_request_that_the_pod_owns() -> None:
+    """case 82"""
+    found = plan(pod({"main": {}, "log": KILL}, {"main": 1}))
+    (step,) = found.steps
+    assert isinstance(step.action, Create)
+    assert step.action.key.name == "sidecar-termination-u1"
+    assert step.action.body["spec"] == {
+        "podName": "job-x",
+        "containers": [{"name": "log"}],
+        "strategy": {"forceRecreate": True, "failurePolicy": "Ignore"},
+    }
+    (owner,) = step.action.body["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "u1", True)
+    assert step.done is not None
+    assert step.done.reason == "SidecarTerminator"
+    assert "using crr" in step.done.message
+
+
+def test_under_on_failure_the_main_containers_must_have_ended_well() -> None:
+    """case 82"""
+    assert killed(plan(pod({"main": {}, "log": KILL}, {"main": 1}, policy="OnFailure"))) == []
+    assert killed(plan(pod({"main": {}, "log": KILL}, {"main": 0}, policy="OnFailure"))) == [["log"]]
+
+
+def test_one_main_container_that_runs_keeps_all() -> None:
+    """case 83"""
+    assert not is_interesting(pod({"a": {}, "b": {}, "log": KILL}, {"a": 0}))
+
+
+def test_only_what_still_runs_is_ended() -> None:
+    """case 84"""
+    assert killed(plan(pod({"main": {}, "a": KILL, "b": KILL}, {"main": 0, "a": 0}))) == [["b"]]
+
+
+def test_there_is_one_request_at_most() -> None:
+    """case 85"""
+    assert plan(pod({"main": {}, "log": KILL}, {"main": 0}), has_request=True).is_settled
+
+
+@pytest.mark.parametrize(
+    "told", [{"policy": "Always"}, {"phase": "Pending"}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
+)
+def test_pods_that_run_on_wait_or_leave_are_left_alone(told: dict[str, Any]) -> None:
+    """case 86"""
+    one = pod({"main": {}, "log": KILL}, {"main": 0}, **told)
+    assert not is_interesting(one)
+    assert plan(one).is_settled
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
+def test_the_phase_comes_from_the_main_containers_where_the_sidecars_end_does_not_count(
+    code: int, phase: str
+) -> None:
+    """case 87"""
+    first, second = plan(pod({"main": {}, "log": IGNORE}, {"main": code})).steps
+    assert isinstance(first.action, Patch)
+    assert first.action.subresource == "status"
+    assert first.action.body["status"] == {
+        "phase": phase,
+        "conditions": [
+            {
+                "type": "SidecarTerminated",
+                "status": "True",
+                "lastTransitionTime": "2026-01-31T12:00:00Z",
+                "message": "Terminated by Sidecar Terminator",
+            }
+        ],
+    }
+    assert isinstance(second.action, Create)
+
+
+def test_a_phase_that_is_final_is_not_written_again() -> None:
+    found = plan(pod({"main": {}, "log": IGNORE}, {"main": 0}, phase="Succeeded"))
+    assert [type(step.action) for step in found.steps] == [Create]
+
+
+def test_the_phase_waits_for_the_sidecars_whose_end_counts() -> None:
+    """case 88"""
+    containers = {"main": {}, "log": KILL, "proxy": IGNORE}
+    assert killed(plan(pod(containers, {"main": 0}))) == [["log"]]
+    ended = plan(pod(containers, {"main": 0, "log": 0}), has_request=True)
+    assert [type(step.action) for step in ended.steps] == [Patch]
+
+
+def test_on_a_virtual_node_only_the_image_changes_and_only_once() -> None:
+    """case 89"""
+    virtual = node(type="virtual-kubelet")
+    one = pod({"main": {}, "log": {**KILL, **IMAGE}}, {"main": 0})
+    (step,) = plan(one, at=virtual).steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body == {"spec": {"containers": [{"name": "log", "image": "ends:1"}]}}
+    assert step.done is not None
+    assert "in-place update" in step.done.message
+    done = {"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE": "log:1"}
+    assert plan(pod({"main": {}, "log": done}, {"main": 0}), at=virtual).is_settled
+    assert plan(pod({"main": {}, "log": KILL}, {"main": 0}), at=virtual).is_settled
+
+
+def test_on_a_real_node_the_image_does_nothing() -> None:
+    """case 90"""
+    one = pod({"main": {}, "log": IMAGE}, {"main": 0})
+    assert is_interesting(one)
+    assert plan(one).is_settled
+
+
+def test_a_node_that_is_not_known_is_looked_for_again() -> None:
+    """case 91"""
+    one = pod({"main": {}, "log": KILL}, {"main": 0})
+    found = plan_termination(Snapshot(pod=one, node=None, now=NOW))
+    assert not found.stages
+    assert found.after is not None
+    assert "node-1" in found.left["job-x"]
+
+
+@pytest.mark.parametrize(
+    ("value", "counts"),
+    [
+        ("TRUE", True),
+        ("true", True),
+        ("yes", False),
+        ({"valueFrom": {"fieldRef": {"fieldPath": "x"}}}, False),
+    ],
+)
+def test_only_a_literal_true_counts_in_any_case(value: Any, *, counts: bool) -> None:
+    """case 92"""
+    env = {"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT": value}
+    assert is_interesting(pod({"main": {}, "log": env}, {"main": 0})) is counts
+
+
+def test_without_main_containers_sidecars_end_at_once() -> None:
+    """section 11.2"""
+    assert killed(plan(pod({"log": KILL}, {}))) == [["log"]]

@@ -1,0 +1,472 @@
+"""StatefulSet's defaults and validation. Rule and case numbers are the specification's."""
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.admission.protection import Protection, guarded
+from pykruise.kinds import conversions
+from pykruise.kinds.statefulset.admission import mutating, validating
+from pykruise.kinds.statefulset.defaults import DefaultingSettings
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, Reviewer
+from pykruise.kube.conversion import convert
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause, ServerUnavailableError, Status
+from pykruise.pods import keys
+from support.reviews import request
+from support.statefulset_builder import claim_template, statefulset, template
+
+BLOCK = "spec.updateStrategy.rollingUpdate"
+GATE: dict[str, Any] = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY}]}
+VALIDATE = validating()
+
+
+def document(*, parallel: bool = False, rolling: Document | None = None, **spec: Any) -> Document:
+    """A valid one with its defaults, these fields of rollingUpdate, and these of the spec."""
+    found = copy.deepcopy(statefulset(3, parallel=parallel).document)
+    block = {"maxUnavailable": 1, "podUpdatePolicy": "ReCreate", **(rolling or {})}
+    found["spec"] |= {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": block}, **spec}
+    found["spec"] = {field: value for field, value in found["spec"].items() if value is not None}
+    return found
+
+
+def review(
+    reviewer: Reviewer, doc: Document | None, *, old: Document | None = None, **fields: Any
+) -> AdmissionAnswer:
+    asked = request(ADVANCED_STATEFUL_SETS, doc, old=old, **fields)
+
+    async def answer() -> AdmissionAnswer:
+        return await reviewer(asked)
+
+    return asyncio.run(answer())
+
+
+def causes(doc: Document, *, old: Document | None = None, reviewer: Reviewer = VALIDATE) -> Sequence[Cause]:
+    refused = review(reviewer, doc, old=old).refusal
+    if refused is None:
+        return ()
+    assert refused.code == 422
+    assert refused.details is not None
+    return refused.details.causes or ()
+
+
+def fields(doc: Document, **more: Any) -> list[str]:
+    return [cause.field for cause in causes(doc, **more)]
+
+
+# ── defaults ─────────────────────────────────────────────────────────────────
+
+
+def defaulted(doc: Document, *, old: Document | None = None, **settings: bool) -> Document:
+    answer = review(mutating(DefaultingSettings(**settings)), doc, old=old)
+    return answer.object or doc
+
+
+def bare() -> Document:
+    found = copy.deepcopy(statefulset(3).document)
+    spec = found["spec"]
+    found["spec"] = {field: spec[field] for field in ("selector", "template")}
+    return found
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    spec = defaulted(bare())["spec"]
+    assert spec["podManagementPolicy"] == "OrderedReady"
+    assert spec["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {
+            "partition": 0,
+            "maxUnavailable": 1,
+            "podUpdatePolicy": "ReCreate",
+            "minReadySeconds": 0,
+        },
+    }
+    assert (spec["replicas"], spec["revisionHistoryLimit"]) == (1, 10)
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert "volumeClaimUpdateStrategy" not in spec
+    assert spec["template"]["spec"]["restartPolicy"] == "Always"
+    assert spec["template"]["spec"]["containers"][0]["imagePullPolicy"] == "Always"
+
+
+def test_what_is_given_stays() -> None:
+    doc = document(parallel=True, rolling={"partition": 2, "maxUnavailable": "30%"}, replicas=7)
+    spec = defaulted(doc)["spec"]
+    assert (spec["replicas"], spec["podManagementPolicy"]) == (7, "Parallel")
+    assert spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "30%"
+
+
+def test_nothing_is_filled_in_under_on_delete() -> None:
+    doc = bare()
+    doc["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    assert defaulted(doc)["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_gates_decide_about_claims() -> None:
+    spec = defaulted(bare(), auto_delete_claims=False, auto_resize_claims=True)["spec"]
+    assert "persistentVolumeClaimRetentionPolicy" not in spec
+    assert spec["volumeClaimUpdateStrategy"] == {"type": "OnDelete"}
+
+
+def test_claim_templates_get_defaults_only_with_the_pod_template() -> None:
+    """An upgrade of the manager must not roll pods."""
+    # given a stored object without defaults, and a change of its size only
+    old = bare() | {"spec": {**bare()["spec"], "volumeClaimTemplates": [claim_template()]}}
+    new = copy.deepcopy(old)
+    new["spec"]["replicas"] = 5
+    # then
+    spec = defaulted(new, old=old)["spec"]
+    assert spec["template"] == old["spec"]["template"]
+    assert spec["volumeClaimTemplates"] == old["spec"]["volumeClaimTemplates"]
+    # but with another template both get them
+    new["spec"]["template"] = template("nginx:2")
+    spec = defaulted(new, old=old)["spec"]
+    assert spec["volumeClaimTemplates"][0]["status"] == {"phase": "Pending"}
+    assert "volumeMode" not in spec["volumeClaimTemplates"][0]["spec"]
+    assert "dnsPolicy" in spec["template"]["spec"]
+
+
+def test_a_gate_leaves_templates_alone() -> None:
+    assert defaulted(bare(), template_no_defaults=True)["spec"]["template"] == template()
+
+
+def test_defaults_are_stable() -> None:
+    once = defaulted(bare())
+    assert review(mutating(DefaultingSettings()), once) == ALLOWED
+
+
+# ── validation ───────────────────────────────────────────────────────────────
+
+
+def test_a_valid_one_is_accepted() -> None:
+    assert fields(document()) == []
+    assert fields(document(parallel=True, rolling={"maxUnavailable": "1%"})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "parallel", "accepted"),
+    [
+        (1, False, True),
+        (2, False, False),
+        ("100%", False, False),
+        (2, True, True),
+        ("1%", True, True),
+        (0, True, False),
+        ("0%", True, False),
+        ("5", True, False),
+        (-1, True, False),
+        ("x%", True, False),
+    ],
+)
+@pytest.mark.parametrize("field", [f"{BLOCK}.maxUnavailable", "spec.scaleStrategy.maxUnavailable"])
+def test_max_unavailable_is_one_or_more_and_just_one_in_order(
+    field: str, value: int | str, parallel: bool, accepted: bool
+) -> None:
+    """statefulset case 77; rules 7 and 14"""
+    if field.startswith(BLOCK):
+        doc = document(parallel=parallel, rolling={"maxUnavailable": value})
+    else:
+        doc = document(parallel=parallel, scaleStrategy={"maxUnavailable": value})
+    assert fields(doc) == ([] if accepted else [field])
+
+
+@pytest.mark.parametrize(
+    ("entry", "accepted"),
+    [("5-2", False), ("a-b", False), (-1, False), ("3-3", True), (4, True), ("4", False), ("1-2-3", False)],
+)
+def test_reserved_ordinals_are_numbers_and_ranges(entry: int | str, accepted: bool) -> None:
+    """statefulset case 78; rules 4 to 6"""
+    expected = [] if accepted else ["spec.reserveOrdinals[1]"]
+    assert fields(document(reserveOrdinals=[0, entry])) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"podManagementPolicy": ""}, ["spec.podManagementPolicy"]),  # 2
+        ({"podManagementPolicy": "Sometimes"}, ["spec.podManagementPolicy"]),  # 3
+        ({"updateStrategy": {"type": ""}}, ["spec.updateStrategy"]),  # 8
+        ({"updateStrategy": {"type": "Sometimes"}}, ["spec.updateStrategy"]),  # 9
+        ({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}, [BLOCK]),  # 10, case 42
+        ({"rolling": {"partition": -1}}, [f"{BLOCK}.partition"]),  # 11
+        ({"rolling": {"minReadySeconds": 301}}, [f"{BLOCK}.minReadySeconds"]),  # 12, case 80
+        ({"rolling": {"minReadySeconds": -1}}, [f"{BLOCK}.minReadySeconds"]),  # 12, case 80
+        ({"rolling": {"minReadySeconds": 300}}, []),
+        ({"rolling": {"maxUnavailable": None}}, [f"{BLOCK}.maxUnavailable"]),  # 13
+        ({"rolling": {"podUpdatePolicy": ""}}, [f"{BLOCK}.podUpdatePolicy"]),  # 15
+        ({"rolling": {"podUpdatePolicy": "Hot"}}, [f"{BLOCK}.podUpdatePolicy"]),  # 16
+        (
+            {"rolling": {"podUpdatePolicy": "InPlaceOnly"}},
+            ["spec.template.spec.readinessGates"],
+        ),  # 17, case 81
+        ({"rolling": {"unorderedUpdate": {}}}, [f"{BLOCK}.unorderedUpdate"]),  # 18, case 45
+        (
+            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Keep", "whenScaled": "Delete"}},
+            ["spec.persistentVolumeClaimRetentionPolicy.whenDeleted"],
+        ),  # 20
+        (
+            {"persistentVolumeClaimRetentionPolicy": {}},
+            [
+                "spec.persistentVolumeClaimRetentionPolicy.whenDeleted",
+                "spec.persistentVolumeClaimRetentionPolicy.whenScaled",
+            ],
+        ),  # 20
+        ({"replicas": -1}, ["spec.replicas"]),  # 21
+        ({"selector": None}, ["spec.selector"]),  # 22
+        ({"selector": {}}, ["spec.selector"]),  # 23
+        ({"selector": {"matchLabels": {"app": "x"}}}, ["spec.template.metadata.labels"]),  # 24
+        ({"template": template(restartPolicy="Never")}, ["spec.template.spec.restartPolicy"]),  # 26
+        ({"template": template(activeDeadlineSeconds=5)}, ["spec.template.spec.activeDeadlineSeconds"]),  # 27
+        ({"ordinals": {"start": -1}}, ["spec.ordinals.start"]),
+        ({"revisionHistoryLimit": -1}, ["spec.revisionHistoryLimit"]),
+        ({"volumeClaimUpdateStrategy": {"type": "Now"}}, ["spec.volumeClaimUpdateStrategy.type"]),
+        (
+            {"volumeClaimTemplates": [claim_template(), claim_template()]},
+            ["spec.volumeClaimTemplates[1].metadata.name"],
+        ),
+        ({"volumeClaimTemplates": [{"spec": {}}]}, ["spec.volumeClaimTemplates[0].metadata.name"]),
+    ],
+)
+def test_each_rule_names_its_field(changes: dict[str, Any], expected: list[str]) -> None:
+    """statefulset case 42, 45, 80 and 81"""
+    assert fields(document(**changes)) == expected
+
+
+@pytest.mark.parametrize("policy", ["InPlaceIfPossible", "InPlaceOnly"])
+def test_policies_in_place_are_accepted_with_the_gate(policy: str) -> None:
+    """statefulset case 81"""
+    assert fields(document(rolling={"podUpdatePolicy": policy}, template=template(**GATE))) == []
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {
+            "weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"a": "1"}}}],
+            "orderPriority": [{"orderedKey": "a"}],
+        },  # case 45
+        {"weightPriority": [{"weight": 101, "matchSelector": {"matchLabels": {"a": "1"}}}]},
+        {"weightPriority": [{"weight": 1, "matchSelector": {}}]},
+        {"orderPriority": [{"orderedKey": ""}]},
+    ],
+)
+def test_priorities_are_one_list_of_sensible_terms(strategy: dict[str, Any]) -> None:
+    """statefulset case 45; rule 19"""
+    doc = document(parallel=True, rolling={"unorderedUpdate": {"priorityStrategy": strategy}})
+    assert fields(doc) == [f"{BLOCK}.unorderedUpdate.priorityStrategy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"), [("web", True), ("web.x", False), ("w" * 64, False), ("Web", False)]
+)
+def test_the_name_is_a_host_name(name: str, accepted: bool) -> None:
+    """Rule 1"""
+    doc = document()
+    doc["metadata"]["name"] = name
+    assert set(fields(doc)) == (set() if accepted else {"metadata.name"})
+
+
+def test_names_of_pods_that_are_too_long_are_a_warning() -> None:
+    doc = document(replicas=11)
+    doc["metadata"]["name"] = "w" * 61
+    (warning,) = review(VALIDATE, doc).warnings
+    assert warning.startswith("metadata.name")
+
+
+def test_all_errors_come_at_once() -> None:
+    doc = document(rolling={"partition": -1, "maxUnavailable": 2}, reserveOrdinals=["x"], replicas=-1)
+    assert len(fields(doc)) == 4
+
+
+def test_what_was_never_defaulted_is_refused_and_breaks_nothing() -> None:
+    assert set(fields(bare())) == {"spec.podManagementPolicy", "spec.updateStrategy"}
+    assert "spec.template" in fields({**document(), "spec": {}})
+
+
+def test_what_cannot_be_read_is_a_bad_request() -> None:
+    refused = review(VALIDATE, document(replicas="many")).refusal
+    assert refused is not None
+    assert refused.code == 400
+
+
+# ── updates ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"serviceName": "other"},
+        {"podManagementPolicy": "Parallel"},
+        {"selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
+    ],
+)
+def test_some_fields_never_change(change: dict[str, Any]) -> None:
+    """statefulset case 79"""
+    assert fields(document(**change), old=document()) == ["spec"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicas": 5},
+        {"ordinals": {"start": 2}},
+        {"template": template("nginx:2")},
+        {"reserveOrdinals": [1]},
+        {"lifecycle": {"preDelete": {"labelsHandler": {"a": "1"}}}},
+        {"revisionHistoryLimit": 3},
+        {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"}},
+        {"volumeClaimTemplates": [claim_template()]},
+        {"volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"}},
+        {"rolling": {"partition": 1}},
+        {"serviceName": ""},
+    ],
+)
+def test_the_others_do(change: dict[str, Any]) -> None:
+    assert fields(document(**change), old=document()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "accepted"),
+    [
+        ({"image": "nginx:2"}, True),
+        ({"imagePullPolicy": "Never"}, False),
+        ({"command": ["sleep"]}, False),
+    ],
+)
+def test_under_in_place_only_just_images_change(change: dict[str, Any], accepted: bool) -> None:
+    """statefulset case 47"""
+    before = template("nginx:1", **GATE)
+    before["spec"]["containers"][0]["imagePullPolicy"] = "Always"
+    after = copy.deepcopy(before)
+    after["spec"]["containers"][0] |= change
+    after["metadata"]["annotations"] = {"free": "to change"}
+    rolling = {"podUpdatePolicy": "InPlaceOnly"}
+    found = causes(document(rolling=rolling, template=after), old=document(rolling=rolling, template=before))
+    assert [cause.field for cause in found] == ([] if accepted else ["spec.template.spec"])
+    if not accepted:
+        assert f"/spec/containers/0/{next(iter(change))}" in found[0].message
+
+
+def test_what_completes_a_deletion_is_let_through() -> None:
+    stored = document(replicas=-1)
+    stored["metadata"] |= {"deletionTimestamp": "2026-01-31T12:00:00Z", "finalizers": ["example.com/x"]}
+    assert fields({**stored, "metadata": {**stored["metadata"], "finalizers": []}}, old=stored) == []
+
+
+# ── claims that follow their templates ───────────────────────────────────────
+
+
+def growing(*templates: Document) -> Document:
+    return document(
+        volumeClaimTemplates=list(templates) or [claim_template()],
+        volumeClaimUpdateStrategy={"type": "OnPodRollingUpdate"},
+    )
+
+
+def storage_class(
+    name: str, *, expandable: bool | None, created: str = "", default: bool = False
+) -> Document:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
+    found: Document = {"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}}
+    return found if expandable is None else {**found, "allowVolumeExpansion": expandable}
+
+
+def claim_fields(new: Document, old: Document, *classes: Document, fails: bool = False) -> list[str]:
+    async def look_up() -> Sequence[Document]:
+        if fails:
+            raise ServerUnavailableError(Status(code=503, message="not now"))
+        return classes
+
+    return fields(new, old=old, reviewer=validating(resizes_claims=True, classes=look_up))
+
+
+def test_claim_templates_keep_their_names_number_and_shape_while_claims_follow_them() -> None:
+    """statefulset case 74"""
+    old = growing(claim_template())
+    path = "spec.volumeClaimTemplates"
+    assert claim_fields(growing(claim_template("logs")), old) == [f"{path}[logs].name"]
+    assert claim_fields(growing(claim_template(), claim_template("logs")), old) == [path]
+    modes = growing(claim_template(accessModes=["ReadWriteMany"]))
+    assert claim_fields(modes, old) == [f"{path}[data]"]
+    fast, slow = (growing(claim_template(storageClassName=name)) for name in ("fast", "slow"))
+    assert claim_fields(slow, fast) == [f"{path}[data]"]
+    assert claim_fields(fast, old) == []
+
+
+def test_under_on_delete_anything_goes() -> None:
+    """statefulset case 74"""
+    old = document(volumeClaimTemplates=[claim_template()])
+    new = document(volumeClaimTemplates=[claim_template("logs", storageClassName="x")])
+    assert claim_fields(new, old) == []
+
+
+@pytest.mark.parametrize(("expandable", "accepted"), [(True, True), (None, True), (False, False)])
+@pytest.mark.parametrize("size", ["2Gi", "500Mi"])
+def test_another_size_takes_a_class_that_does_not_rule_it_out(
+    size: str, expandable: bool | None, accepted: bool
+) -> None:
+    """statefulset case 71 and 72: smaller is accepted too, existing claims just stay"""
+    old = growing(claim_template(storageClassName="fast"))
+    new = growing(claim_template(size=size, storageClassName="fast"))
+    expected = [] if accepted else ["spec.volumeClaimTemplates[data].spec.resources.requests.storage"]
+    assert claim_fields(new, old, storage_class("fast", expandable=expandable)) == expected
+
+
+def test_without_a_class_the_newest_default_one_decides() -> None:
+    old, new = growing(), growing(claim_template(size="2Gi"))
+    classes = [
+        storage_class("older", expandable=True, created="2026-01-01T00:00:00Z", default=True),
+        storage_class("newer", expandable=False, created="2026-01-02T00:00:00Z", default=True),
+        storage_class("newest", expandable=True, created="2026-01-03T00:00:00Z"),
+    ]
+    assert len(claim_fields(new, old, *classes)) == 1
+    assert claim_fields(new, old, *classes[:1]) == []
+    assert claim_fields(new, old) == []
+
+
+def test_a_class_that_is_not_there_or_cannot_be_looked_up_is_an_error() -> None:
+    old = growing(claim_template(storageClassName="fast"))
+    new = growing(claim_template(size="2Gi", storageClassName="fast"))
+    assert claim_fields(new, old) == ["spec.volumeClaimTemplates[data].spec.storageClassName"]
+    assert claim_fields(new, old, fails=True) == ["spec.volumeClaimTemplates"]
+
+
+# ── deletion, versions ───────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("value", "replicas", "is_on", "allowed"),
+    [
+        ("Cascading", 0, True, True),
+        ("Cascading", 1, True, False),
+        ("Cascading", 1, False, True),
+        ("Always", 0, True, False),
+        ("other", 3, True, True),
+    ],
+)
+def test_deletion_protection(value: str, replicas: int, is_on: bool, allowed: bool) -> None:
+    """statefulset case 83"""
+    old = document(replicas=replicas)
+    old["metadata"]["labels"] = {"policy.kruise.io/delete-protection": value}
+    refused = review(guarded(Protection(is_on=is_on), VALIDATE), None, old=old).refusal
+    assert (refused is None) is allowed
+    assert refused is None or refused.code == 403
+
+
+def test_a_client_of_v1alpha1_loses_nothing() -> None:
+    """statefulset case 82"""
+    # given a stored object with newer fields, as a client of the older version reads it
+    stored = document(reserveOrdinals=[1, "3-4"], ordinals={"start": 2}, scaleStrategy={"maxUnavailable": 1})
+    stored["apiVersion"] = "apps.kruise.io/v1beta1"
+    known = conversions()
+    older = convert(copy.deepcopy(stored), "apps.kruise.io/v1alpha1", known)
+    assert "reserveOrdinals" not in older["spec"]
+    # when it changes something and writes it back
+    older["spec"]["replicas"] = 5
+    again = convert(older, "apps.kruise.io/v1beta1", known)
+    # then
+    assert again["spec"] == {**stored["spec"], "replicas": 5}
+    assert again["metadata"] == stored["metadata"]

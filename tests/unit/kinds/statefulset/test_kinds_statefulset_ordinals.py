@@ -1,0 +1,73 @@
+"""Which numbers pods have; numbers of cases are the specification's."""
+
+import pytest
+
+from pykruise.kinds.statefulset.ordinals import reserved_of, split_name, wanted_ordinals
+from support.statefulset_builder import created, statefulset
+
+
+@pytest.mark.parametrize(
+    ("reserved", "start", "replicas", "expected"),
+    [
+        ([], 0, 3, [0, 1, 2]),
+        ([1], 0, 4, [0, 2, 3, 4]),  # case 5
+        (["2-5", 7], 0, 4, [0, 1, 6, 8]),  # case 6
+        ([0, 4], 2, 3, [2, 3, 5]),  # case 7
+        ([0, 2, 3, 4, 5], 2, 3, [6, 7, 8]),  # case 7
+        (["0-2000000000"], 0, 2, [2000000001, 2000000002]),
+        (["3-5", "4-8", "9-9", 2], 0, 4, [0, 1, 10, 11]),
+        ([7], 0, 3, [0, 1, 2]),  # case 11
+        ([0], 0, 0, []),
+        (["0-1"], 1, 1, [2]),
+    ],
+)
+def test_wanted_ordinals_leave_the_reserved_ones_out(
+    reserved: list[int | str], start: int, replicas: int, expected: list[int]
+) -> None:
+    """statefulset case 5, 6, 7 and 11"""
+    assert wanted_ordinals(start=start, replicas=replicas, reserved=reserved_of(reserved)) == expected
+
+
+def test_the_plan_makes_just_these() -> None:
+    """statefulset case 5 and 7"""
+    assert created(statefulset(4, pods=False, parallel=True).with_spec(reserveOrdinals=[1]).plan()) == [
+        0,
+        2,
+        3,
+        4,
+    ]
+    started = statefulset(3, pods=False, parallel=True).with_spec(
+        reserveOrdinals=[0, 4], ordinals={"start": 2}
+    )
+    assert created(started.with_settings(start_ordinal=True).plan()) == [2, 3, 5]
+
+
+def test_without_the_gate_pods_start_at_zero() -> None:
+    """statefulset case 8"""
+    builder = statefulset(3, pods=False, parallel=True).with_spec(ordinals={"start": 5})
+    assert created(builder.plan()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("web-3", ("web", 3)),
+        ("web-a-10", ("web-a", 10)),
+        ("web", ("", -1)),
+        ("web-x", ("", -1)),
+        ("web-4294967296", ("web", -1)),  # case 21
+        ("web-2147483647", ("web", 2147483647)),
+    ],
+)
+def test_a_name_says_whose_and_which(name: str, expected: tuple[str, int]) -> None:
+    """statefulset case 21"""
+    assert split_name(name) == expected
+
+
+def test_entries_that_say_nothing_are_named_and_the_others_count() -> None:
+    found = reserved_of(["5-2", "a-b", "3-3", 9])
+    assert found.ranges == ((3, 3), (9, 9))
+    assert [problem.partition(":")[0] for problem in found.problems] == [
+        "spec.reserveOrdinals[0]",
+        "spec.reserveOrdinals[1]",
+    ]

@@ -1,0 +1,154 @@
+"""Which events wake which WorkloadSpreads."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.kinds.workloadspread.controller import Waker
+from pykruise.kinds.workloadspread.snapshot import TargetView, project_target
+from pykruise.kinds.workloadspread.targets import GroupKind
+from pykruise.kinds.workloadspread.versions import versioned_kinds
+from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.cache import Change
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.views import PodView, project_pod
+from support.spreads import CLONE_SET, DEPLOYMENT, NAMESPACE, pod, spread, subset, view, workload
+
+CLONE_SETS = GroupKind("apps.kruise.io", "CloneSet")
+REPLICA_SETS = GroupKind("apps", "ReplicaSet")
+NOTED = {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}
+ADAPTIVE = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 30}}
+UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+
+
+class Spreads:
+    """WorkloadSpreads behind the interface of a cache."""
+
+    def __init__(self, views: Iterable[SpreadView]) -> None:
+        self._views = {one.key: one for one in views}
+
+    def get(self, key: Key) -> SpreadView | None:
+        return self._views.get(key)
+
+    def by_index(self, index: str, value: Hashable) -> list[SpreadView]:
+        if index == "namespace":
+            return [one for one in self._views.values() if one.namespace == value]
+        return [one for one in self._views.values() if one.target and (one.namespace, *one.target) == value]
+
+
+class Listening:
+    """A waker over these WorkloadSpreads, and whom it has woken."""
+
+    def __init__(self, *documents: Document) -> None:
+        self.woken: list[str] = []
+        spreads: Any = Spreads(view(one) for one in documents)
+        targets: Any = self
+        queue: Any = self
+        self._waker = Waker(spreads, targets, queue, versioned=versioned_kinds(["deployment"]))
+
+    def add(self, key: Key) -> None:
+        self.woken.append(key.name)
+
+    def deployment_of(self, namespace: str, replica_set: str) -> str:
+        return "web" if replica_set == "web-h1" else ""
+
+    def pod(self, old: Document | None, new: Document | None) -> list[str]:
+        self.woken = []
+        self._waker.pod_changed(Change(Key(NAMESPACE, "p"), _pod(old), _pod(new)))
+        return self.woken
+
+    def target(self, kind: GroupKind, old: TargetView | None, new: TargetView | None) -> list[str]:
+        self.woken = []
+        self._waker.target_changed(kind, Change(Key(NAMESPACE, "web"), old, new))
+        return self.woken
+
+
+def _pod(document: Document | None) -> PodView | None:
+    return project_pod(orjson.dumps(document)) if document is not None else None
+
+
+def target(owner: Any = CLONE_SET, **fields: Any) -> TargetView:
+    return msgspec.structs.replace(project_target(orjson.dumps(workload(owner))), **fields)
+
+
+def test_a_noted_pod_wakes_when_it_comes_and_goes() -> None:
+    listening = Listening(spread(subset("a")), spread(subset("a"), name="other", target=DEPLOYMENT))
+    one = pod("p", annotations=NOTED)
+    assert listening.pod(None, one) == ["ws"]
+    assert listening.pod(one, None) == ["ws"]
+    assert listening.pod(one, pod("p", annotations=NOTED, phase="Running")) == []
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        pod("p", annotations=NOTED, phase="Succeeded"),
+        pod("p", annotations=NOTED, deleting=True),
+        pod("p", annotations={MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"b"}'}),
+    ],
+)
+def test_a_noted_pod_wakes_when_it_ends_or_changes_its_subset(new: Document) -> None:
+    assert Listening(spread(subset("a"))).pod(pod("p", annotations=NOTED), new) == ["ws"]
+
+
+def test_a_noted_pod_wakes_when_its_version_changes() -> None:
+    owner = ("apps/v1", "ReplicaSet", "web-h1")
+    before = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h1"})
+    after = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h2"})
+    assert Listening(spread(subset("a"))).pod(before, after) == ["ws"]
+
+
+@pytest.mark.parametrize(("strategy", "woken"), [(ADAPTIVE, ["ws"]), ({"type": "Fixed"}, [])])
+def test_scheduling_wakes_only_the_adaptive_lift_12(strategy: Any, woken: list[str]) -> None:
+    listening = Listening(spread(subset("a"), subset("b"), scheduleStrategy=strategy))
+    waiting = pod("p", annotations=NOTED, phase="Pending")
+    failed = pod("p", annotations=NOTED, phase="Pending")
+    failed["status"]["conditions"] = UNSCHEDULABLE
+    assert listening.pod(waiting, failed) == woken
+    assert listening.pod(failed, pod("p", annotations=NOTED, phase="Pending", nodeName="n1")) == woken
+
+
+def test_a_pod_without_a_note_wakes_once_it_is_on_a_node() -> None:
+    listening = Listening(spread(subset("a")), spread(subset("a"), name="deployed", target=DEPLOYMENT))
+    assert listening.pod(None, pod("p")) == []
+    assert listening.pod(pod("p"), pod("p", nodeName="n1")) == ["ws"]
+    owner = ("apps/v1", "ReplicaSet", "web-h1")
+    assert listening.pod(pod("p", owner=owner), pod("p", owner=owner, nodeName="n1")) == ["deployed"]
+    assert listening.pod(None, pod("p", owner=None, nodeName="n1")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "woken"),
+    [
+        ({"replicas": 7}, ["ws"]),
+        ({"update_revision": "web-2"}, ["ws"]),
+        ({"is_deleting": True}, ["ws"]),
+        ({"observed_generation": 9}, []),
+        ({"labels": {"a": "b"}}, []),
+    ],
+)
+def test_a_workload_wakes_when_it_is_spread_differently_lift_13(change: Any, woken: list[str]) -> None:
+    listening = Listening(spread(subset("a")))
+    assert listening.target(CLONE_SETS, target(), target(**change)) == woken
+
+
+@pytest.mark.parametrize(
+    "owner", [("apps/v1", "StatefulSet", "web"), ("apps.kruise.io/v1beta1", "StatefulSet", "web")]
+)
+def test_statefulsets_wake_too_lift_14(owner: Any) -> None:
+    kind = GroupKind(owner[0].partition("/")[0], owner[1])
+    listening = Listening(spread(subset("a"), target=owner))
+    assert listening.target(kind, None, target(owner)) == ["ws"]
+    assert listening.target(kind, target(owner), None) == ["ws"]
+
+
+def test_a_replicaset_wakes_who_spreads_its_deployment() -> None:
+    listening = Listening(spread(subset("a"), target=DEPLOYMENT))
+    owned = target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
+    assert listening.target(REPLICA_SETS, None, owned) == ["ws"]
+    assert listening.target(REPLICA_SETS, None, target(("apps/v1", "ReplicaSet", "web-h1"))) == []
