@@ -86,5 +86,6 @@ DAEMON_SET = Workload(
         "maxSurge": (*_ROLLING, "maxSurge"),
         "paused": (*_ROLLING, "paused"),
     },
+    is_per_node=True,
     tells_failures_by_event=True,
 )
