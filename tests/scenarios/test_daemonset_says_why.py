@@ -5,13 +5,22 @@ In every scenario it recovers by itself once it is put right, and the condition 
 
 import asyncio
 
+import msgspec
 import pytest
 
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.resources import PODS
+from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.pod_state import KubeletSettings
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, posts
 from support.scenario import Object, Stage, rolling
+
+
+@pytest.fixture
+def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
+    """With Leases of the nodes, by which a dead one is found."""
+    return msgspec.structs.replace(cluster_settings, kubelet=KubeletSettings())
 
 
 async def says(pool: Pool, reason: str, *words: str) -> Object:
