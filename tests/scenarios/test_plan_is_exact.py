@@ -13,8 +13,10 @@ import pytest
 
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.plan import described, exit_code
+from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.sandbox.cluster import ClusterSettings
+from support.daemonsets import Pool
 from support.faults import FaultyTransport, Request
 from support.scenario import Object, Stage, cloneset, rolling
 
@@ -24,7 +26,7 @@ pytestmark = [pytest.mark.sandbox_only]
 @pytest.fixture
 def cluster_settings() -> ClusterSettings:
     """As a forecast assumes it: every pod is ready after the same time."""
-    return ClusterSettings(nodes=3, start_s=2.0, ready_s=0.0, stop_s=1.0)
+    return ClusterSettings(nodes=4, start_s=2.0, ready_s=0.0, stop_s=1.0)
 
 
 def random_case(seed: int) -> tuple[Object, Object]:
@@ -117,6 +119,45 @@ async def _rest(stage: Stage, replicas: int) -> Object | None:
         and not any(pod.is_deleting for pod in pods)
     )
     return found if is_there else None
+
+
+def random_daemonset_case(seed: int, pool: Pool) -> tuple[Object, Object]:
+    """A DaemonSet on the pool, and a merge patch of its spec."""
+    rng = random.Random(seed)
+    fields: dict[str, Any] = {"maxUnavailable": rng.choice((1, 2, "50%"))}
+    sort = rng.choice(("Standard", "InPlaceIfPossible", "Surge"))
+    if sort == "Surge":
+        fields = {"maxSurge": rng.choice((1, 2)), "maxUnavailable": 0}
+    else:
+        fields["rollingUpdateType"] = sort
+    if rng.random() < 0.4:
+        fields["partition"] = rng.choice((1, 2))
+    containers: list[Object] = [{"name": "main", "image": "nginx:2"}]
+    if rng.random() < 0.3:
+        containers[0]["env"] = [{"name": "A", "value": "1"}]
+    document = pool.daemonset(updateStrategy=rolling(**fields))
+    return document, {"template": {"spec": {"containers": containers}}}
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_what_is_planned_for_a_daemonset_is_what_happens(stage: Stage, pool: Pool, seed: int) -> None:
+    # given a DaemonSet at rest
+    document, change = random_daemonset_case(seed, pool)
+    watched = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(watched)
+    await stage.create(document, resource=DAEMON_SETS)
+    await pool.settled()
+    # when the change is planned, and then made
+    changed = apply_merge_patch(document, {"spec": change})
+    said = await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    before = len(watched.log)
+    await pool.change(**change)
+    partition = document["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0)
+    await pool.settled(updated=len(pool.nodes) - partition)
+    # then
+    assert planned_deeds(said) == deeds(watched.log[before:])
+    assert said.pods_after == len(pool.nodes)
+    assert exit_code([said]) == 2
 
 
 async def test_a_plan_writes_nothing_and_a_second_one_says_the_same(stage: Stage) -> None:

@@ -182,7 +182,11 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
         (in_place, "difference", _always(NotInPlace("on purpose"))),
     ),
     "an update in place counts as complete at once": ((refresh, "go_on", _refreshed_too_early),),
-    "claims stay when their pod is deleted": ((phase, "claims_to_delete", _always(())),),
+    # An announced claim is deleted later, whoever forgets it: both have to be missing.
+    "claims stay when their pod is deleted": (
+        (phase, "claims_to_delete", _always(())),
+        (phase, "claims_to_announce", _always(())),
+    ),
     "claims are not created with their pods": ((scale, "claims_to_create", _always(())),),
     "claims without a pod are kept": ((plan, "clean_up_stages", _always([])),),
     "pods specified for deletion are kept": (

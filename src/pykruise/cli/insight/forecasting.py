@@ -9,12 +9,12 @@ equally fast), that there is room for them, and that owners of hooks release the
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from pykruise.cli.insight.look import Sight, look
+from pykruise.cli.insight.look import Sight, look, nodes_of
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
 from pykruise.cli.insight.workloads import Workload, of_document
 from pykruise.kube.client import Client
@@ -25,6 +25,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
 from pykruise.manager.settings import Settings
+from pykruise.plans.sources import NodeView
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, difference
 from pykruise.pods.revisions import RevisionView
@@ -103,8 +104,14 @@ async def forecast(
             raise
         return Forecast(**known, change="refused", errors=_errors(error))
     if live is None:
+        nodes = await nodes_of(client) if workload.is_per_node else {}
         given = Play(
-            change=_bare(wanted), is_admitted=True, namespace=namespace, start=now, settings=settings
+            change=_bare(wanted),
+            is_admitted=True,
+            namespace=namespace,
+            start=now,
+            world=World(nodes=_specs(nodes.values())),
+            settings=settings,
         )
         played = await asyncio.to_thread(play, given)
         return _told(known, "created", workload, None, wanted, played, settings)
@@ -182,11 +189,12 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
         client.list(CONTROLLER_REVISIONS, namespace), client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
     )
     own = [decode(raw) for raw in claims.items]
-    nodes = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
-    labels = sight.node_labels
-    specs: list[NodeSpec] = [
-        msgspec.structs.replace(spec, labels=dict(labels.get(spec.name, {}))) for spec in room_for(nodes)
-    ]
+    used = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
+    if sight.workload.is_per_node:
+        used = sorted(sight.nodes)
+    # Of nodes that may not be read the names are known, from pods.
+    unknown = [name for name in used if name not in sight.nodes]
+    specs = [*_specs(sight.nodes[name] for name in used if name in sight.nodes), *room_for(unknown)]
     return Play(
         change=_bare(wanted),
         is_admitted=True,
@@ -201,6 +209,15 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
         ),
         settings=settings,
     )
+
+
+def _specs(nodes: Iterable[NodeView]) -> list[NodeSpec]:
+    """Nodes with these labels and taints and room for everything."""
+    views = list(nodes)
+    return [
+        msgspec.structs.replace(spec, labels=dict(view.labels), taints=view.taints)
+        for view, spec in zip(views, room_for([view.name for view in views]), strict=True)
+    ]
 
 
 def _bare(document: Document) -> Document:

@@ -32,7 +32,7 @@ from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodProjector
 
-__all__ = ["Sight", "look", "own_pods"]
+__all__ = ["Sight", "look", "nodes_of", "own_pods"]
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that do not answer, or are gone."""
     claims: Sequence[ClaimView] = ()
     """Those that it controls."""
-    node_labels: Mapping[str, Mapping[str, str]] = {}
+    nodes: Mapping[str, NodeView] = {}
+    """All of the cluster, by name; none when they may not be read."""
 
     def plan(self) -> Plan:
         """What its manager would do now."""
@@ -99,7 +100,7 @@ async def look(
         events=events,
         lost_nodes=_lost(own, nodes) if nodes else frozenset(),
         claims=[one for one in around.claims if one.controller_uid == uid],
-        node_labels={name: view.labels for name, (view, _) in nodes.items()},
+        nodes={name: view for name, (view, _) in nodes.items()},
     )
 
 
@@ -113,6 +114,11 @@ def own_pods(documents: Any, uid: str) -> dict[str, Document]:
             for ref in doc["metadata"].get("ownerReferences") or ()
         )
     }
+
+
+async def nodes_of(client: Client) -> dict[str, NodeView]:
+    """Every node; none when they may not be read."""
+    return {name: view for name, (view, _) in (await _nodes(client)).items()}
 
 
 async def _nodes(client: Client) -> dict[str, tuple[NodeView, bool]]:

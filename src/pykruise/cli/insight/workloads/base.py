@@ -120,6 +120,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """What --set can change → where it is in the object."""
     has_claim: Callable[[Document, Document], bool] = is_owner
     """Whether a claim of its namespace is one of its pods'."""
+    is_per_node: bool = False
+    """Pods go to nodes by name, so all nodes have to be known."""
     tells_failures_by_event: bool = False
     """Its status has no place for a failed write."""
 
