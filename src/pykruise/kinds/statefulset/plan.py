@@ -47,6 +47,7 @@ from pykruise.plans.ownership import (
 )
 from pykruise.plans.phases import Phase
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.troubles import trouble_notes
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.revisions import (
     RevisionView,
@@ -174,7 +175,13 @@ def _planned(
         status=_changed(snapshot, status),
         after=_after(ws, (scale.phase, update, refresh)),
         left=left,
-        notes=(*_reserved_notes(ws), *scale.phase.notes, *update.notes, *refresh.notes),
+        notes=(
+            *_reserved_notes(ws),
+            *_trouble_notes(snapshot, status),
+            *scale.phase.notes,
+            *update.notes,
+            *refresh.notes,
+        ),
     )
 
 
@@ -204,6 +211,12 @@ def _after(ws: WorkingSet, phases: Sequence[Phase]) -> float | None:
     if available is not None:
         times.append(available)
     return max(min(times) - ws.now, 0.0) if times else None
+
+
+def _trouble_notes(snapshot: Snapshot, status: StatefulSetStatus) -> Sequence[Note]:
+    """Of what keeps pods from serving. What cannot be updated has an event of its own."""
+    told = [one for one in status.conditions or () if one.type == WAITING and one.reason != "CannotUpdate"]
+    return trouble_notes(snapshot.statefulset.status.conditions, told)
 
 
 def _reserved_notes(ws: WorkingSet) -> list[Note]:

@@ -263,6 +263,10 @@ def test_a_claim_that_no_volume_fits_is_named() -> None:
     (condition,) = status_of(builder)["conditions"]
     assert condition["reason"] == "UnboundClaims"
     assert "web-1" in condition["message"]
+    # by an event too, once
+    assert [note.reason for note in builder.plan().notes] == ["UnboundClaims"]
+    builder.document["status"] = status_of(builder)
+    assert builder.plan().notes == ()
 
 
 # ── what cannot be carried out ───────────────────────────────────────────────
