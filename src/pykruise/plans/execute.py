@@ -116,6 +116,8 @@ class _Run:
         self.failures: list[Failure] = []
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
+        self.incomplete: set[str] = set()
+        """Names of optional stages of which something has failed."""
         self.passed_over = 0
         """Failures of earlier stages that the present one does not mind."""
 
@@ -152,7 +154,7 @@ class Executor:
         run = _Run(until)
         for stage in plan.stages:
             run.passed_over = len(run.failures) if stage.regardless else 0
-            if not run.goes_on:
+            if not run.goes_on or stage.only_after in run.incomplete:
                 continue
             await self._stage(stage, run)
         return Outcome(
@@ -192,6 +194,8 @@ class Executor:
                 failure = Failure(stage.name, chain.subject, step, error)
                 if not stage.is_optional:
                     run.failures.append(failure)
+                elif not failure.is_stale:
+                    run.incomplete.add(stage.name)
                 if step.failed and not failure.is_stale:
                     message = f"{step.failed.message}: {error}"
                     run.notes.append((chain.subject, msgspec.structs.replace(step.failed, message=message)))

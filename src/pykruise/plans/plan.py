@@ -69,6 +69,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     is_optional: bool = False
     """What fails in it is told, and the plan goes on."""
     regardless: bool = False
+    only_after: str = ""
+    """Name of an optional stage: this one is left out when something of that has failed."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     """Why this revision needs no jobs; decided once and for all."""
     jobs: Callable[[], list[Document]]
     """Makes the ImagePullJobs."""
+    warns: bool = False
+    """Whether the event of a job that cannot be created is a warning; the original tells it as normal."""
 
 
 def pre_download_stages(wish: PreDownload, *, owned: Sequence[PullJobView]) -> list[Stage]:
@@ -52,19 +54,24 @@ def pre_download_stages(wish: PreDownload, *, owned: Sequence[PullJobView]) -> l
         return _stage([_label_chain(wish.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, wish.not_needed)])
     present = {job.name for job in owned}
     created = [
-        _create_chain(document) for document in wish.jobs() if document["metadata"]["name"] not in present
+        _create_chain(document, warns=wish.warns)
+        for document in wish.jobs()
+        if document["metadata"]["name"] not in present
     ]
     because = "the jobs that pull its images ahead are created"
     label = _label_chain(wish.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
-    return [*_stage(created), *_stage([label])]
+    # Were the revision labelled in spite of a failure, its image would never be pulled ahead.
+    return [*_stage(created), *_stage([label], only_after=PRE_DOWNLOAD if created else "")]
 
 
-def _stage(chains: Iterable[Chain]) -> list[Stage]:
+def _stage(chains: Iterable[Chain], *, only_after: str = "") -> list[Stage]:
     found = tuple(chains)
-    return [Stage(name=PRE_DOWNLOAD, chains=found, is_optional=True)] if found else []
+    if not found:
+        return []
+    return [Stage(name=PRE_DOWNLOAD, chains=found, is_optional=True, only_after=only_after)]
 
 
-def _create_chain(document: Document) -> Chain:
+def _create_chain(document: Document, *, warns: bool) -> Chain:
     metadata = document["metadata"]
     name, image = metadata["name"], document["spec"]["image"]
     step = Step(
@@ -74,6 +81,7 @@ def _create_chain(document: Document) -> Chain:
         failed=Note(
             reason="FailedCreateImagePullJob",
             message=f"failed to create ImagePullJob {name} for image {image}",
+            warning=warns,
         ),
     )
     return Chain(subject=name, steps=(step,))

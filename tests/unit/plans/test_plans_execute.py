@@ -380,6 +380,21 @@ async def test_what_fails_in_an_optional_stage_is_told_and_the_plan_goes_on(stor
     assert Key("ns", "b") in store.objects
 
 
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_that_failed(
+    store: Store, fails: bool
+) -> None:
+    # given
+    store.faults = [(ForbiddenError(Status(code=403, message="no")), False)] if fails else []
+    first = Stage(name="extra", chains=(creation("a"),), is_optional=True)
+    second = Stage(name="extra", chains=(creation("b"),), is_optional=True, only_after="extra")
+    # when
+    await executor(store).execute(plan_of(first, second, Stage(name="pods", chains=(creation("c"),))))
+    # then
+    assert (Key("ns", "b") in store.objects) is not fails
+    assert Key("ns", "c") in store.objects
+
+
 async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) -> None:
     # given
     store.faults = [(UnreachableError("refused"), False)]

@@ -69,6 +69,9 @@ _RANKS: Final = (
 )
 _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
 
+_FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
+"""Types of the conditions by which kinds tell what did not work."""
+
 _NOT_WRITTEN: Final = frozenset({"NoManager", "Quota", "Webhook", "Forbidden", "WriteFailed"})
 
 _LEFT: Final = (
@@ -257,7 +260,7 @@ _CORRECT: Final = "correct the field that the message names; nothing is touched 
 def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
     for one in status.get("conditions") or ():
         message, since = str(one.get("message") or ""), one.get("lastTransitionTime") or ""
-        if one.get("type") in ("FailedScale", "FailedUpdate") and one.get("status") == "True":
+        if one.get("type") in _FAILED and one.get("status") == "True":
             code, remedy = _failure(one.get("reason") or "", message)
             if code not in ("NotInPlace", "BrokenUpdate"):  # its pods say it themselves
                 yield Wait(code=code, words=message, since=since, remedy=remedy)
@@ -293,6 +296,8 @@ def _code_of(message: str) -> str:
 def _failure(reason: str, message: str) -> tuple[str, str]:
     if reason in ("CannotUpdate", "BrokenUpdateState"):
         return ("NotInPlace" if reason == "CannotUpdate" else "BrokenUpdate"), ""
+    if reason == "ClaimCannotFollow":
+        return "Claims", "what it says of the claim has to be done"
     if reason == "WriteFailed":  # the message ends with the remedy
         return _code_of(message), ""
     return "Refused", _CORRECT

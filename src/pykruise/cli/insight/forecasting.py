@@ -184,7 +184,7 @@ def _errors(error: ApiError) -> tuple[str, ...]:
 
 
 async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant, settings: Settings) -> Play:
-    namespace, uid = sight.document["metadata"].get("namespace", ""), sight.document["metadata"]["uid"]
+    namespace = sight.document["metadata"].get("namespace", "")
     revisions, claims = await asyncio.gather(
         client.list(CONTROLLER_REVISIONS, namespace), client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
     )
@@ -204,7 +204,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
             workload=sight.document,
             revisions=[decode(raw) for raw in revisions.items],
             pods=list(sight.pods.values()),
-            claims=[doc for doc in own if _is_owned(doc, uid)],
+            claims=[doc for doc in own if sight.workload.has_claim(sight.document, doc)],
             nodes=specs,
         ),
         settings=settings,
@@ -218,10 +218,6 @@ def _specs(nodes: Iterable[NodeView]) -> list[NodeSpec]:
         msgspec.structs.replace(spec, labels=dict(view.labels), taints=view.taints)
         for view, spec in zip(views, room_for([view.name for view in views]), strict=True)
     ]
-
-
-def _is_owned(document: Document, uid: str) -> bool:
-    return any(ref.get("uid") == uid for ref in document["metadata"].get("ownerReferences") or ())
 
 
 def _bare(document: Document) -> Document:

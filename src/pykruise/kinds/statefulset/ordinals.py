@@ -64,7 +64,17 @@ def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[int]:
-    """The ordinals of `replicas` pods, ascending: from `start` on, without the reserved ones."""
+    """The ordinals of `replicas` pods, ascending: from `start` on, without the reserved ones.
+
+    Fewer where 32 bits do not reach: such a pod's name would say no ordinal.
+    """
+    wanted = _wanted(start, replicas, reserved)
+    while wanted and wanted[-1] > _LARGEST:
+        wanted.pop()
+    return wanted
+
+
+def _wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
     wanted: list[int] = []
     ordinal = start
     for low, high in reserved.ranges:

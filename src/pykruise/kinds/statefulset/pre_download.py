@@ -40,6 +40,7 @@ def plan_pre_download(ws: WorkingSet, differences: Differences) -> list[Stage]:
     wish = PreDownload(
         revision=ws.update,
         is_rolling=is_rolling,
+        warns=True,
         is_due=annotated_threshold(statefulset.annotations, of=ws.limits.replicas) <= have,
         not_needed=_not_needed(ws, differences) if is_rolling else "",
         jobs=lambda: pull_jobs(

@@ -245,7 +245,7 @@ class CommonStatus(Status, frozen=True, kw_only=True):
     collision_count: Int32 | None = None
     """How often the name of a revision was already taken."""
     conditions: list[PlainCondition] | None = None
-    """Aspects of the state: FailedCreatePod, FailedUpdatePod."""
+    """Aspects of the state: FailedCreatePod, FailedUpdatePod, Waiting, SelectorMismatch."""
     current_replicas: Count = 0
     """Pods at the current revision."""
     current_revision: str = ""

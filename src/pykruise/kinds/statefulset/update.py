@@ -46,6 +46,7 @@ class _Pass:
         self.left: dict[str, str] = {}
         self.failure = ""
         self.failure_reason = ""
+        self.failure_event = ""
         self.begun = 0
         self.times: list[Instant] = []
         self.is_partial = False
@@ -69,12 +70,17 @@ class _Pass:
         self.act(pod, steps, waits)
         self.handled.add(pod.name)
 
+    def fail(self, pod: PodView, why: str, *, told: str, reason: str, event: str) -> None:
+        """The pod cannot be updated at all; the pass ends with it."""
+        self.left[pod.name] = why
+        self.failure, self.failure_reason, self.failure_event = told, reason, event
+
     def phase(self) -> Phase:
         """What came out of it."""
         notes: tuple[Note, ...] = ()
         if self.failure:
             note = Note(
-                reason=self.failure_reason,
+                reason=self.failure_event,
                 message=self.failure,
                 warning=True,
                 again_after_s=LOOK_AGAIN_S,
@@ -176,7 +182,7 @@ def _update_one(current: _Pass, slot: Slot, differences: Differences) -> bool:
     if not fits:
         problem = growth.why_not(slot.ordinal)
         if problem:
-            current.failure, current.failure_reason = problem, "FailedUpdatePVC"
+            current.fail(pod, problem, told=problem, reason="ClaimCannotFollow", event="FailedUpdatePVC")
             return False
         current.act(pod, growth.steps(slot.ordinal), "")
         return True
@@ -208,10 +214,9 @@ def _to_update_revision(current: _Pass, pod: PodView, differences: Differences) 
     found = differences.of(pod)
     if isinstance(found, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
-            current.failure = (
-                f"pod {pod.name} cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
-            )
-            current.failure_reason = "FailedUpdatePodInPlace"
+            why = f"cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
+            told = f"pod {pod.name} {why}"
+            current.fail(pod, why, told=told, reason="CannotUpdate", event="FailedUpdatePodInPlace")
             return False
         reason = f" ({found.reason})" if ws.spec.is_in_place else ""
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")

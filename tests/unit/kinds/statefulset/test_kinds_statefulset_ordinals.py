@@ -19,6 +19,7 @@ from support.statefulset_builder import created, statefulset
         ([7], 0, 3, [0, 1, 2]),  # case 11
         ([0], 0, 0, []),
         (["0-1"], 1, 1, [2]),
+        ([], 2147483646, 3, [2147483646, 2147483647]),
     ],
 )
 def test_wanted_ordinals_leave_the_reserved_ones_out(

@@ -281,6 +281,13 @@ def test_an_amount_that_cannot_be_read_stops_everything_and_is_named() -> None:
     assert "maxUnavailable" in plan.status["conditions"][0]["message"]  # type: ignore[index]
 
 
+def test_more_pods_than_a_cluster_can_have_are_refused_and_nobody_is_touched() -> None:
+    """`kubectl scale` asks no webhook."""
+    plan = statefulset(3).with_spec(replicas=2**31 - 1).plan()
+    assert plan.stages == ()
+    assert "spec.replicas" in plan.status["conditions"][0]["message"]  # type: ignore[index]
+
+
 def test_a_bad_range_is_left_out_and_told_of() -> None:
     """The others still count: a set must not create pods on numbers that somebody reserved."""
     plan = statefulset(3, pods=False, parallel=True).with_spec(reserveOrdinals=["x-y", 1]).plan()

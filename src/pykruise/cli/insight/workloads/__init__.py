@@ -10,10 +10,12 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.workloads.base import Around, Counts, Snapshot, Strategy, Workload
 from pykruise.cli.insight.workloads.cloneset import CLONE_SET
 from pykruise.cli.insight.workloads.daemonset import DAEMON_SET
+from pykruise.cli.insight.workloads.statefulset import STATEFUL_SET
 
 __all__ = [
     "CLONE_SET",
     "DAEMON_SET",
+    "STATEFUL_SET",
     "WORKLOADS",
     "Around",
     "Counts",
@@ -24,7 +26,7 @@ __all__ = [
     "of_document",
 ]
 
-WORKLOADS: Sequence[Workload] = (CLONE_SET, DAEMON_SET)
+WORKLOADS: Sequence[Workload] = (CLONE_SET, DAEMON_SET, STATEFUL_SET)
 
 
 def named(target: str) -> tuple[Workload, str]:

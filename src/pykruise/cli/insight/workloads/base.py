@@ -95,6 +95,12 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """The update revision, as its status names it."""
 
 
+def is_owner(workload: Document, dependent: Document) -> bool:
+    """Whether the workload is among the owners of an object."""
+    uid = workload["metadata"]["uid"]
+    return any(ref.get("uid") == uid for ref in dependent["metadata"].get("ownerReferences") or ())
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """One kind."""
 
@@ -114,6 +120,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """What --set can change → where it is in the object."""
     is_per_node: bool = False
     """Pods go to nodes by name, so all nodes have to be known."""
+    has_claim: Callable[[Document, Document], bool] = is_owner
+    """Whether a claim of its namespace is one of its pods'."""
     tells_failures_by_event: bool = False
     """Its status has no place for a failed write."""
 

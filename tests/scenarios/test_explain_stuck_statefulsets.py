@@ -1,0 +1,139 @@
+"""`pykruise explain` names the true cause of StatefulSets that are stuck, each staged on a cluster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import text
+from pykruise.cli.insight.workloads import STATEFUL_SET
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.sandbox.faults import Rule
+from support.faults import Answer, FaultyTransport, posts
+from support.scenario import Object, Stage, rolling
+from support.statefulsets import Sets, claim_template, in_place, statefulset
+
+pytestmark = [pytest.mark.sandbox_only]
+
+HOOK = {"labelsHandler": {"hook": "on"}}
+
+
+async def rolled_out(stage: Stage, *, rule: Object | None = None, **spec: Any) -> None:
+    """It is there and settled; then a new image whose containers do as the rule says."""
+    sets = Sets(stage)
+    await stage.start_manager()
+    await sets.create(replicas=3, **spec)
+    await sets.settled(replicas=3)
+    if rule:
+        stage.kubelets.set_rules([Rule(image="nginx:2", **rule)])
+    await sets.set_image("nginx:2")
+
+
+async def hooked(stage: Stage, **spec: Any) -> None:
+    """Settled, with a hook on every pod."""
+    document = statefulset(replicas=2, **spec)
+    document["spec"]["template"]["metadata"]["labels"]["hook"] = "on"
+    await stage.start_manager()
+    await stage.create(document, resource=STATEFUL_SET.resource)
+    await Sets(stage).settled(replicas=2)
+
+
+async def image_cannot_be_pulled(stage: Stage) -> None:
+    await rolled_out(stage, rule={"image_pull_error": True})
+
+
+async def image_cannot_be_pulled_in_place(stage: Stage) -> None:
+    await rolled_out(stage, rule={"image_pull_error": True}, updateStrategy=in_place())
+
+
+async def the_deletion_hook_is_not_released(stage: Stage) -> None:
+    await hooked(stage, lifecycle={"preDelete": HOOK})
+    await Sets(stage).scale(1)
+
+
+async def the_update_hook_is_not_released(stage: Stage) -> None:
+    await hooked(stage, lifecycle={"inPlaceUpdate": HOOK}, updateStrategy=in_place())
+    await Sets(stage).set_image("nginx:2")
+
+
+async def a_finalizer_holds_a_pod(stage: Stage) -> None:
+    sets = Sets(stage)
+    await stage.start_manager()
+    await sets.create(replicas=2)
+    await sets.settled(replicas=2)
+    await stage.merge("web-0", {"metadata": {"finalizers": ["example.com/backup"]}}, resource=PODS)
+    await stage.delete("web-0", resource=PODS)
+
+
+async def an_old_claim_does_not_go(stage: Stage) -> None:
+    held = {"metadata": {"name": "data-web-0", "finalizers": ["example.com/snapshot"]}}
+    await stage.create({**claim_template(), **held}, resource=PERSISTENT_VOLUME_CLAIMS)
+    await stage.delete("data-web-0", resource=PERSISTENT_VOLUME_CLAIMS)
+    await stage.start_manager()
+    await Sets(stage).create(replicas=2, volumeClaimTemplates=[claim_template()])
+
+
+async def the_quota_is_used_up(stage: Stage) -> None:
+    faulty = FaultyTransport(stage.manager_transport())
+    refusal = Answer(403, message="pods is forbidden: exceeded quota: team")
+    faulty.on(posts("/pods"), lambda _request: refusal)
+    await stage.start_manager(faulty)
+    await Sets(stage).create(replicas=2)
+
+
+async def updates_are_paused(stage: Stage) -> None:
+    await rolled_out(stage, updateStrategy=rolling(paused=True))
+
+
+async def the_partition_keeps_pods(stage: Stage) -> None:
+    await rolled_out(stage, updateStrategy=rolling(partition=2))
+
+
+async def pods_are_updated_on_delete(stage: Stage) -> None:
+    await rolled_out(stage, updateStrategy={"type": "OnDelete"})
+
+
+async def nobody_manages(stage: Stage) -> None:
+    await Sets(stage).create(replicas=2)
+
+
+class Stuck(NamedTuple):
+    """A staged set, the cause that `explain` must name first, and words that it must use."""
+
+    stage_it: Callable[[Stage], Awaitable[None]]
+    cause: str
+    says: str
+    verdict: str = "waiting"
+
+
+CASES = (
+    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled"),
+    Stuck(image_cannot_be_pulled_in_place, "ImagePull", "image nginx:2 of container main cannot be pulled"),
+    Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook"),
+    Stuck(the_update_hook_is_not_released, "InPlaceUpdateHook", "waits until the inPlaceUpdate hook"),
+    Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
+    Stuck(an_old_claim_does_not_go, "Departing", "waits until its old claim data-web-0 is gone"),
+    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team"),
+    Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
+    Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"),
+    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done"),
+    Stuck(nobody_manages, "NoManager", "is the manager running"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+async def test_explain_names_the_true_cause_of_a_statefulset(stage: Stage, case: Stuck) -> None:
+    # given
+    await case.stage_it(stage)
+    await asyncio.sleep(90)
+    # when
+    key = Key(stage.namespace, "web")
+    found = await explained(stage.client, key, now=stage.clock(), workload=STATEFUL_SET)
+    # then
+    said = text(found, now=stage.clock())
+    assert found.cause == case.cause, said
+    assert case.says in said
+    assert found.verdict == case.verdict, said

@@ -1,0 +1,109 @@
+"""Images of a StatefulSet's new revision are pulled ahead; numbers are the specification's cases."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.plans.actions import Delete
+from pykruise.plans.plan import Plan
+from pykruise.plans.pre_download import PRE_DOWNLOAD
+from pykruise.pods import keys
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from support.pulling_ahead import created_jobs, labels_given
+from support.statefulset_builder import StatefulSetBuilder, images, owner, statefulset, updatable
+
+CREATED, IGNORED = keys.PRE_DOWNLOAD_CREATED_LABEL, keys.PRE_DOWNLOAD_IGNORED_LABEL
+
+
+def rollout(replicas: int = 4, **fields: Any) -> StatefulSetBuilder:
+    """From nginx:0 to nginx:1 in place, with ImagePullJobs served."""
+    builder = updatable(replicas, parallel=True, **fields).all_old()
+    builder.jobs = []
+    return builder
+
+
+def test_jobs_are_created_for_changed_images_and_the_revision_is_labelled() -> None:
+    """statefulset case 85"""
+    # given
+    builder = rollout()
+    plan = builder.plan()
+    # then
+    (job,) = created_jobs(plan)
+    assert job["metadata"]["name"] == f"{builder.update_name}-main"
+    assert job["metadata"]["ownerReferences"] == [owner()]
+    assert job["spec"]["image"] == "nginx:1"
+    assert job["spec"]["parallelism"] == 1
+    assert job["spec"]["pullPolicy"] == {"backoffLimit": 1, "timeoutSeconds": 300}
+    assert job["spec"]["podSelector"]["matchExpressions"][0]["operator"] == "NotIn"
+    assert labels_given(plan) == [CREATED]
+    # and the update does not wait for that
+    assert images(plan) != {}
+
+
+def test_annotations_say_how() -> None:
+    builder = rollout().annotated(image_predownload_parallelism="3", image_predownload_timeout_seconds="60")
+    (job,) = created_jobs(builder.plan())
+    assert (job["spec"]["parallelism"], job["spec"]["pullPolicy"]["timeoutSeconds"]) == (3, 60)
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        lambda: rollout(3),  # case 85
+        lambda: rollout(maxUnavailable="100%"),
+        lambda: rollout(policy="ReCreate"),
+        lambda: rollout().on_delete(),
+    ],
+    ids=["few pods", "all at once", "recreation", "OnDelete"],
+)
+def test_what_would_be_over_before_it_helps_is_left_out_once_and_for_all(builder: Any) -> None:
+    """statefulset case 85"""
+    plan = builder().plan()
+    assert (created_jobs(plan), labels_given(plan)) == ([], [IGNORED])
+
+
+@pytest.mark.parametrize(("ready", "count"), [(2, 0), (3, 1)])
+def test_jobs_wait_for_updated_pods_that_are_ready(ready: int, count: int) -> None:
+    """statefulset case 86: half of five, rounded up"""
+    builder = rollout(5).annotated(image_predownload_min_updated_ready_pods="50%")
+    builder.with_status(updateRevision=builder.update_name, updatedReadyReplicas=ready)
+    assert len(created_jobs(builder.plan())) == count
+
+
+@pytest.mark.parametrize("label", [CREATED, IGNORED])
+def test_it_is_decided_once(label: str) -> None:
+    builder = rollout()
+    builder.with_revisions(*builder.stored_revisions())
+    assert builder.revisions is not None
+    builder.revisions[1]["metadata"]["labels"][label] = "true"
+    assert not _stages(builder.plan())
+
+
+def _stages(plan: Plan) -> list[str]:
+    return [stage.name for stage in plan.stages if stage.name == PRE_DOWNLOAD]
+
+
+def test_when_the_rollout_is_complete_the_jobs_go() -> None:
+    """statefulset case 85"""
+    # given
+    builder = statefulset(4)
+    assert not _stages(builder.plan())
+    builder.jobs = []
+    assert not _stages(builder.plan())
+    builder.jobs = [
+        {"metadata": {"name": "a-job", "namespace": "shop", "uid": "u", "ownerReferences": [owner()]}}
+    ]
+    # when
+    (step,) = builder.plan().steps
+    # then
+    assert isinstance(step.action, Delete)
+    assert step.action.resource == IMAGE_PULL_JOBS
+
+
+def test_a_job_that_cannot_be_created_is_a_warning_and_is_tried_again() -> None:
+    """The label comes only after every job: otherwise its image would never be pulled ahead."""
+    create, label = (stage for stage in rollout().plan().stages if stage.name == PRE_DOWNLOAD)
+    failed = create.chains[0].steps[0].failed
+    assert failed is not None
+    assert failed.warning
+    assert (create.is_optional, label.only_after) == (True, PRE_DOWNLOAD)
