@@ -25,6 +25,7 @@ from bench.bench_admission import pod  # noqa: E402
 from pykruise.admission.pods.sidecars import SidecarInjection  # noqa: E402
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.admission.reviews import Reviews  # noqa: E402
+from pykruise.kinds.sidecarset.managed import Crowd  # noqa: E402
 from pykruise.kinds.sidecarset.plan import plan_sidecarset  # noqa: E402
 from pykruise.kinds.sidecarset.snapshot import build_snapshot  # noqa: E402
 from pykruise.kinds.sidecarset.view import SidecarSetView  # noqa: E402
@@ -121,9 +122,12 @@ def planned(pods: int) -> tuple[float, float]:
     model = paper.pod_view("web-0")
     crowd = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
 
+    known = Crowd()
+
     def plan() -> None:
+        one, revisions = paper.view, paper.revision_views()
         plan_sidecarset(
-            build_snapshot(paper.view, pods=crowd, namespaces={}, revisions=paper.revision_views(), now=NOW)
+            build_snapshot(one, pods=crowd, namespaces={}, revisions=revisions, now=NOW, crowd=known)
         )
 
     settled = cpu_ms(plan, repeats=5)

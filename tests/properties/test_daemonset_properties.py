@@ -141,6 +141,39 @@ def test_status_sums_agree(builder: DaemonSetBuilder) -> None:
     assert status.get("numberUnavailable", 0) == unavailable
 
 
+@settings(max_examples=150, deadline=None)
+@given(builders())
+def test_it_has_converged_or_says_what_it_waits_for(builder: DaemonSetBuilder) -> None:
+    plan = builder.plan()
+    assert plan.status is not None
+    told = [one for one in plan.status.get("conditions", []) if one["type"] == "Waiting"]
+    if told:
+        words, _, remedy = told[0]["message"].partition("; ")
+        assert told[0]["reason"].isalpha()
+        assert words
+        assert remedy
+        return
+    assert not created(plan)
+    assert not deleted(plan)
+    desired = plan.status["desiredNumberScheduled"]
+    for field in ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"):
+        assert plan.status.get(field, 0) == desired
+
+
+@settings(max_examples=150, deadline=None)
+@given(builders())
+def test_every_pod_that_is_not_as_wanted_is_written_to_or_left_with_a_reason(
+    builder: DaemonSetBuilder,
+) -> None:
+    plan = builder.plan()
+    written = {chain.subject for stage in plan.stages for chain in stage.chains}
+    for short, pod in builder.pods.items():
+        name = pod["metadata"]["name"]
+        is_old = pod["metadata"]["labels"][keys.REVISION_LABEL] == builder.old_hash
+        if is_old and "deletionTimestamp" not in pod["metadata"]:
+            assert name in written or plan.left.get(name), short
+
+
 @settings(max_examples=100, deadline=None)
 @given(builders(), st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_and_nodes_come_does_not_matter(builder: DaemonSetBuilder, rng: Any) -> None:

@@ -157,7 +157,11 @@ async def test_marked_pods_go_one_after_another_and_their_names_leave_the_list(
     await stage.until(lambda: _none_of(stage, victims))
     await stage.settled(replicas=4)
     assert seen.fewest_available == 3
-    assert not (await stage.get("web"))["spec"]["scaleStrategy"].get("podsToDelete")
+
+    async def list_is_empty() -> bool:
+        return not (await stage.get("web"))["spec"]["scaleStrategy"].get("podsToDelete")
+
+    await stage.until(list_is_empty)
 
 
 async def test_a_pod_that_fails_is_replaced(stage: Stage) -> None:

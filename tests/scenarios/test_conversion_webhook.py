@@ -1,6 +1,7 @@
 """Conversion as a real API server asks for it: of the manager's webhooks, for every kind with two versions."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -123,14 +124,15 @@ SPECS: dict[str, Document] = {
 
 
 @pytest.fixture
-async def converting(stage: Stage) -> Stage:
-    """The stage, from when the manager's webhooks convert every kind.
+async def converting(stage: Stage) -> AsyncIterator[Stage]:
+    """The stage, from when the manager's webhooks convert every kind; they review nothing meanwhile.
 
     The definitions' CA bundle is that of nobody at first: putting in the right one is the manager's business.
     """
-    for kind in TWO:
-        await stage.until(lambda kind=kind: converts(stage, kind))  # type: ignore[misc]
-    return stage
+    with stage.past_admission():
+        for kind in TWO:
+            await stage.until(lambda kind=kind: converts(stage, kind))  # type: ignore[misc]
+        yield stage
 
 
 async def converts(stage: Stage, kind: str) -> bool:

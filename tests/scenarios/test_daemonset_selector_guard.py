@@ -102,19 +102,29 @@ async def test_a_changed_selector_touches_nothing(
         assert len(await stage.events(SELECTOR_MISMATCH)) <= 1 + restarts + (stage.long_s >= 3600)
 
 
-@pytest.mark.parametrize("surge", [False, True], ids=["standard", "surge"])
+STRATEGIES = {
+    "standard": rolling(maxUnavailable=1),
+    "surge": rolling(maxSurge=1, maxUnavailable=0),
+    "in place": rolling(maxUnavailable=1, rollingUpdateType="InPlaceIfPossible"),
+}
+
+
+@pytest.mark.parametrize("how", STRATEGIES)
 async def test_a_selector_changed_during_a_rollout_stops_it_where_it_is(
-    stage: Stage, pool: Pool, surge: bool
+    stage: Stage, pool: Pool, how: str
 ) -> None:
     # given a rollout that goes on one node at a time
     await stage.start_manager()
-    strategy = rolling(maxSurge=1, maxUnavailable=0) if surge else rolling(maxUnavailable=1)
-    await pool.create(updateStrategy=strategy)
+    await pool.create(updateStrategy=STRATEGIES[how])
     await pool.settled()
     async with watching(pool) as seen:
         seen.from_now()
         await pool.set_image("nginx:2")
-        await stage.until(lambda: len(seen.uids) >= 6)
+
+        async def is_under_way() -> bool:
+            return [pod.containers[0].image for pod in await stage.pods()].count("nginx:2") >= 2
+
+        await stage.until(is_under_way)
         # when
         await change_selector(stage, pool, ONLY_SELECTOR)
         await stops(stage, pool)
@@ -127,7 +137,7 @@ async def test_a_selector_changed_during_a_rollout_stops_it_where_it_is(
         assert seen.uids == made
         assert await owners(stage) == before
         assert all(json.loads(found)[0]["controller"] for found in before.values())
-        assert seen.most_on_a_node == (2 if surge else 1)
+        assert seen.most_on_a_node == (2 if how == "surge" else 1)
         # and goes on where it was, when the selector is back
         await pool.change(selector={"matchLabels": {"app": "web"}})
         await pool.settled()

@@ -525,6 +525,23 @@ async def test_a_daemon_that_is_not_there_is_a_warning(patient: Patient) -> None
     assert any("there is no DaemonSet kruise-daemon" in line for line in warnings)
 
 
+async def test_which_webhooks_have_to_be_registered_depends_on_the_gates(patient: Patient) -> None:
+    # given webhooks without one of a kind of OpenKruise's
+    configuration = decode(await patient.client.get(VALIDATING, "", VALIDATING_NAME))
+    entries = configuration["webhooks"]
+
+    async def warnings(*without: str) -> list[str]:
+        kept = [entry for entry in entries if entry["name"] not in without]
+        await patient.change(VALIDATING, VALIDATING_NAME, {"webhooks": kept})
+        return [line for line in said(await patient.examine(), Level.WARNING) if "not registered" in line]
+
+    # then only one that the manager's gates ask for is missed
+    assert await warnings() == []
+    (line,) = await warnings("vcloneset.kb.io")
+    assert "these webhooks are not registered: vcloneset.kb.io" in line
+    assert await warnings("vservice.kb.io", "vingress.kb.io") == []
+
+
 async def test_what_the_asker_may_not_see_is_told_and_the_other_checks_go_on(patient: Patient) -> None:
     patient.faulty.on(
         requests("GET", path="/secrets/"), lambda _: Answer(403, message="secrets is forbidden")

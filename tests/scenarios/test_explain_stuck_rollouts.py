@@ -93,8 +93,7 @@ async def one_old_pod_uses_the_budget_up(stage: Stage) -> None:
     name = (await stage.pods())[2].name
     stage.kubelets.set_rules([Rule(pod=name, never_ready=True)])
     await stage.until(lambda: _is_down(stage, name))
-    await stage.scale("web", 4)
-    await stage.merge("web", {"spec": {"scaleStrategy": {"maxUnavailable": 1}}})
+    await stage.merge("web", {"spec": {"replicas": 4, "scaleStrategy": {"maxUnavailable": 1}}})
 
 
 async def too_large_for_every_node(stage: Stage) -> None:

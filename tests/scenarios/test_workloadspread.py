@@ -98,6 +98,35 @@ async def test_a_zone_that_takes_no_pods_is_passed_over(
     assert (condition["status"], condition["reason"]) == ("False", "PodUnschedulable")
 
 
+@pytest.mark.virtual_time("the zone is tried again after five minutes")
+async def test_a_zone_goes_away_and_comes_back(spread: Spread, stage: Stage) -> None:
+    # given two pods in each zone
+    await stage.start_manager()
+    strategy = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 20}}
+    await spread.create(CLONE_SETS, spread.subset("a", 2), spread.subset("b"), scheduleStrategy=strategy)
+    await spread.run(CLONE_SETS, 4)
+    await spread.settled(a=2, b=2)
+    # when zone a takes no pods any more, and its pods are lost
+    for node in spread.pool.nodes[:2]:
+        await spread.pool.cordon(node)
+    for pod in await stage.pods():
+        if noted_in(pod) == "a":
+            await stage.delete(pod.name, resource=PODS)
+    # then those that come for them move on to zone b
+    await spread.settled(b=4)
+    # when it comes back, and five minutes are over
+    for node in spread.pool.nodes[:2]:
+        await spread.pool.cordon(node, unschedulable=False)
+
+    async def is_open() -> bool:
+        return bool(await stage.events("RecoverSchedulable"))
+
+    await stage.until(is_open)
+    # then new pods go there first
+    await spread.scale(CLONE_SETS, 6)
+    await spread.settled(a=2, b=4)
+
+
 @kinds(CLONE_SETS, DEPLOYMENTS)
 async def test_pods_that_were_there_before_are_adopted(
     spread: Spread, stage: Stage, resource: Resource

@@ -15,7 +15,7 @@ from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.injection import Matched, read_matched
 from pykruise.kinds.workloadspread.readers import OwnerMissingError, claims_patch
-from pykruise.kinds.workloadspread.targets import GroupKind, WhiteList, replicas_of
+from pykruise.kinds.workloadspread.targets import GroupKind, WhiteList, WhiteListError, replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
@@ -143,7 +143,7 @@ class SpreadServer:
         self.spreads = {one["metadata"]["name"]: one for one in spreads}
         self.objects = {(one["kind"], one["metadata"]["name"]): one for one in owners}
         self.pods: dict[str, Document] = {}
-        self.white_list = WhiteList()
+        self.white_list: WhiteList | WhiteListError = WhiteList()
         self.writes = 0
         self.refused = 0
         self.conflicts_to_come = 0
@@ -255,7 +255,10 @@ class _Replica:
         return replicas_of(document, found[0], paths=shown.replicas_paths) or 0
 
     async def white_list(self) -> WhiteList:
-        return self._server.white_list
+        found = self._server.white_list
+        if isinstance(found, WhiteListError):
+            raise found
+        return found
 
     async def pod(self, namespace: str, name: str) -> Document | None:
         return self._server.pods.get(name)

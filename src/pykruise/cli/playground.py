@@ -7,12 +7,15 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Never
 
 import msgspec
 
 from pykruise.admission.counts import live_classes, live_pods
+from pykruise.admission.pods.refusals import Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
+from pykruise.kinds.sidecarset.controller import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
@@ -22,6 +25,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE
@@ -90,6 +94,7 @@ async def playground(
     `on_loaded` hears what came of the dump.
     """
     rng = rng or random.Random()
+    refusals: asyncio.Queue[Refusal] = asyncio.Queue()
     cluster = Cluster(
         settings,
         clock=clock,
@@ -98,6 +103,7 @@ async def playground(
         reviewers=reviewers(
             pods=live_pods(lambda: cluster.client),
             sidecars=LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
+            on_refused=refusals.put_nowait,
             clock=clock,
             classes=live_classes(lambda: cluster.client),
             spreading=Spreading(
@@ -123,12 +129,25 @@ async def playground(
         metered = MeteredTransport(cluster.transport_for(MANAGER_USER))
         manager = Manager(Client(metered, clock=clock, rng=rng), clock=clock, rng=rng, freeze_heap=True)
         running = asyncio.create_task(manager.run(), name="manager")
+        telling = asyncio.create_task(_tell(refusals, cluster.client, clock=clock, rng=rng))
         try:
             await _synced_or_failed(manager, running)
             yield Playground(cluster, manager, cluster.client, running, metered)
         finally:
+            telling.cancel()
             manager.stop()
             await running
+
+
+async def _tell(
+    refusals: "asyncio.Queue[Refusal]", client: Client, *, clock: Clock, rng: random.Random
+) -> Never:
+    """Events about pods that were refused, as the manager's webhooks write them."""
+    recorder = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
+    events = RefusalEvents(recorder)
+    while True:
+        events.tell(await refusals.get())
+        await recorder.flush()
 
 
 async def _put_crd(client: Client, crd: Document) -> None:

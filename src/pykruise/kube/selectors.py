@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -54,6 +54,9 @@ class Operator(StrEnum):
     LESS_THAN = "lt"
 
 
+_ONE_OF: Final = frozenset({Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN})
+
+
 class Requirement(msgspec.Struct, frozen=True):
     """One condition of a label selector. `values` is empty for (not) exists, one integer text for > and <."""
 
@@ -64,9 +67,11 @@ class Requirement(msgspec.Struct, frozen=True):
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels meets it; a missing label meets !=, notin and ! only."""
         value = labels.get(self.key)
+        if self.operator in _ONE_OF:  # the usual one, asked for every pod of every plan
+            return value in self.values
         match self.operator:
             case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
-                return value is not None and value in self.values
+                return value in self.values
             case Operator.NOT_EQUALS | Operator.NOT_IN:
                 return value is None or value not in self.values
             case Operator.EXISTS:
@@ -105,7 +110,10 @@ class Selector(msgspec.Struct, frozen=True):
         """Whether it selects an object with these labels."""
         if self.selects_nothing:
             return False
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        for requirement in self.requirements:  # noqa: SIM110 - a generator would cost as much again
+            if not requirement.matches(labels):
+                return False
+        return True
 
     @property
     def is_empty(self) -> bool:

@@ -23,7 +23,7 @@ from pykruise.pods.lifecycle import LifecycleHook, LifecycleState, is_hooked, st
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
 from pykruise.pods.views import PodView
 
-__all__ = ["Target", "update_turn"]
+__all__ = ["Target", "update_turn", "waits_for"]
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +39,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
 
 
+def waits_for(pod: PodView, hook: LifecycleHook | None) -> str:
+    """What the pod waits for before anything is written to it; empty: nothing. `hook` is inPlaceUpdate."""
+    if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
+        return "waits until the inPlaceUpdate hook is taken off the pod"
+    if pod.state == LifecycleState.UPDATED and hook is None:
+        return "its last update in place is about to end"
+    return ""
+
+
 def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[Step, ...], str]:
     """The writes of the pod's next turn, or none and what it waits for.
 
@@ -46,11 +55,9 @@ def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[S
     the hook again, so that it has to be released once more.
     """
     hook = target.hook
-    if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
-        return (), "waits until the inPlaceUpdate hook is taken off the pod"
-    if pod.state == LifecycleState.UPDATED:
-        if hook is None:
-            return (), "its last update in place is about to end"
+    if waits := waits_for(pod, hook):
+        return (), waits
+    if hook is not None and pod.state == LifecycleState.UPDATED:
         return (_prepare(pod, hook, target, with_hook=True),), ""
     has_been_asked = pod.state in (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING)
     if hook is not None and is_hooked(hook, pod) and not has_been_asked:
@@ -84,7 +91,8 @@ def _prepare(pod: PodView, hook: LifecycleHook, target: Target, *, with_hook: bo
             body=body,
             subresource="status" if conditions else "",
             uid=pod.uid,
-            resource_version=version(pod, unchanged=bool(conditions)),
+            # Had a pod that does not serve become ready meanwhile, it would cost a place in the budget.
+            resource_version=version(pod, unchanged=bool(conditions) or not pod.is_serving),
         ),
         because=f"to be updated in place to {target.revision}; the inPlaceUpdate hook holds it",
     )

@@ -21,6 +21,7 @@ __all__ = [
     "Waiting",
     "goes_by_itself",
     "waiting_for_pods",
+    "waiting_for_strategy",
     "with_condition",
     "with_waiting",
     "without",
@@ -28,6 +29,8 @@ __all__ = [
 
 WAITING: Final = "Waiting"
 """Type of the condition."""
+
+_UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 _NOTHING: Final = "nothing has to be done"
 
@@ -60,6 +63,19 @@ def waiting_for_pods(obstacles: Sequence[tuple[PodView, Obstacle]]) -> Waiting |
     others = sum(found.reason == first.reason for _, found in obstacles) - 1
     more = f" (and {others} more)" if others else ""
     return Waiting(reason=first.reason, because=f"pod {pod.name}{more} {first.because}", remedy=first.remedy)
+
+
+def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Waiting | None:
+    """Pods of an older template that `spec.updateStrategy` leaves as they are. `count`: how many, in words."""
+    if is_on_delete:
+        return Waiting(
+            reason="OnDelete",
+            because=f"{count}, and the update strategy is OnDelete",
+            remedy="delete them to have them updated, or choose RollingUpdate",
+        )
+    if is_paused:
+        return Waiting(reason="Paused", because=f"{count}, and updates are paused", remedy=_UNPAUSE)
+    return None
 
 
 def with_waiting(

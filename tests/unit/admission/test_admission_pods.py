@@ -88,7 +88,7 @@ def test_a_pod_of_a_kruise_workload_gets_the_readiness_gate_once() -> None:
     "owner", [None, ("apps/v1", "ReplicaSet"), ("apps.kruise.io.example/v1", "CloneSet"), ("v1", "Node")]
 )
 def test_other_pods_get_no_readiness_gate(owner: tuple[str, str] | None) -> None:
-    """admission case 18; pitfall 8"""
+    """admission case 18; pitfall 8; inplace-update case 55"""
     assert answer(pod(owner=owner)) == ALLOWED
     for_all = AdmissionSettings(readiness_gate_for_all=True)
     assert changed(pod(owner=owner), for_all)["spec"]["readinessGates"] == [

@@ -54,3 +54,9 @@ def test_a_deleted_object_is_forgotten() -> None:
     pace.forget(KEY)
     # then a successor of the same name begins anew
     assert pace.wait_s(KEY, now=0.0) == 0.0
+
+
+def test_a_status_with_several_writers_is_written_over_what_was_looked_at() -> None:
+    patch = status_patch(CLONE_SETS, KEY, uid="u", stored={}, wanted={"replicas": 1}, resource_version="42")
+    assert patch is not None
+    assert patch.resource_version == "42"

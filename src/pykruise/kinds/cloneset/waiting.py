@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.pods.obstacles import Obstacle, obstacles_of
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import Waiting, waiting_for_pods
+from pykruise.pods.waiting import Waiting, waiting_for_pods, waiting_for_strategy
 
 __all__ = ["is_converged", "waiting_of"]
 
@@ -95,18 +95,9 @@ def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting:
     """All pods wanted are there and available, but not all are of the newest template."""
     old = [pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.NEW]
     count = f"{len(old)} of {len(ws.pods)} pods are of an older template"
-    if ws.spec.is_on_delete:
-        return Waiting(
-            reason="OnDelete",
-            because=f"{count}, and the update strategy is OnDelete",
-            remedy="delete them to have them updated, or choose RollingUpdate",
-        )
-    if ws.spec.is_paused:
-        return Waiting(
-            reason="Paused",
-            because=f"{count}, and updates are paused",
-            remedy="set spec.updateStrategy.rollingUpdate.paused to false",
-        )
+    held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
+    if held is not None:
+        return held
     if old and len(old) <= ws.limits.partition:
         return Waiting(
             reason="Partition",

@@ -33,6 +33,7 @@ from pykruise.kinds.daemonset.working_set import WorkingSet, working_set
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import Phase, leave
 from pykruise.plans.plan import Note, Plan, Stage
+from pykruise.plans.troubles import trouble_notes
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.selector_guard import (
     LOOK_AGAIN_S,
@@ -153,6 +154,9 @@ def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None
         waiting=waiting_of(ws, left=left, left_nodes=left_nodes, broken=refresh.failure),
         is_writing=bool(before or manage.stages or update.stages),
     )
+    notes = (*manage.notes, *update.notes, *refresh.notes)
+    told = {note.reason for note in notes}
+    troubles = trouble_notes(snapshot.daemonset.status.conditions, status.conditions)
     return Plan(
         stages=(
             *before,
@@ -166,7 +170,7 @@ def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None
         after=_after(ws, (manage, update, refresh)),
         left=left,
         left_nodes=left_nodes,
-        notes=(*manage.notes, *update.notes, *refresh.notes),
+        notes=(*notes, *(one for one in troubles if one.reason not in told)),
     )
 
 

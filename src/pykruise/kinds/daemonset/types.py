@@ -139,7 +139,8 @@ class DaemonSetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     collision_count: Int32 | None = None
     """How often a revision's name was taken by something else."""
     conditions: list[PlainCondition] | None = None
-    """SelectorMismatch: spec.selector was changed past admission, and nothing is done."""
+    """SelectorMismatch: spec.selector was changed past admission, and nothing is done. Waiting: what keeps nodes
+    from being as the spec wants them, and what would change that."""
     current_number_scheduled: Count = 0
     """Nodes that are to run a pod and have one."""
     desired_number_scheduled: Count = 0

@@ -16,7 +16,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet, is_leaving
-from pykruise.plans.in_place import BEGUN_AT_ONCE, begin_steps
+from pykruise.plans.in_place import begin_steps, begun_at_once
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Stage
 from pykruise.pods import keys
@@ -193,7 +193,7 @@ class _Differences:
 
 
 def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -> Phase:
-    most = min(ws.limits.burst, BEGUN_AT_ONCE)
+    most = min(ws.limits.burst, begun_at_once(len(ws.pods)))
     chains: list[Chain] = []
     for pod in pods[:most]:
         found = differences.of(pod)
@@ -237,6 +237,11 @@ def _surge(ws: WorkingSet, nodes: Mapping[str, OldAndNew], chosen: Sequence[str]
         waiting = nodes[name].old
         if waiting is not None:
             left[waiting.name] = "waits for its turn: maxSurge is used up"
+    now = [*at_once, *candidates[:room]]
+    for name in now:
+        replaced = nodes[name].old
+        if replaced is not None:
+            left[replaced.name] = "stays until the new pod of its node is available"
     why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
-    phase = come_and_go(ws, nodes=[*at_once, *candidates[:room]], why=why, going=going)
+    phase = come_and_go(ws, nodes=now, why=why, going=going)
     return msgspec.structs.replace(phase, left={**left, **phase.left})

@@ -19,7 +19,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.plans.refreshing import BROKEN
 from pykruise.pods.obstacles import Obstacle, obstacles_of
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import Waiting, waiting_for_pods
+from pykruise.pods.waiting import Waiting, waiting_for_pods, waiting_for_strategy
 
 __all__ = ["CORRECT", "is_converged", "waiting_of", "waits_until"]
 
@@ -33,6 +33,9 @@ _LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/un
 
 _IN_PASSING: Final = frozenset({"Scheduling", "Starting", "UpdatingInPlace"})
 """Obstacles that every pod has for a moment when it is new or updated."""
+
+_STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""What containers wait for that start."""
 
 _UNREADY: Final = frozenset({"NotReady", "ReadinessGate"})
 
@@ -53,8 +56,9 @@ def _is_as_wanted(ws: WorkingSet, place: Place, pods: Sequence[PodView]) -> bool
     pod = pods[0]
     if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod):
         return False
-    # One that merely may stay is nobody's worry.
-    return place is Place.STAY or (place is Place.RUN and ws.is_available(pod))
+    if place is Place.STAY:  # nobody's worry, as long as it is not to go
+        return pod.phase not in FINISHED
+    return place is Place.RUN and ws.is_available(pod)
 
 
 def waiting_of(
@@ -66,17 +70,21 @@ def waiting_of(
         return None
     obstacles = [pair for pair in _obstacles(ws) if not _passes(ws, *pair)]
     stuck = [pair for pair in obstacles if pair[1].is_stuck]
-    updates = _of_updates(ws, left)
-    nodes = _of_nodes(ws, left_nodes)
-    goes_on = updates is not None and updates.reason == _UPDATING
-    return (
+    needs_somebody = (
         waiting_for_pods([pair for pair in stuck if pair[1].reason != "NotReady"])
         or (Waiting(reason=BROKEN, because=broken, remedy=RECREATE) if broken else None)
         or _of_limits(ws)
         or waiting_for_pods(stuck)
-        or (None if goes_on else waiting_for_pods(obstacles))
-        or (nodes if nodes is not None and nodes.remedy else None)
-        or (updates if goes_on else nodes or updates)
+    )
+    if needs_somebody is not None:
+        return needs_somebody
+    updates = _of_updates(ws, left)
+    if updates is not None and updates.reason == _UPDATING:
+        return updates
+    return (
+        waiting_for_pods(obstacles)
+        or _of_nodes(ws, left_nodes)
+        or updates
         or Waiting(reason="Starting", because=_starting(ws))
     )
 
@@ -93,6 +101,14 @@ def waits_until(ws: WorkingSet) -> Instant | None:
 
 
 # Pods
+
+
+def _is_just_starting(ws: WorkingSet, pod: PodView) -> bool:
+    """Cheap, as it is asked for every pod that a rollout touches."""
+    if pod.is_ready or any(one.waiting not in _STARTING for one in pod.container_statuses):
+        return False
+    since = _unready_since(pod)
+    return since is not None and ws.now < since + NAMED_AFTER_S
 
 
 def _passes(ws: WorkingSet, pod: PodView, obstacle: Obstacle) -> bool:
@@ -115,11 +131,13 @@ def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Obstacle]]:
 
 
 def _told_by_pods(ws: WorkingSet) -> list[tuple[PodView, Obstacle]]:
+    """Of pods that are not available; of new ones only when a container says that it cannot start."""
     unavailable = (
         pod
         for pods in ws.by_node.values()
         for pod in pods
-        if not pod.is_deleting and (is_leaving(pod) or not ws.is_available(pod))
+        if not pod.is_deleting
+        and (is_leaving(pod) or not (ws.is_available(pod) or _is_just_starting(ws, pod)))
     )
     return obstacles_of(
         unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
@@ -231,18 +249,9 @@ def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting | None:
     if not old:
         return None
     count = f"{len(old)} pods are of an older template"
-    if ws.spec.is_on_delete:
-        return Waiting(
-            reason="OnDelete",
-            because=f"{count}, and the update strategy is OnDelete",
-            remedy="delete them to have them updated, or choose RollingUpdate",
-        )
-    if ws.spec.is_paused:
-        return Waiting(
-            reason="Paused",
-            because=f"{count}, and updates are paused",
-            remedy=f"set {_BLOCK}.paused to false",
-        )
+    held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
+    if held is not None:
+        return held
     reasons = {left.get(pod.name, "") for pod in old}
     if reasons == {BY_PARTITION}:
         return Waiting(

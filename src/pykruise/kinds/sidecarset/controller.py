@@ -6,6 +6,7 @@ pod, namespace, revision or SidecarSet changed ──▶ queue ──▶ Reconci
 from collections.abc import Mapping
 from typing import Any
 
+from pykruise.kinds.sidecarset.managed import Crowd
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.readers import NamespaceView, project_namespace
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
@@ -47,7 +48,7 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
 
 
 class SidecarSetPlanner:
-    """`plans.reconcile.Planner` of SidecarSet."""
+    """`plans.reconcile.Planner` of SidecarSet. Remembers what it made of pods, which a kill may lose."""
 
     def __init__(
         self,
@@ -63,11 +64,13 @@ class SidecarSetPlanner:
         self._namespaces = namespaces
         self._settings = settings
         self._clock = clock
+        self._crowds: dict[Key, Crowd] = {}
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """The SidecarSet with the pods that list it and its revisions, as the caches have them now."""
         one = self._sets.get(key)
         if one is None:
+            self._crowds.pop(key, None)
             return None
         prefix = (self._settings.namespace, one.name[:LONGEST_REVISION_OWNER])
         pods = self._sources.pods.by_index(BY_SIDECARSET, one.name)
@@ -78,6 +81,7 @@ class SidecarSetPlanner:
             revisions=self._sources.revisions.by_index(BY_NAME_PREFIX, prefix),
             now=self._clock(),
             settings=self._settings,
+            crowd=self._crowds.setdefault(key, Crowd()),
         )
 
     def _labels(self, names: set[str]) -> dict[str, Mapping[str, str]]:

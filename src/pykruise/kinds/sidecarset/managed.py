@@ -5,12 +5,13 @@ PodView + SidecarSetView ──▶ is_managed(), managed_pod() ──▶ Managed
 Pure. Every look-up of a container allows for its absence.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
 
 from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.hashes import Hashes
 from pykruise.kinds.sidecarset.records import (
     Record,
     RecordError,
@@ -26,7 +27,7 @@ from pykruise.pods.in_place.images import image_name, mean_the_same
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodView
 
-__all__ = ["ManagedPod", "Twins", "is_consistent", "is_managed", "managed_pod", "twins_of"]
+__all__ = ["Crowd", "ManagedPod", "Twins", "is_consistent", "is_managed", "managed_pod", "twins_of"]
 
 RUNNING: Final = "Running"
 DIGEST: Final = "@"
@@ -138,6 +139,30 @@ def managed_pod(pod: PodView, one: SidecarSetView) -> ManagedPod:
         is_ready=_is_ready(pod, twins),
         upgradable=_upgradable(pod, imageless, contents, state, names),
     )
+
+
+class Crowd:
+    """The pods of one SidecarSet, kept from plan to plan: only those that changed are looked at again.
+
+    What it keeps follows from pods and spec alone, so losing it costs time and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._spec: tuple[str, int, Hashes] | None = None
+        self._known: dict[str, tuple[PodView, ManagedPod | None]] = {}
+
+    def of(self, pods: Iterable[PodView], one: SidecarSetView) -> list[ManagedPod]:
+        """Those of the pods that the SidecarSet manages, whatever their namespaces."""
+        spec = (one.uid, one.generation, one.hashes)
+        known = self._known if spec == self._spec else {}
+        fresh: dict[str, tuple[PodView, ManagedPod | None]] = {}
+        for pod in pods:
+            entry = known.get(pod.uid)
+            if entry is None or entry[0] is not pod:
+                entry = (pod, managed_pod(pod, one) if is_managed(pod, one) else None)
+            fresh[pod.uid] = entry
+        self._spec, self._known = spec, fresh
+        return [managed for _, managed in fresh.values() if managed is not None]
 
 
 def _names_in_pod(contents: Contents) -> list[str]:

@@ -5,11 +5,11 @@ views from caches + now ──▶ build_snapshot() ──▶ Snapshot ──▶ 
 Pure. Which pods are managed is decided here, so that every later stage means the same ones.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from pykruise.kinds.sidecarset.managed import ManagedPod, is_managed, managed_pod
+from pykruise.kinds.sidecarset.managed import Crowd, ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.clock import Instant
@@ -43,15 +43,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 def build_snapshot(
     sidecarset: SidecarSetView,
     *,
-    pods: Iterable[PodView],
+    pods: Collection[PodView],
     namespaces: Mapping[str, Mapping[str, str]],
     revisions: Iterable[RevisionView],
     now: Instant,
     settings: Settings | None = None,
+    crowd: Crowd | None = None,
 ) -> Snapshot:
     """`pods`: at least those that list the SidecarSet. `namespaces`: labels by name; an absent one is unknown.
 
-    `revisions`: those whose names begin with the SidecarSet's.
+    `revisions`: those whose names begin with the SidecarSet's. `crowd`: what is known of the pods already.
     """
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
@@ -61,14 +62,11 @@ def build_snapshot(
             own.append(revision)
         else:
             others[revision.name] = revision
-    contents = sidecarset.contents
-    managed = [
-        managed_pod(pod, sidecarset)
-        for pod in pods
-        if contents is not None
-        and sidecarset.selects_namespace(pod.namespace, namespaces.get(pod.namespace))
-        and is_managed(pod, sidecarset)
-    ]
+    selected = {
+        namespace: sidecarset.selects_namespace(namespace, namespaces.get(namespace))
+        for namespace in {pod.namespace for pod in pods}
+    }
+    managed = [one for one in (crowd or Crowd()).of(pods, sidecarset) if selected[one.pod.namespace]]
     return Snapshot(
         sidecarset=sidecarset,
         pods=sorted(managed, key=lambda one: (one.pod.namespace, one.pod.name)),

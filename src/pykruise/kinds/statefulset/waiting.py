@@ -12,7 +12,7 @@ from pykruise.kinds.statefulset.scale import Scale
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.pods.obstacles import Obstacle, obstacles_of
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import Waiting, waiting_for_pods
+from pykruise.pods.waiting import Waiting, waiting_for_pods, waiting_for_strategy
 
 __all__ = ["is_converged", "waiting_of"]
 
@@ -145,18 +145,9 @@ def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting:
             reason="ClaimsGrow", because="claims are smaller than their templates and about to grow"
         )
     count = f"{len(old)} of {len(ws.slots)} pods are of an older template"
-    if ws.spec.is_on_delete:
-        return Waiting(
-            reason="OnDelete",
-            because=f"{count}, and the update strategy is OnDelete",
-            remedy="delete them to have them updated, or choose RollingUpdate",
-        )
-    if ws.spec.is_paused:
-        return Waiting(
-            reason="Paused",
-            because=f"{count}, and updates are paused",
-            remedy="set spec.updateStrategy.rollingUpdate.paused to false",
-        )
+    held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
+    if held is not None:
+        return held
     if len(old) <= ws.limits.partition and len(ws.slots) - len(old) >= ws.limits.quota:
         return Waiting(
             reason="Partition",

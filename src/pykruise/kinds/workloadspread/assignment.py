@@ -24,7 +24,6 @@ from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError
-from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 
@@ -50,6 +49,8 @@ class Assignment:
         self._reader = reader
         self._desk = desk
         self._versioned = versioned
+        self._told = ""
+        """What was told last of a white list that cannot be read."""
 
     async def placed(self, pod: Document, *, namespace: str) -> Document | None:
         """The pod as one of its subset; None: it is of none. Raises AssignmentError."""
@@ -61,7 +62,7 @@ class Assignment:
             if view is None:
                 return None
             return await self._injected(pod, owner, view)
-        except (ClaimError, InjectionError, KubeError, OwnerMissingError, PathError, WhiteListError) as error:
+        except (ClaimError, InjectionError, KubeError, OwnerMissingError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
     async def gone(self, pod: Document, *, namespace: str) -> None:
@@ -80,7 +81,7 @@ class Assignment:
                 return
             version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
             await self._desk.give(view, version=version, pod_name=_name(pod), subset=matched.subset)
-        except (ClaimError, KubeError, PathError, WhiteListError) as error:
+        except (ClaimError, KubeError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
     # ── which WorkloadSpread ─────────────────────────────────────────────────
@@ -109,7 +110,16 @@ class Assignment:
         """The white list is asked for only where somebody uses it."""
         if all(view.target is not None and view.target[0] in BUILT_IN for view in views):
             return BUILT_IN
-        return (await self._reader.white_list()).owners
+        try:
+            found = await self._reader.white_list()
+        except WhiteListError as error:
+            # Nobody's pods may wait for somebody to correct a ConfigMap: it counts as absent, and is told once.
+            if str(error) != self._told:
+                _log.warning("the white list of WorkloadSpread cannot be read: %s", error)
+            self._told = str(error)
+            return BUILT_IN
+        self._told = ""
+        return found.owners
 
     async def _is_about(
         self, view: SpreadView, chain: list[OwnerReference], known: Collection[GroupKind], namespace: str
@@ -133,9 +143,8 @@ class Assignment:
                 chain.append(above)
 
     async def _named(self, namespace: str, name: str) -> SpreadView | None:
-        key = Key(namespace, name)
-        found = await self._reader.newest(key)
-        return found if found is not None else await self._reader.fresh(key)
+        # Notes stay on pods when their WorkloadSpread is gone: that must not cost a request each.
+        return next((one for one in await self._reader.spreads(namespace) if one.name == name), None)
 
     # ── which subset ─────────────────────────────────────────────────────────
 

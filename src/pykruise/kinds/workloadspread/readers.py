@@ -18,8 +18,10 @@ import msgspec
 from pykruise.kinds.workloadspread.targets import (
     BUILT_IN,
     GroupKind,
+    Listed,
     PathError,
     WhiteList,
+    WhiteListError,
     group_of,
     read_white_list,
     replicas_of,
@@ -154,11 +156,11 @@ class TargetReader:
         return decode(raw)
 
     async def replicas(self, view: SpreadView) -> int:
-        """Pods that the workload wants; 0: it is not there. Raises PathError, WhiteListError, KubeError."""
+        """Pods that the workload wants; 0: it is not there. Raises PathError, KubeError."""
         target, document = view.target, await self.target(view)
         if target is None or document is None:
             return 0
-        listed = None if target[0] in BUILT_IN else (await self.white_list()).find(target[0])
+        listed = await self._listed_as(target[0])
         path = listed.replicas_path if listed is not None else ""
         try:
             found = replicas_of(document, target[0], paths=view.replicas_paths, listed_path=path)
@@ -171,6 +173,15 @@ class TargetReader:
             found = wanted if isinstance(wanted, int) else None
         # Nobody knows: as many as there are.
         return sum(one.replicas for one in view.status.subset_statuses or ()) if found is None else found
+
+    async def _listed_as(self, kind: GroupKind) -> Listed | None:
+        """The entry of a kind on the white list; a list that cannot be read has none."""
+        if kind in BUILT_IN:
+            return None
+        try:
+            return (await self.white_list()).find(kind)
+        except WhiteListError:
+            return None
 
     async def _resource(self, kind: GroupKind, version: str) -> Resource | None:
         known = _BUILT_IN.get(kind)
@@ -232,7 +243,7 @@ class LiveSpreads(TargetReader):
         super().__init__(client, namespace=namespace)
         self._clock = clock
         self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
-        self._listed: tuple[float, WhiteList] | None = None
+        self._listed: tuple[float, WhiteList | WhiteListError] | None = None
 
     async def spreads(self, namespace: str) -> Sequence[SpreadView]:
         try:
@@ -281,8 +292,14 @@ class LiveSpreads(TargetReader):
     async def white_list(self) -> WhiteList:
         now = self._clock()
         if self._listed is None or now >= self._listed[0]:
-            self._listed = (now + _WHITE_LIST_S, await super().white_list())
-        return self._listed[1]
+            try:
+                self._listed = (now + _WHITE_LIST_S, await super().white_list())
+            except WhiteListError as error:
+                self._listed = (now + _WHITE_LIST_S, error)
+        found = self._listed[1]
+        if isinstance(found, WhiteListError):
+            raise found
+        return found
 
     async def pod(self, namespace: str, name: str) -> Document | None:
         try:

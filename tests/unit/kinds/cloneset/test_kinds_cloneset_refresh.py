@@ -17,8 +17,15 @@ def planned(builder: CloneSetBuilder) -> Plan:
     return plan_cloneset(builder.snapshot())
 
 
+def test_a_pod_that_is_leaving_gets_no_condition_any_more() -> None:
+    """inplace-update case 56"""
+    builder = cloneset(2).fresh("a").deleted("a")
+    builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
+    assert pod_patches(planned(builder)) == {}
+
+
 def test_a_new_pod_gets_its_conditions_and_its_state_in_one_write() -> None:
-    """inplace case 44, lifecycle case 2"""
+    """inplace-update case 44, lifecycle case 2"""
     # given a pod as created, on a node, with the gate that pod admission adds
     builder = cloneset(2).fresh("a")
     builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})

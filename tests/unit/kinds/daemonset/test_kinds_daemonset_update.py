@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kube.clock import format_time
 from pykruise.plans.actions import Patch
-from pykruise.plans.in_place import BEGUN_AT_ONCE
+from pykruise.plans.in_place import begun_at_once
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from support.daemonset_builder import NOW, DaemonSetBuilder, created_on, daemonset, updatable
@@ -297,11 +297,10 @@ def test_the_burst_bounds_updates_in_place() -> None:
 
 
 def test_a_few_at_a_time_come_back_before_the_next_leave() -> None:
-    builder = updatable(BEGUN_AT_ONCE + 8, maxUnavailable="100%").all_old()
-    plan = builder.plan()
-    assert len(in_place(plan)) == BEGUN_AT_ONCE
+    plan = updatable(40, maxUnavailable="100%").all_old().plan()
+    assert len(in_place(plan)) == begun_at_once(40)
     assert plan.after == 0.0
-    assert len(left(plan)) == 8
+    assert len(left(plan)) == 40 - begun_at_once(40)
 
 
 def test_a_pod_whose_containers_run_what_was_asked_for_comes_back() -> None:

@@ -279,6 +279,18 @@ def test_a_write_that_fails_is_told_until_there_is_nothing_to_write_any_more() -
     assert shown(builder) is None
 
 
+def test_trouble_is_an_event_the_first_time_and_once() -> None:
+    # given an image that cannot be pulled, and a limit that cannot be read
+    builder = waits_for_image(daemonset(partition="abc"), "n2")
+    plan = builder.plan()
+    # then each is told by one event
+    assert [note.reason for note in plan.notes] == ["InvalidSpec", "ImagePull"]
+    assert plan.status is not None
+    # and not again while the condition says so
+    builder.document["status"] = plan.status
+    assert [note.reason for note in builder.plan().notes] == ["InvalidSpec"]
+
+
 def test_tidying_up_that_fails_is_not_told() -> None:
     snapshot = daemonset().snapshot()
     assert status_after(snapshot, plan_daemonset(snapshot), stage="tidy up", words="", remedy="") is None

@@ -7,8 +7,9 @@ import orjson
 import pytest
 
 from pykruise.kinds.sidecarset.choosing import choose, kept_back, most_unavailable
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed import Crowd, ManagedPod, is_managed, managed_pod
 from pykruise.kube.documents import Document
+from pykruise.pods.views import PodView
 from support.sidecar_paper import Paper, upgraded
 from support.sidecarsets import container, hot, sidecarset
 
@@ -33,7 +34,7 @@ def new_image(paper: Paper, image: str = "log:2", **spec: Any) -> Paper:
 # ── numbers ──────────────────────────────────────────────────────────────────
 
 
-class Crowd:
+class Mix:
     """Managed pods by what they are, all of them alike otherwise."""
 
     def __init__(self, paper: Paper, **counts: int) -> None:
@@ -55,21 +56,21 @@ class Crowd:
         return msgspec.structs.replace(model, pod=view, **told)
 
 
-def taken(crowd: Crowd, **strategy: Any) -> int:
+def taken(crowd: Mix, **strategy: Any) -> int:
     paper = world(1, **strategy)
     return len(choose(paper.view, crowd.pods).pods)
 
 
 def test_upgraded_pods_that_are_not_ready_use_up_the_budget() -> None:
     """case 57"""
-    crowd = Crowd(world(1), waiting=70, ready=26, busy=4)
+    crowd = Mix(world(1), waiting=70, ready=26, busy=4)
     assert taken(crowd, maxUnavailable=10) == 6
 
 
 @pytest.mark.parametrize(("partition", "expected"), [(180, 20), ("18%", 20), (100, 60)])
 def test_the_partition_counts_waiting_pods(partition: int | str, expected: int) -> None:
     """case 58"""
-    crowd = Crowd(world(1), waiting=200, ready=760, busy=40)
+    crowd = Mix(world(1), waiting=200, ready=760, busy=40)
     assert taken(crowd, maxUnavailable=100, partition=partition) == expected
 
 
@@ -85,7 +86,7 @@ def test_the_partition_counts_waiting_pods(partition: int | str, expected: int) 
 )
 def test_percentages_are_rounded_so_that_something_happens(strategy: Any, expected: int) -> None:
     """case 59"""
-    assert taken(Crowd(world(1), waiting=5), **strategy) == expected
+    assert taken(Mix(world(1), waiting=5), **strategy) == expected
 
 
 def test_only_all_percent_keeps_all() -> None:
@@ -104,8 +105,8 @@ def test_only_all_percent_keeps_all() -> None:
 
 
 def test_pods_that_are_not_ready_cost_nothing_and_the_first_that_does_not_fit_stops_the_walk() -> None:
-    assert taken(Crowd(world(1), waiting=3, broken=2), maxUnavailable=1) == 3
-    assert taken(Crowd(world(1), waiting=3, broken=2), maxUnavailable=0) == 2
+    assert taken(Mix(world(1), waiting=3, broken=2), maxUnavailable=1) == 3
+    assert taken(Mix(world(1), waiting=3, broken=2), maxUnavailable=0) == 2
 
 
 # ── what is written ──────────────────────────────────────────────────────────
@@ -451,6 +452,29 @@ def test_annotations_are_patched_with_the_upgrade() -> None:
     assert [note.reason for note in plan.notes] == ["FailedUpgradeSidecar"] * 2
     assert [note.about.key.name if note.about else "" for note in plan.notes] == ["", "web-0"]
     assert "oom" in plan.left["shop/web-0"]
+
+
+def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_look_says() -> None:
+    paper = world(3)
+    crowd = Crowd()
+
+    def views() -> list[PodView]:
+        return [paper.pod_view(name) for name in paper.pods]
+
+    def fresh(pods: list[PodView]) -> list[ManagedPod]:
+        return [managed_pod(pod, paper.view) for pod in pods if is_managed(pod, paper.view)]
+
+    pods = views()
+    first = crowd.of(pods, paper.view)
+    again = crowd.of(pods, paper.view)
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    # when the spec, a pod, and which pods there are change
+    new_image(paper)
+    assert crowd.of(pods, paper.view) == fresh(pods) != first
+    paper.runs("web-0", ready=False)
+    pods = views()[:2]
+    assert crowd.of(pods, paper.view) == fresh(pods)
+    assert len(crowd.of(pods, paper.view)) == 2
 
 
 # ── order ────────────────────────────────────────────────────────────────────

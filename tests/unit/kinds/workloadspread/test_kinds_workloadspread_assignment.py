@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.admission.pods.steps import StepError
-from pykruise.kinds.workloadspread.targets import GroupKind, Listed, WhiteList
+from pykruise.kinds.workloadspread.targets import GroupKind, Listed, WhiteList, WhiteListError
 from pykruise.kube.documents import get_path
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from support.spreads import (
@@ -214,6 +214,21 @@ async def test_a_kind_of_the_white_list_is_found_through_its_parts() -> None:
     # given it is
     server.white_list = WhiteList(workloads=(Listed(target=rollout, owners=(step,)),))
     assert placed_in(await server.replica().create(pod("p1", owner=between))) == "a"
+
+
+async def test_a_white_list_that_cannot_be_read_stops_no_pod(caplog: pytest.LogCaptureFixture) -> None:
+    """operations case_29"""
+    above = ("argoproj.io/v1alpha1", "Rollout", "web")
+    server = SpreadServer(
+        spread(subset("x"), target=above, name="custom"), spread(subset("a")), owners=[workload(CLONE_SET)]
+    )
+    server.white_list = WhiteListError("no JSON")
+    replica = server.replica()
+    # pods of built-in kinds are spread, others stay as they are
+    assert placed_in(await replica.create(pod("p1"))) == "a"
+    assert await replica.create(pod("p2", owner=above)) is None
+    # and it is told once
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 # ── races ────────────────────────────────────────────────────────────────────

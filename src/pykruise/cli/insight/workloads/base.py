@@ -118,10 +118,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """How reasons of its plan begin → code, remedy; beyond those that all kinds share."""
     fields: Mapping[str, tuple[str, ...]]
     """What --set can change → where it is in the object."""
-    is_per_node: bool = False
-    """Pods go to nodes by name, so all nodes have to be known."""
     has_claim: Callable[[Document, Document], bool] = is_owner
     """Whether a claim of its namespace is one of its pods'."""
+    is_per_node: bool = False
+    """Pods go to nodes by name, so all nodes have to be known."""
     tells_failures_by_event: bool = False
     """Its status has no place for a failed write."""
 

@@ -77,6 +77,7 @@ DAEMON_SET = Workload(
         ("failed again shortly", "Backoff", "see why its pod fails on that node"),
         ("succeeded again shortly", "Backoff", "a DaemonSet's pod has to go on: see why it ends"),
         ("gets its pod after the nodes", "Turn", ""),
+        ("is updated when every node has", "Turn", ""),
         ("its last pod is not gone yet", "Departing", ""),
     ),
     fields={

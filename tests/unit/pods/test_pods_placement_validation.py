@@ -1,0 +1,72 @@
+"""What is wrong with node terms, preferences and tolerations, and where."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods.placement_validation import (
+    node_term_errors,
+    preferred_terms_errors,
+    toleration_errors,
+)
+
+
+def expression(operator: str, *values: str, key: str = "zone") -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("one", "wrong"),
+    [
+        (expression("In", "a"), []),
+        (expression("In"), ["values"]),
+        (expression("Exists", "a"), ["values"]),
+        (expression("Gt", "1", "2"), ["values"]),
+        (expression("Gt", "1"), []),
+        (expression("Is", "a"), ["operator"]),
+        (expression("In", "a", key="no/such/key"), ["key"]),
+        (expression("In", "a", "not valid"), ["values[1]"]),
+    ],
+)
+def test_an_expression_needs_what_its_operator_compares_with(one: dict[str, Any], wrong: list[str]) -> None:
+    found = list(node_term_errors({"matchExpressions": [one]}, "term"))
+    assert [cause.field for cause in found] == [f"term.matchExpressions[0].{field}" for field in wrong]
+
+
+@pytest.mark.parametrize(
+    ("one", "wrong"),
+    [
+        (expression("In", "n1", key="metadata.name"), []),
+        (expression("In", "n1", "n2", key="metadata.name"), ["values"]),
+        (expression("Exists", key="metadata.name"), ["operator"]),
+        (expression("In", "n1", key="metadata.uid"), ["key"]),
+    ],
+)
+def test_the_only_field_of_a_node_is_its_name(one: dict[str, Any], wrong: list[str]) -> None:
+    found = list(node_term_errors({"matchFields": [one]}, "term"))
+    assert [cause.field for cause in found] == [f"term.matchFields[0].{field}" for field in wrong]
+
+
+@pytest.mark.parametrize(("weight", "count"), [(1, 0), (100, 0), (0, 1), (101, 1)])
+def test_weights_have_bounds(weight: int, count: int) -> None:
+    terms = [{"weight": weight, "preference": {"matchExpressions": [expression("Exists")]}}]
+    assert len(list(preferred_terms_errors(terms, "terms"))) == count
+
+
+@pytest.mark.parametrize(
+    ("one", "wrong"),
+    [
+        ({"operator": "Exists"}, []),
+        ({"key": "a", "value": "b"}, []),
+        ({"value": "b"}, ["operator"]),
+        ({"key": "a", "operator": "Exists", "value": "b"}, ["operator"]),
+        ({"key": "a", "operator": "Is"}, ["operator"]),
+        ({"key": "a", "effect": "Never"}, ["effect"]),
+        ({"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}, ["effect"]),
+        ({"key": "a", "effect": "NoExecute", "tolerationSeconds": 5}, []),
+        ({"key": "not valid"}, ["key"]),
+    ],
+)
+def test_tolerations_say_what_they_tolerate(one: dict[str, Any], wrong: list[str]) -> None:
+    found = list(toleration_errors([one], "tolerations"))
+    assert [cause.field for cause in found] == [f"tolerations[0].{field}" for field in wrong]
