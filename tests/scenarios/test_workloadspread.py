@@ -38,6 +38,7 @@ async def test_the_first_subset_gets_its_maximum_and_the_next_the_rest(
     # then
     await spread.settled(a=2, b=3)
     assert await spread.status() == {"a": (2, 0), "b": (3, -1)}
+    assert await spread.column("Spread") == "a 2/2, b 3"
 
 
 @kinds(CLONE_SETS, DEPLOYMENTS)
@@ -175,7 +176,7 @@ async def test_a_place_is_free_again_when_its_pod_goes(
 async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resource: Resource) -> None:
     # given
     await stage.start_manager()
-    await spread.create(resource, spread.subset("a", 5), spread.subset("b", 3), spread.subset("c"))
+    await spread.create(resource, spread.subset("a", 5), spread.subset("b", 3), {"name": "anywhere"})
     await spread.run(resource, 10)
     # when
     for _ in range(3):

@@ -8,6 +8,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.documents import decode
 from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
@@ -102,6 +103,14 @@ class Spread:
         found = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
         entries = (found.get("status") or {}).get("subsetStatuses") or []
         return {one["name"]: (one["replicas"], one["missingReplicas"]) for one in entries}
+
+    async def column(self, name: str) -> Any:
+        """What `kubectl get ws` shows in a column."""
+        path = WORKLOAD_SPREADS.path(self.stage.namespace, "ws")
+        headers = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        table = decode((await self.stage.client.transport.request("GET", path, headers=headers)).body)
+        columns = [one["name"] for one in table["columnDefinitions"]]
+        return table["rows"][0]["cells"][columns.index(name)]
 
     async def is_spread(self, wanted: Mapping[str, int]) -> bool:
         """Whether pods are in their zones, noted so, and the status says so."""

@@ -85,6 +85,7 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     return Computed(
         status=WorkloadSpreadStatus(
             observed_generation=spread.generation,
+            spread=_shown(snapshot, overall),
             subset_statuses=overall or None,
             versioned_subset_statuses=versioned or None,
         ),
@@ -94,11 +95,25 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
 
 
+def _shown(snapshot: Snapshot, entries: Iterable[SubsetStatus]) -> str | None:
+    """`a 3/3, b 2`, in the order of the spec; a subset that takes any number, or whose limit cannot be read,
+    has no second number."""
+    shown = []
+    for subset, entry in zip(snapshot.spread.subsets, entries, strict=True):
+        try:
+            limit = limit_of(subset, replicas=snapshot.replicas)
+        except LimitError:
+            limit = ANY_NUMBER
+        shown.append(f"{entry.name} {entry.replicas}" + (f"/{limit}" if limit != ANY_NUMBER else ""))
+    return ", ".join(shown) or None
+
+
 def normalized(status: WorkloadSpreadStatus) -> WorkloadSpreadStatus:
     """A stored status as `computed` would write it: an empty map or list is an absent one."""
     versioned = status.versioned_subset_statuses or {}
     return WorkloadSpreadStatus(
         observed_generation=status.observed_generation,
+        spread=status.spread,
         subset_statuses=[_normal(one) for one in status.subset_statuses or ()] or None,
         versioned_subset_statuses={key: [_normal(one) for one in value] for key, value in versioned.items()}
         or None,

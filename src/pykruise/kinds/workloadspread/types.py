@@ -139,6 +139,8 @@ class WorkloadSpreadStatus(Status, frozen=True, kw_only=True):
 
     observed_generation: Int64 = 0
     """The metadata.generation that this status is about."""
+    spread: str | None = None
+    """Where pods are, for people: each subset with its pods and, after a slash, how many it takes."""
     subset_statuses: list[SubsetStatus] | None = None
     """What is in each subset, all revisions of the workload together."""
     versioned_subset_statuses: dict[str, list[SubsetStatus]] | None = None

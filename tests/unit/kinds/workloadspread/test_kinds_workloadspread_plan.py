@@ -187,6 +187,16 @@ def test_too_many_pods_leave_no_room_and_the_surplus_goes_first_case_53() -> Non
     assert costs(plan) == {"p0": 200, "p1": 200, "p2": 200, "p3": -100, "p4": -100}
 
 
+def test_a_line_of_the_status_shows_where_pods_are() -> None:
+    # given a subset with more pods than it takes, one with a limit that means nothing, and one without
+    document = spread(subset("a", 1), subset("b", "some"), subset("c"))
+    pods = [stored("p1", "a"), stored("p2", "a"), stored("p3", "b")]
+    # then
+    shown = plan_spread(world(document, *pods)).status
+    assert shown is not None
+    assert shown["spread"] == "a 2/1, b 1, c 0"
+
+
 def test_a_finished_pod_is_not_counted_and_costs_nothing_case_54() -> None:
     pods = [stored("p1", "a"), stored("p2", "a", phase="Succeeded")]
     plan = plan_spread(world(spread(subset("a", 3)), *pods))
