@@ -109,7 +109,8 @@ async def policy_of_the_future(stage: Stage) -> Document:
     if int(version["minor"].rstrip("+")) < RESTART_RULES_SINCE:
         return {"policyOfTheFuture": {"restartPolicy": "Sometimes"}}
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
-    return {"restartPolicy": "OnFailure", "restartPolicyRules": [rule]}
+    # OnFailure would not do: a container that ended well for its new image may then not start again.
+    return {"restartPolicy": "Always", "restartPolicyRules": [rule]}
 
 
 def unchanging(pod: Document) -> Document:
