@@ -11,9 +11,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.documents import decode
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks
 from support.scenario import AdmissionSwitch
@@ -21,6 +25,8 @@ from support.webhooks import LOOPBACK, install_configurations, install_namespace
 from testbed.control_plane import ControlPlane
 
 READY_S = 60.0
+
+_OWNER = owner_reference(api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name="probe", uid="probe")
 
 
 @contextmanager
@@ -78,11 +84,11 @@ class _Thread(threading.Thread):
             installer = Client(admin)
             await install_namespace(installer, self._settings)
             await install_configurations(installer, self._settings)
-            await admin.close()
             client = Client(transport, user_agent="kruise-manager")
             webhooks = Webhooks(client, settings=self._settings, bind=LOOPBACK, over=self._switch.over)
             running = asyncio.create_task(webhooks.run())
             await wait_ready([webhooks], running)
+            await _until_asked(installer)
             self._webhooks = webhooks
             self._changed.set()
             stopping = asyncio.create_task(self._ending.wait())
@@ -94,3 +100,14 @@ class _Thread(threading.Thread):
             await admin.close()
             await transport.close()
             await asyncio.sleep(0.1)  # TLS connections close a moment later
+
+
+async def _until_asked(client: Client) -> None:
+    """An API server acts on a webhook configuration some moments after it has stored it."""
+    pod = {
+        "metadata": {"name": "probe", "ownerReferences": [_OWNER]},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    async with asyncio.timeout(READY_S):
+        while "readinessGates" not in decode(await client.create(PODS, "default", pod, dry_run=True))["spec"]:
+            await asyncio.sleep(0.1)
