@@ -14,6 +14,7 @@ import orjson
 from aiohttp import web
 
 from pykruise.kube.clock import system_clock
+from pykruise.kube.cutting import cut_of
 from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
 from pykruise.sandbox.certificates import issue
 
@@ -180,11 +181,9 @@ class HookServer:
 
     async def stop(self) -> None:
         assert self._runner.server is not None
-        transports = [handler.transport for handler in self._runner.server.connections]
+        cut = cut_of(handler.transport for handler in self._runner.server.connections)
         await self._runner.cleanup()
-        for transport in transports:
-            if transport is not None:
-                transport.abort()  # an API server keeps its connections, and says no goodbye on them
+        cut()  # an API server keeps its connections, and says no goodbye on them
         await asyncio.sleep(0)
 
 

@@ -24,6 +24,7 @@ from aiohttp import web
 
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
+from pykruise.kube.cutting import cut_of
 from pykruise.kube.documents import decode, encode
 
 __all__ = ["Limits", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
@@ -161,12 +162,9 @@ class WebhookServer:
         assert self._sweeper is not None
         assert self._server is not None
         self._sweeper.cancel()
-        transports = [handler.transport for handler in self._server.connections]
+        cut = cut_of(handler.transport for handler in self._server.connections)
         await self._server.shutdown(grace_s)
-        for transport in transports:
-            if transport is not None:
-                # Closing politely would wait for the other side.
-                transport.abort()
+        cut()
         self._silent.clear()
         await asyncio.gather(self._sweeper, return_exceptions=True)
 

@@ -23,6 +23,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from pykruise.kube.cutting import cut_of
 from pykruise.kube.errors import Status
 from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, WatchStream, openapi, protobuf
@@ -123,12 +124,9 @@ class HttpFront:
         if runner is None:
             return
         assert runner.server is not None
-        transports = [handler.transport for handler in runner.server.connections]
+        cut = cut_of(handler.transport for handler in runner.server.connections)
         await runner.cleanup()
-        for transport in transports:
-            if transport is not None:
-                # Closing politely would wait for the other side's goodbye; a client with a pool never says it.
-                transport.abort()
+        cut()
         await asyncio.sleep(0)  # an abort takes place a moment later
 
     # --- requests ---
