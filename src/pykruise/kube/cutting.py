@@ -28,7 +28,8 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
             try:
                 transport.abort()
             except AttributeError:
-                with suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
+                if sock is not None:  # else it had been closed twice before, and ends by itself
+                    with suppress(OSError):
+                        sock.shutdown(socket.SHUT_RDWR)
 
     return cut
