@@ -18,10 +18,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, Resource
-from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import pod_chain, pod_key
 from pykruise.plans.plan import Chain, Note, Stage, Step
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 
@@ -32,6 +32,7 @@ __all__ = [
     "record_selector",
     "release_pod",
     "release_stages",
+    "store_revision",
 ]
 
 _ADOPTED: Final = "it matches the selector, and nobody controls it"
@@ -115,6 +116,28 @@ def record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Chai
     """Write down by which selector pods are managed, on a revision that another manager has stored."""
     body = {"metadata": {"annotations": record_of(selector)}}
     return _patched(revision, body, PatchType.MERGE, because="it says by which selector pods are managed")
+
+
+def store_revision(choice: UpdateChoice, *, namespace: str) -> Stage | None:
+    """What has to be written before a pod can be of the update revision; None: it is stored as it has to be."""
+    key = Key(namespace, choice.revision.name)
+    action: Create | Patch
+    if choice.create is not None:
+        action = Create(resource=CONTROLLER_REVISIONS, key=key, body=choice.create)
+        because = "the template has no revision yet"
+    elif choice.patch is not None:
+        action = Patch(
+            resource=CONTROLLER_REVISIONS,
+            key=key,
+            patch_type=PatchType.MERGE,
+            body=choice.patch,
+            uid=choice.revision.uid,
+        )
+        because = "the template is that of an older revision again"
+    else:
+        return None
+    chain = Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))
+    return Stage(name="store revision", chains=(chain,))
 
 
 def delete_revision(revision: RevisionView, because: str) -> Chain:

@@ -130,8 +130,14 @@ def _container_errors(container: Mapping[str, Any], path: str, mountable: Collec
     errors += _port_errors(container.get("ports") or (), f"{path}.ports")
     errors += _env_errors(container.get("env") or (), f"{path}.env")
     mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
-    errors += _mount_errors(mounts, f"{path}.volumeMounts", mountable, devices)
-    errors += _device_errors(devices, f"{path}.volumeDevices", mountable, mounts)
+    mounted = {mount.get("mountPath") for mount in mounts}
+    attached = {device.get("devicePath") for device in devices}
+    errors += _place_errors(
+        mounts, f"{path}.volumeMounts", "mountPath", mountable, taken=attached, others="volumeDevices"
+    )
+    errors += _place_errors(
+        devices, f"{path}.volumeDevices", "devicePath", mountable, taken=mounted, others="volumeMounts"
+    )
     errors += _resource_errors(container.get("resources") or {}, f"{path}.resources")
     for probe in _PROBES:
         found = container.get(probe)
@@ -179,51 +185,31 @@ def _env_errors(env: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
             yield invalid(f"{at}.valueFrom", "", "may not be specified when `value` is not empty")
 
 
-def _mount_errors(
-    mounts: Sequence[Mapping[str, Any]],
+def _place_errors(
+    entries: Sequence[Mapping[str, Any]],
     path: str,
+    field: str,
     mountable: Collection[str],
-    devices: Sequence[Mapping[str, Any]],
+    *,
+    taken: Collection[Any],
+    others: str,
 ) -> Iterator[Cause]:
+    """Of volumeMounts or volumeDevices: each names what can be mounted, at a place (`field`) of its own, which
+    is not one of those `taken` by the `others`."""
     seen: set[str] = set()
-    device_paths = {device.get("devicePath") for device in devices}
-    for index, mount in enumerate(mounts):
+    for index, entry in enumerate(entries):
         at = f"{path}[{index}]"
-        name, place = mount.get("name") or "", mount.get("mountPath") or ""
+        name, place = entry.get("name") or "", entry.get(field) or ""
         if not name:
             yield required(f"{at}.name")
         elif name not in mountable:
             yield not_found(f"{at}.name", name)
         if not place:
-            yield required(f"{at}.mountPath")
+            yield required(f"{at}.{field}")
         elif place in seen:
-            yield invalid(f"{at}.mountPath", place, "must be unique")
-        if place in device_paths:
-            yield invalid(f"{at}.mountPath", place, "must not already exist as a path in volumeDevices")
-        seen.add(place)
-
-
-def _device_errors(
-    devices: Sequence[Mapping[str, Any]],
-    path: str,
-    mountable: Collection[str],
-    mounts: Sequence[Mapping[str, Any]],
-) -> Iterator[Cause]:
-    seen: set[str] = set()
-    mount_paths = {mount.get("mountPath") for mount in mounts}
-    for index, device in enumerate(devices):
-        at = f"{path}[{index}]"
-        name, place = device.get("name") or "", device.get("devicePath") or ""
-        if not name:
-            yield required(f"{at}.name")
-        elif name not in mountable:
-            yield not_found(f"{at}.name", name)
-        if not place:
-            yield required(f"{at}.devicePath")
-        elif place in seen:
-            yield invalid(f"{at}.devicePath", place, "must be unique")
-        if place in mount_paths:
-            yield invalid(f"{at}.devicePath", place, "must not already exist as a path in volumeMounts")
+            yield invalid(f"{at}.{field}", place, "must be unique")
+        if place in taken:
+            yield invalid(f"{at}.{field}", place, f"must not already exist as a path in {others}")
         seen.add(place)
 
 

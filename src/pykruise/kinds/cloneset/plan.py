@@ -37,12 +37,10 @@ from pykruise.kinds.cloneset.update import SPEND_BUDGETS, UPDATE_PODS, plan_upda
 from pykruise.kinds.cloneset.waiting import waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document, labels_of
-from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.ownership import delete_revision, record_selector, release_pod
+from pykruise.plans.actions import Patch
+from pykruise.plans.ownership import delete_revision, record_selector, release_pod, store_revision
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.plans.troubles import trouble_notes
@@ -334,24 +332,8 @@ def _choose_update(snapshot: Snapshot, spec: CloneSetSpec) -> UpdateChoice:
 
 
 def _revision(cloneset: CloneSetView, choice: UpdateChoice) -> list[Stage]:
-    key = Key(cloneset.namespace, choice.revision.name)
-    action: Create | Patch
-    if choice.create is not None:
-        action = Create(resource=CONTROLLER_REVISIONS, key=key, body=choice.create)
-        because = "the template has no revision yet"
-    elif choice.patch is not None:
-        action = Patch(
-            resource=CONTROLLER_REVISIONS,
-            key=key,
-            patch_type=PatchType.MERGE,
-            body=choice.patch,
-            uid=choice.revision.uid,
-        )
-        because = "the template is that of an older revision again"
-    else:
-        return []
-    chain = Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))
-    return [Stage(name="store revision", chains=(chain,))]
+    stored = store_revision(choice, namespace=cloneset.namespace)
+    return [stored] if stored is not None else []
 
 
 # Tidying up

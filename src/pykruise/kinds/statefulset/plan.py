@@ -35,18 +35,16 @@ from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.documents import Document, labels_of
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.plans.actions import Create, Patch
 from pykruise.plans.ownership import (
     Adopter,
     adoption_stages,
     delete_revision,
     record_selector,
     release_stages,
+    store_revision,
 )
 from pykruise.plans.phases import Phase
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Stage
 from pykruise.plans.troubles import trouble_notes
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.revisions import (
@@ -307,27 +305,13 @@ def _choose_update(snapshot: Snapshot, spec: StatefulSetSpec, own: Sequence[Revi
 
 def _stored(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionView | None) -> list[Stage]:
     """What has to be written before a pod can be of the update revision."""
-    key = ws.key(choice.revision.name)
-    action: Create | Patch
-    if choice.create is not None:
-        action = Create(resource=CONTROLLER_REVISIONS, key=key, body=choice.create)
-        because = "the template has no revision yet"
-    elif choice.patch is not None:
-        action = Patch(
-            resource=CONTROLLER_REVISIONS,
-            key=key,
-            patch_type=PatchType.MERGE,
-            body=choice.patch,
-            uid=choice.revision.uid,
-        )
-        because = "the template is that of an older revision again"
-    elif unrecorded is not None:
-        chain = record_selector(unrecorded, msgspec.to_builtins(ws.spec.selector))
-        return [Stage(name="record selector", chains=(chain,))]
-    else:
+    stored = store_revision(choice, namespace=ws.snapshot.statefulset.namespace)
+    if stored is not None:
+        return [stored]
+    if unrecorded is None:
         return []
-    chain = Chain(subject=action.key.name, steps=(Step(action=action, because=because),))
-    return [Stage(name="store revision", chains=(chain,))]
+    chain = record_selector(unrecorded, msgspec.to_builtins(ws.spec.selector))
+    return [Stage(name="record selector", chains=(chain,))]
 
 
 def _tidy(ws: WorkingSet) -> list[Stage]:
