@@ -115,7 +115,9 @@ def _gated_condition(doc: Document) -> Document:
 def _check_pod(pod: Mapping[str, Any]) -> Causes:
     spec, name = pod.get("spec") or {}, (pod.get("metadata") or {}).get("name") or ""
     # One pod of a workload is like the other but for these two.
-    shared = canonical({field: value for field, value in spec.items() if field not in ("hostname", "nodeName")})
+    shared = canonical(
+        {field: value for field, value in spec.items() if field not in ("hostname", "nodeName")}
+    )
     if len(shared) > _LONGEST_REMEMBERED:
         return _check_spec(spec, name)
     is_valid = _is_valid(shared, name if b'"ephemeral"' in shared else "")
