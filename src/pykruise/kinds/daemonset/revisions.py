@@ -201,12 +201,14 @@ def cleaned_up(
     History keeps revisionHistoryLimit old ones; one that a pod is of is never deleted.
     """
     uid = snapshot.daemonset.uid
+    limit = max(spec.revision_history_limit, 0)
+    too_many = len(revisions.old) - limit
+    if not revisions.duplicates and too_many <= 0:
+        return
     live = {pod.revision for pod in pods}
     for one in revisions.duplicates:
         if one.controller_uid == uid and hash_of(one) not in live and not one.is_deleting:
             yield delete_revision(one, f"it says the same as {revisions.current.name}")
-    limit = max(spec.revision_history_limit, 0)
-    too_many = len(revisions.old) - limit
     idle = [one for one in revisions.old if hash_of(one) not in live and one.controller_uid == uid]
     for one in idle[: max(too_many, 0)]:
         if not one.is_deleting:
