@@ -21,7 +21,7 @@ from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read
 from pykruise.plans.sources import NodeView
 from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.in_place import GateSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import RevisionView, candidate
 from pykruise.pods.views import PodView
@@ -44,30 +44,15 @@ _RAW = frozenset({"template"})
 """Fields that stay documents."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
 
     assign_pods_by_scheduler: bool = True
     """Flag --assign-pods-by-scheduler; False: pods are created with their node's name."""
     prune_ineligible_nodes: bool = False
     """Gate DaemonSetPruneIneligibleNodes: nodes that must not run a pod are left out of the update's budget."""
-    in_place_env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart."""
-    in_place_vertical_scaling: bool = False
-    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     pre_download: bool = False
     """Gates PreDownloadImageForDaemonSetUpdate and KruiseDaemon: new images are pulled ahead of an update."""
-    uses_resize: bool = True
-    """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
-
-    @property
-    def in_place(self) -> InPlaceSettings:
-        """Those that the engine for updates in place wants to know."""
-        return InPlaceSettings(
-            env_from_metadata=self.in_place_env_from_metadata,
-            vertical_scaling=self.in_place_vertical_scaling,
-            uses_resize=self.uses_resize,
-        )
 
 
 class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
