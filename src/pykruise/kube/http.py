@@ -1,15 +1,16 @@
 """HTTP to an API server: the `Transport` that leaves this process.
 
-Client ──▶ HttpTransport.request() ──▶ pool of keep-alive connections ──▶ API server
-caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch   ──▶ API server
+Client ──▶ HttpTransport.request() ──▶ kept connections (exchanges.py; aiohttp through a proxy) ──▶ API server
+caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch (aiohttp)                  ──▶ API server
 
 Requests and streams have pools of their own, so watches never keep a request waiting. Every request carries
 what the Connection's credentials say at that moment; after a 401 they are asked for new ones, once. Whatever
-aiohttp raises comes out as a TransportError, which tells whether the request may have taken effect.
+goes wrong below comes out as a TransportError, which tells whether the request may have taken effect.
 """
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from urllib.parse import quote, urlencode
@@ -27,6 +28,7 @@ from pykruise.kube.errors import (
     UnreachableError,
     error_for,
 )
+from pykruise.kube.exchanges import Exchanges, Fields, Origin
 from pykruise.kube.transport import Response
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -45,7 +47,7 @@ _NOT_CONNECTED = (
 
 
 class HttpTransport:
-    """`Transport` over aiohttp. Belongs to the event loop that first uses it; `close()` it there.
+    """`Transport` over HTTP. Belongs to the event loop that first uses it; `close()` it there.
 
     `pool` bounds the connections for requests (more than 32 only queue at the server, measured); streams are
     not bounded. `timeout_s` is for a whole request unless it says otherwise, and for opening a stream;
@@ -73,6 +75,17 @@ class HttpTransport:
         self._default_headers = [("User-Agent", user_agent), *connection.headers]
         self._skipped_headers = () if compress else ("Accept-Encoding",)
         self._timeout = self._timeout_of(timeout_s)
+        self._exchanges = (
+            None
+            if compress or connection.proxy
+            else Exchanges(
+                _origin(connection),
+                limit=pool,
+                keepalive_s=keepalive_s,
+                connect_timeout_s=connect_timeout_s,
+            )
+        )
+        self._usual_tls: ssl.SSLContext | None = None
         self._requests: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -89,15 +102,13 @@ class HttpTransport:
         timeout_s: float | None = None,
     ) -> Response:
         """See `Transport.request`. A 401 is answered by refreshing credentials and asking once more."""
-        url = self._url(path, query)
-        timeout = self._timeout if timeout_s is None else self._timeout_of(timeout_s)
         credentials = self.connection.credentials
         auth = await credentials.headers()
-        answer = await self._request(method, url, headers or _NO_HEADERS, auth, body, timeout)
+        answer = await self._request(method, path, query, headers or _NO_HEADERS, auth, body, timeout_s)
         if answer.status != 401 or not await credentials.refresh(rejected=auth):
             return answer
         auth = await credentials.headers()
-        return await self._request(method, url, headers or _NO_HEADERS, auth, body, timeout)
+        return await self._request(method, path, query, headers or _NO_HEADERS, auth, body, timeout_s)
 
     def stream(
         self,
@@ -113,6 +124,8 @@ class HttpTransport:
     async def close(self) -> None:
         """Close all connections; requests under way fail, and new ones are refused."""
         self._is_closed = True
+        if self._exchanges is not None:
+            await self._exchanges.close()
         for session in (self._requests, self._streams):
             if session is not None:
                 await session.close()
@@ -136,16 +149,54 @@ class HttpTransport:
     async def _request(
         self,
         method: str,
-        url: URL,
+        path: str,
+        query: Mapping[str, str] | None,
         headers: Mapping[str, str],
         auth: Mapping[str, str],
+        body: bytes | None,
+        timeout_s: float | None,
+    ) -> Response:
+        if self._exchanges is None:
+            url = self._url(path, query)
+            timeout = self._timeout if timeout_s is None else self._timeout_of(timeout_s)
+            return await self._request_by_proxy(method, url, {**headers, **auth}, body, timeout)
+        return await self._exchanges.send(
+            method,
+            path,
+            _query(query) if query else "",
+            self._all_headers(headers, auth),
+            body,
+            tls=self._tls(),
+            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+        )
+
+    def _all_headers(self, headers: Mapping[str, str], auth: Mapping[str, str]) -> Fields:
+        """Those of the request win over the usual User-Agent."""
+        is_named = any(name.lower() == "user-agent" for name in headers)
+        usual = self._default_headers[1:] if is_named else self._default_headers
+        return (*usual, *headers.items(), *auth.items())
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """The context to use now; None: plain HTTP."""
+        if not self._base.startswith("https:"):
+            return None
+        found = self.connection.credentials.tls or self.connection.ssl_context
+        if found is None:
+            found = self._usual_tls = self._usual_tls or ssl.create_default_context()
+        return found
+
+    async def _request_by_proxy(
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
         body: bytes | None,
         timeout: aiohttp.ClientTimeout,
     ) -> Response:
         if self._requests is None:
             self._requests = self._session(limit=self._pool)
         try:
-            answer = await self._send(self._requests, method, url, {**headers, **auth}, timeout, body)
+            answer = await self._send(self._requests, method, url, headers, timeout, body)
             async with answer:
                 data = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as err:
@@ -236,8 +287,28 @@ class HttpTransport:
         return aiohttp.ClientTimeout(total=seconds, sock_connect=self._connect_timeout_s)
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
-        text = f"{self._base}{path}?{urlencode(query, quote_via=quote)}" if query else self._base + path
+        text = f"{self._base}{path}?{_query(query)}" if query else self._base + path
         return URL(text, encoded=True)
+
+
+def _query(query: Mapping[str, str]) -> str:
+    return urlencode(query, quote_via=quote)
+
+
+def _origin(connection: Connection) -> Origin:
+    url = URL(connection.server.rstrip("/"), encoded=True)
+    host = url.host or ""
+    is_usual = url.is_default_port() or url.port is None
+    shown = f"[{host}]" if ":" in host else host
+    is_tls = url.scheme == "https"
+    return Origin(
+        is_tls=is_tls,
+        host=host,
+        port=url.port or (443 if is_tls else 80),
+        prefix=url.raw_path.rstrip("/"),
+        authority=shown if is_usual else f"{shown}:{url.port}",
+        name=connection.server_name or host,
+    )
 
 
 async def _no_hidden_repetition(

@@ -1,25 +1,30 @@
 """A workload's own object as its cache keeps it: what the kinds have in common.
 
 document ──▶ workload_fields() ──▶ the fields of WorkloadView; a kind adds its spec and status
+JSON ──▶ SpecTable ──▶ the same with the spec, which is read only once however often the status changes
 revisions of the namespace ──▶ sort_out() ──▶ its own, those it may adopt, those whose name is in its way
 
-Pure; serves every kind that owns pods by a selector.
+Pure, but for the table, which keeps what it says; serves every kind that owns pods by a selector.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.pods.names import LONGEST_REVISION_OWNER
-from pykruise.pods.revisions import Candidate, RevisionView, sorted_revisions
+from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
 
-__all__ = ["OwnRevisions", "WorkloadView", "selector_of", "sort_out", "workload_fields"]
+__all__ = ["OwnRevisions", "SpecTable", "WorkloadView", "selector_of", "sort_out", "workload_fields"]
+
+
+S = TypeVar("S")
 
 
 class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +68,55 @@ class _Meta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
 
 
+class _Object(msgspec.Struct):
+    metadata: _Meta
+    status: Document | None = None
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decode_object = msgspec.json.Decoder(_Object).decode
+
+
+class SpecTable(Generic[S]):
+    """Workloads from their JSON text; specs by their text, for most events change nothing but the status.
+
+    `read`: the typed spec of a document, or None and what is wrong with it. `template_of`: its pod template.
+    Remembers up to `limit` specs, and then starts afresh.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Mapping[str, Any]], tuple[S | None, str]],
+        template_of: Callable[[S], Document],
+        *,
+        limit: int = 1000,
+    ) -> None:
+        self._read = read
+        self._template_of = template_of
+        self._known: dict[bytes, tuple[S | None, str, Candidate | None]] = {}
+        self._limit = limit
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> tuple[dict[str, Any], S | None]:
+        """The fields of a WorkloadView, and the spec. Raises ValueError for what is no object."""
+        found = _decode_object(raw)
+        text = blake2b(found.spec, digest_size=16).digest()
+        known = self._known.get(text)
+        if known is None:
+            if len(self._known) >= self._limit:
+                self._known = {}
+            spec, problem = self._read(decode(found.spec) or {})
+            known = spec, problem, candidate(self._template_of(spec)) if spec is not None else None
+            self._known[text] = known
+        spec, problem, wanted = known
+        return {**_fields(found.metadata, found.status), "problem": problem, "candidate": wanted}, spec
+
+
 def workload_fields(document: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a WorkloadView that metadata and status give. Raises ValueError for what is no object."""
-    meta = msgspec.convert(document.get("metadata"), _Meta)
+    return _fields(msgspec.convert(document.get("metadata"), _Meta), document.get("status"))
+
+
+def _fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
     return {
         "namespace": meta.namespace,
         "name": meta.name,
@@ -75,7 +126,7 @@ def workload_fields(document: Mapping[str, Any]) -> dict[str, Any]:
         "labels": meta.labels or {},
         "annotations": meta.annotations or {},
         "is_deleting": meta.deletion_timestamp is not None,
-        "stored_status": document.get("status") or {},
+        "stored_status": status or {},
     }
 
 

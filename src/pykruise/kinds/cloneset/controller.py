@@ -9,11 +9,11 @@ from typing import Any
 
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
 from pykruise.kinds.cloneset.snapshot import (
+    CloneSetProjector,
     CloneSetView,
     Settings,
     Snapshot,
     build_snapshot,
-    project_cloneset,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.cloneset.wakes import matters
@@ -53,7 +53,7 @@ BY_UID = "uid"
 def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     """The controller, its cache registered with the shared ones and its wake-ups subscribed."""
     clonesets = context.sources.add(
-        CLONE_SETS, project_cloneset, indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
+        CLONE_SETS, CloneSetProjector(), indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
     )
     pull_jobs = context.sources.pull_jobs() if settings.pre_download else None
     budgets = (

@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document
 from pykruise.kube.typed_documents import read
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
@@ -21,9 +21,9 @@ from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
-from pykruise.pods.revisions import RevisionView, candidate, sorted_revisions
+from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
+from pykruise.pods.workloads import SpecTable, WorkloadView, selector_of, sort_out
 
 __all__ = ["CloneSetView", "Settings", "Snapshot", "build_snapshot", "project_cloneset", "read_spec"]
 
@@ -71,23 +71,25 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
         return self.reference_as(CLONE_SETS)
 
 
-def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
-    """The view of a CloneSet's JSON text (v1beta1).
+class CloneSetProjector:
+    """Makes views of CloneSets' JSON text (v1beta1); one per cache.
 
     A spec that does not fit the types gives a view with `problem`, so that its owner is told and the watch
     goes on. Raises ValueError only for something that is no Kubernetes object.
     """
-    document = decode(raw)
-    fields = workload_fields(document)
-    spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read(fields["stored_status"], CloneSetStatus, path="status")
-    return CloneSetView(
-        **fields,
-        spec=spec,
-        problem=problem,
-        status=status or CloneSetStatus(),
-        candidate=candidate(spec.template) if spec else None,
-    )
+
+    def __init__(self) -> None:
+        self._specs = SpecTable(read_spec, lambda spec: spec.template)
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> CloneSetView:
+        fields, spec = self._specs(raw)
+        status, _ = read(fields["stored_status"], CloneSetStatus, path="status")
+        return CloneSetView(**fields, spec=spec, status=status or CloneSetStatus())
+
+
+def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
+    """One view on its own."""
+    return CloneSetProjector()(raw)
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[CloneSetSpec | None, str]:

@@ -1,0 +1,232 @@
+"""Exchanges over kept connections, against a server that says exactly what a test wants."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
+from pykruise.kube.exchanges import Exchanges, Origin
+from pykruise.kube.transport import Response
+
+pytestmark = pytest.mark.looptime(False)  # real sockets
+
+Say = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """Hears requests (heads only) and answers each by `say`."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.connections = 0
+        self.say: Say = ok
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.heard.append(head)
+                await self.say(head, writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+async def ok(head: bytes, writer: asyncio.StreamWriter) -> None:
+    path = head.split()[1]
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(path), path))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[Server, int]]:
+    served = Server()
+    listener = await asyncio.start_server(served.talk, "127.0.0.1", 0)
+    yield served, listener.sockets[0].getsockname()[1]
+    listener.close()
+
+
+@pytest.fixture
+async def make(server: tuple[Server, int]) -> AsyncIterator[Callable[..., Exchanges]]:
+    made: list[Exchanges] = []
+
+    def to_server(*, limit: int = 4, keepalive_s: float = 60.0) -> Exchanges:
+        origin = Origin(False, "127.0.0.1", server[1], "", f"127.0.0.1:{server[1]}", "127.0.0.1")
+        made.append(Exchanges(origin, limit=limit, keepalive_s=keepalive_s, connect_timeout_s=2))
+        return made[-1]
+
+    yield to_server
+    for one in made:
+        await one.close()
+
+
+async def get(exchanges: Exchanges, path: str, *, timeout_s: float = 5.0) -> Response:
+    return await exchanges.send("GET", path, "", (("accept", "*/*"),), None, tls=None, timeout_s=timeout_s)
+
+
+async def test_one_connection_serves_one_request_after_the_other(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    exchanges = make()
+    assert [(await get(exchanges, f"/{number}")).body for number in range(5)] == [
+        b"/%d" % n for n in range(5)
+    ]
+    assert server[0].connections == 1
+    assert server[0].heard[0].startswith(b"GET /0 HTTP/1.1\r\nHost: 127.0.0.1:")
+
+
+async def test_chunks_interim_answers_and_repeated_headers(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    # given
+    async def say(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 201 Created\r\nWarning: a\r\nwarning: b\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        for part in (b"4\r\nab", b"cd\r\n", b"2\r\nef\r\n0\r\n\r\n"):
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    server[0].say = say
+    # when
+    answer = await get(make(), "/")
+    # then
+    assert (answer.status, answer.body, answer.headers["warning"]) == (201, b"abcdef", "a, b")
+
+
+async def test_a_body_without_a_length_ends_with_its_connection(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    async def say(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+        await writer.drain()
+        writer.close()
+
+    server[0].say = say
+    exchanges = make()
+    assert (await get(exchanges, "/")).body == b"all of it"
+    server[0].say = ok
+    assert (await get(exchanges, "/again")).body == b"/again"
+    assert server[0].connections == 2
+
+
+@pytest.mark.parametrize("how", ["Connection: close", "idle too long", "closed by the server"])
+async def test_a_connection_that_has_had_its_time_is_not_used_again(
+    server: tuple[Server, int], make: Callable[..., Exchanges], how: str
+) -> None:
+    # given
+    async def say(head: bytes, writer: asyncio.StreamWriter) -> None:
+        if how == "Connection: close":
+            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            return
+        await ok(head, writer)
+        if how == "closed by the server":
+            await writer.drain()
+            writer.close()
+
+    server[0].say = say
+    exchanges = make(keepalive_s=0.02 if how == "idle too long" else 60.0)
+    await get(exchanges, "/")
+    await asyncio.sleep(0.05)
+    # when
+    server[0].say = ok
+    answer = await get(exchanges, "/again")
+    # then
+    assert answer.body == b"/again"
+    assert server[0].connections == 2
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
+    server: tuple[Server, int], make: Callable[..., Exchanges], how: str
+) -> None:
+    """and whoever waits for the place gets it"""
+    # given one place, and an answer that comes late
+    arrived = asyncio.Event()
+
+    async def late(head: bytes, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await asyncio.sleep(0.2)
+        await ok(head, writer)
+
+    server[0].say = late
+    exchanges = make(limit=1)
+    given_up = asyncio.create_task(get(exchanges, "/slow", timeout_s=0.05 if how == "timed out" else 5.0))
+    await arrived.wait()
+    server[0].say = ok
+    next_one = asyncio.create_task(get(exchanges, "/next"))
+    # when
+    if how == "cancelled":
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+    else:
+        with pytest.raises(RequestTimeoutError, match="GET /slow: no answer in time"):
+            await given_up
+    # then
+    assert (await next_one).body == b"/next"
+
+
+async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    async def never(_: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(5)
+
+    server[0].say = never
+    exchanges = make(limit=1)
+    first = asyncio.create_task(get(exchanges, "/first"))
+    await asyncio.sleep(0.02)
+    with pytest.raises(UnreachableError, match="no connection became free in time") as caught:
+        await get(exchanges, "/second", timeout_s=0.05)
+    assert caught.value.sent is False
+    await exchanges.close()
+    with pytest.raises(ConnectionLostError):
+        await first
+    assert len(server[0].heard) == 1
+
+
+async def test_many_at_once_share_the_places_in_their_order(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    exchanges = make(limit=2)
+    answers = await asyncio.gather(*(get(exchanges, f"/{number}") for number in range(40)))
+    assert [one.body for one in answers] == [b"/%d" % number for number in range(40)]
+    assert server[0].connections == 2
+
+
+async def test_words_that_nobody_asked_for_end_the_connection(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    # given a server that answers twice
+    async def twice(head: bytes, writer: asyncio.StreamWriter) -> None:
+        await ok(head, writer)
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+
+    server[0].say = twice
+    exchanges = make()
+    await get(exchanges, "/a")
+    await asyncio.sleep(0.05)
+    server[0].say = ok
+    # when, then
+    assert (await get(exchanges, "/b")).status == 200
+    assert server[0].connections == 2
+
+
+@pytest.mark.parametrize("value", ["t\r\nEvil: 1", "t\n", "t\r"])
+async def test_a_header_cannot_break_its_line(make: Callable[..., Exchanges], value: str) -> None:
+    with pytest.raises(ValueError, match=r"header 'Authorization': there is a line break in it"):
+        await make().send("GET", "/", "", (("Authorization", value),), None, tls=None, timeout_s=1)
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nb", "/ü"])
+async def test_a_path_has_to_be_percent_encoded(make: Callable[..., Exchanges], path: str) -> None:
+    with pytest.raises(ValueError, match="not percent-encoded"):
+        await get(make(), path)
