@@ -8,8 +8,10 @@ request among those that are under way at the same time.
 import argparse
 import asyncio
 import gc
+import os
 import random
 import resource
+import ssl
 import statistics
 import subprocess
 import sys
@@ -28,6 +30,8 @@ from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.certificates import issue
+from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.local import LocalTransport
 
 WRITES = 20_000
@@ -122,6 +126,12 @@ def rss_mb() -> float:
         return int(statm.read().split()[1]) * resource.getpagesize() / 2**20
 
 
+def cpu_s(process: int) -> float:
+    """CPU seconds that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def writes(_: int) -> None:
     """Creations, patches and deletions in process."""
     _, client = server()
@@ -157,6 +167,7 @@ async def http(_: int) -> None:
         client = Client(transport, limiter=Limiter(start=256, minimum=256, maximum=256))
         count = WRITES // 4
         patch = {"data": {"key": "other"}}
+        before = cpu_s(process.pid)
         # No pods: its scheduler would write about each of them, too.
         await timed(
             "HTTPS: POST of a ConfigMap",
@@ -168,6 +179,8 @@ async def http(_: int) -> None:
             count,
             lambda n: client.patch(CONFIG_MAPS, "default", f"c{n}", patch, patch_type=PatchType.MERGE),
         )
+        spent = (cpu_s(process.pid) - before) / (2 * count)
+        line("", f"{spent * 1e3:5.2f} ms CPU of the server each: {1 / spent:,.0f}/s on a core of its own")
         await transport.close()
         process.terminate()
         await process.wait()
@@ -206,6 +219,49 @@ async def watches(_: int) -> None:
         f"{events * WATCHES / (max(seen) - begun):8,.0f} events/s   {cpu / events / WATCHES * 1e6:.1f} us CPU each   "
         f"written in {written:.2f} s, all told after {max(seen) - begun:.2f} s",
     )
+
+
+async def slow(_: int) -> None:
+    """What a watcher that never reads costs one that does, over HTTPS."""
+    made, client = server()
+    front = HttpFront(made, token="t", certificate=issue(now=system_clock()), send_timeout_s=2.0)
+    await front.start()
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    ask = "GET /api/v1/namespaces/default/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\n\r\n"
+
+    async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", int(front.url.rpartition(":")[2]), ssl=tls
+        )
+        writer.write(ask.encode())
+        await reader.readuntil(b"\r\n\r\n")
+        return reader, writer
+
+    async def delays(first: int) -> list[float]:
+        found = []
+        for number in range(first, first + 300):
+            begun = time.perf_counter()
+            await client.create(CONFIG_MAPS, "default", conf(f"c{number}") | {"data": {"key": "x" * 20_000}})
+            await reading[0].readuntil(b'"name":"c%d"' % number)
+            found.append(time.perf_counter() - begun)
+        return found
+
+    reading = await opened()
+    alone = statistics.median(await delays(0))
+    stuck = await opened()
+    begun = time.perf_counter()
+    beside = statistics.median(await delays(300))
+    while front.watches > 1:
+        await asyncio.sleep(0.05)
+    line(
+        "a watcher beside one that never reads",
+        f"event after {beside * 1e3:.1f} ms (alone {alone * 1e3:.1f} ms); "
+        f"the other is dropped after {time.perf_counter() - begun:.1f} s (allowed: 2 s)",
+    )
+    for _, writer in (reading, stuck):
+        writer.transport.abort()
+    await front.stop()
 
 
 async def large(_: int) -> None:
@@ -252,6 +308,7 @@ PARTS: dict[str, Callable[[int], Awaitable[None]]] = {
     "writes": writes,
     "http": http,
     "watches": watches,
+    "slow": slow,
     "large": large,
     "memory": memory,
 }

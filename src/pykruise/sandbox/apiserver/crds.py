@@ -67,6 +67,9 @@ class CustomStrategy:
     def default(self, doc: Document) -> Document:
         return self._schema.default(doc)
 
+    def default_changed(self, new: Document, old: Document) -> Document:
+        return self.default(new)
+
     def prepare_create(self, doc: Document) -> Document:
         if self._has_status:
             doc.pop("status", None)
@@ -285,6 +288,9 @@ class CrdStrategy:
             if isinstance(service, dict):
                 service.setdefault("port", 443)
         return doc
+
+    def default_changed(self, new: Document, old: Document) -> Document:
+        return self.default(new)
 
     def prepare_create(self, doc: Document) -> Document:
         doc["status"] = {

@@ -11,16 +11,20 @@ expression is evaluated.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-import cel
-from cel.stdlib import add_stdlib_to_context
-
 from pykruise.kube.go_text import quoted
 
-__all__ = ["CONDITION_VARIABLES", "EvaluationError", "Expression", "ExpressionError", "compile_expression"]
+__all__ = [
+    "CONDITION_VARIABLES",
+    "EvaluationError",
+    "Expression",
+    "ExpressionError",
+    "compile_expression",
+    "optional",
+]
 
 CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
 """What the matchConditions of a webhook may look at. `authorizer` is not there."""
@@ -46,8 +50,7 @@ class Expression:
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value. Raises EvaluationError."""
-        context = cel.Context(dict(variables))
-        add_stdlib_to_context(context)
+        context = _context(variables)
         for name, function in _FUNCTIONS.items():
             context.add_function(name, function)
         try:
@@ -73,7 +76,7 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
     if len(text) > _LONGEST:
         raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
     try:
-        program = cel.compile(text)
+        program = _library().compile(text)
     except Exception as err:
         message = str(err).partition(": ")[2] or str(err)
         raise ExpressionError(message) from err
@@ -85,6 +88,28 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
         lines = [_undeclared(text, name) for name in missing]
         raise ExpressionError("\n".join(lines))
     return found
+
+
+def optional(value: Any = None, *, is_there: bool = True) -> Any:
+    """A value that may be absent, as CEL has it."""
+    kind = _library().OptionalValue
+    return kind.of(value) if is_there else kind.none()
+
+
+@cache
+def _library() -> Any:
+    """Loaded when the first expression is: it takes longer to load than all the rest of the API server."""
+    import cel
+
+    return cel
+
+
+def _context(variables: Mapping[str, Any]) -> Any:
+    from cel.stdlib import add_stdlib_to_context
+
+    context = _library().Context(dict(variables))
+    add_stdlib_to_context(context)
+    return context
 
 
 _BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
@@ -150,8 +175,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 
 @lru_cache(maxsize=1)
 def _known() -> frozenset[str]:
-    context = cel.Context({})
-    add_stdlib_to_context(context)
+    context = _context({})
     return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_FUNCTIONS))
 
 

@@ -29,6 +29,8 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
         if old is None:
             name = spec.get("priorityClassName")
             give_priority(doc, _class(core, name) if name else _default_class(core), call.entry.resource)
+        elif spec == old.get("spec"):
+            return doc
         if not call.subresource:
             add_default_tolerations(spec)
     return doc

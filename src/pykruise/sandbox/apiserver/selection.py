@@ -6,6 +6,7 @@ Pure.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -118,6 +119,9 @@ def _no_fields(_: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
+    if len(path) == 2:
+        return partial(_second_level, *path)
+
     def get(doc: Mapping[str, Any]) -> str:
         value: Any = doc
         for step in path:
@@ -127,6 +131,12 @@ def _getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
         return _text(value)
 
     return get
+
+
+def _second_level(member: str, field: str, doc: Mapping[str, Any]) -> str:
+    part = doc.get(member)
+    value = part.get(field) if isinstance(part, dict) else None
+    return value if isinstance(value, str) else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -249,6 +249,8 @@ class MemoryStorage:
 
 def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
     """The paths there were before the changes that `past` undoes."""
+    if not past:
+        return shelf.order
     created = [path for path, stored in past.items() if stored is None and path in shelf.objects]
     removed = [path for path, stored in past.items() if stored is not None and path not in shelf.objects]
     if not created and not removed:

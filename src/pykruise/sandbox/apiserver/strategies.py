@@ -33,6 +33,10 @@ class Strategy(Protocol):
         """Fill in defaults."""
         ...
 
+    def default_changed(self, new: Document, old: Document) -> Document:
+        """Fill in defaults of an object that is stored already."""
+        ...
+
     def validate_create(self, doc: Document) -> list[Cause]:
         """Everything wrong with a new object, besides its metadata."""
         ...

@@ -304,7 +304,7 @@ async def update(
     meta: dict[str, Any] = new["metadata"]
     _own_namespace(call, meta)
     check_name(call, meta)
-    new = strategy.default(new)
+    new = strategy.default_changed(new, old)
     track = tracks or core.ownership.of_change
     # A resize lets through so little that only what is left of it counts.
     late = call.subresource == "resize"

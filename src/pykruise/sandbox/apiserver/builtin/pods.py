@@ -49,6 +49,9 @@ class PodStrategy(Strategy):
         fill_pod(doc)
         return doc
 
+    def default_changed(self, new: Document, old: Document) -> Document:
+        return new if new.get("spec") == old["spec"] else self.default(new)
+
     def prepare_create(self, doc: Document) -> Document:
         status: Document = {"phase": "Pending", "qosClass": qos_class(doc["spec"])}
         if doc["spec"].get("schedulingGates"):
@@ -167,11 +170,11 @@ def _check_changes(new: Document, old: Document) -> Causes:
     yield from wrong
     if wrong and new.get("activeDeadlineSeconds") is not None:
         return
-    if not same(new.get("tolerations"), old.get("tolerations")):
+    if new.get("tolerations") != old.get("tolerations"):
         yield from _check_added_tolerations(new.get("tolerations") or [], old.get("tolerations") or [])
     yield from _check_removed_gates(new.get("schedulingGates") or [], old.get("schedulingGates") or [])
     munged = _with_allowed_changes_undone(new, old)
-    if not same(munged, old):
+    if munged != old:
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n{_difference(munged, old)}"
         yield forbidden("spec", detail)
 

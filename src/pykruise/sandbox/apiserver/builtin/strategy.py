@@ -51,6 +51,10 @@ class Strategy:
         """Fill what was left out, as the API server does when it decodes an object."""
         return doc
 
+    def default_changed(self, new: Document, old: Document) -> Document:
+        """The same of an object that is stored already; what has not changed has its defaults."""
+        return self.default(new)
+
     def prepare_create(self, doc: Document) -> Document:
         """Set what the server alone decides about a new object: its first status, for one."""
         if self.has_status:

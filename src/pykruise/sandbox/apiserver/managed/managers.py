@@ -143,8 +143,7 @@ def created(
     who: Manager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
     """Of a new object: its creator owns what it asked for, and nobody what the server made of that."""
-    changes = compare(_view(asked, ignored), _view(new, ignored), shape)
-    taken = union(changes.added, changes.modified)
+    taken = _set_between(_view(asked, ignored), _view(new, ignored), shape)
     entry = _Entry(who.name, who.operation, who.api_version, now, who.subresource, None)
     return _WRITE.encode(_State([entry], taken))
 
@@ -385,23 +384,31 @@ def conflict_message(found: Sequence[Conflict]) -> str:
 
 def _owned(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
     """What a creator of the document owns."""
-    before = _view(empty, ignored)
-    owned: FieldSet = {}
-    for member, value in _view(doc, ignored).items():
-        sub = shape.field(member) or FREE
-        earlier = before.get(member, ABSENT)
-        if earlier is value or (earlier == value and type(earlier) is type(value)):
+    owned = _set_between(_view(empty, ignored), _view(doc, ignored), shape)
+    return difference(owned, _METADATA_ITSELF)
+
+
+def _set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
+    """The places that a new document sets and the old one does not, or not so."""
+    found: FieldSet = {}
+    for member, value in new.items():
+        before = old.get(member, ABSENT)
+        if before is value or (before == value and type(before) is type(value)):
             continue
-        # The specs of a workload's pods are alike, their metadata are not.
-        find = partial(_set_in, earlier)
-        found = find(value, sub) if member == "metadata" else shape.remembered(value, find, sub, part=member)
-        if found is not EMPTY:
-            owned[f"f:{member}"] = found
-    return difference(owned or EMPTY, _METADATA_ITSELF)
+        sub = shape.field(member) or FREE
+        if member == "metadata":
+            fields = _added_or_modified(before, value, sub)
+        else:
+            # The specs of a workload's pods are alike.
+            both = [value] if before is ABSENT else [before, value]
+            find = partial(_added_or_modified, before, value, sub)
+            fields = shape.remembered(both, find, part=member)
+        if fields is not EMPTY:
+            found[f"f:{member}"] = fields
+    return found or EMPTY
 
 
-def _set_in(old: Any, new: Any, shape: Shape) -> FieldSet:
-    """The places that are set in `new`, and not so in `old`."""
+def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
     changes = compare(old, new, shape)
     return union(changes.added, changes.modified)
 

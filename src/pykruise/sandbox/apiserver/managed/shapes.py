@@ -76,24 +76,23 @@ class Shape:
     def remembered(
         self,
         value: Any,
-        find: "Callable[[Any, Shape], dict[str, Any]]",
-        shape: "Shape",
+        find: "Callable[[], dict[str, Any]]",
         *,
         part: str = "",
     ) -> dict[str, Any]:
-        """`find(value, shape)`, which is asked once about equal values: the pods of a workload are all alike.
+        """`find()`, which is asked once about equal values: the pods of a workload are all alike.
 
-        `part` tells apart what is remembered here; for the same part, `find` and `shape` are always the same.
+        `part` tells apart what is remembered here; for the same part, `find` always follows the same rule.
         """
         raw = orjson.dumps(value)
         if len(raw) > _LONGEST_REMEMBERED:
-            return find(value, shape)
+            return find()
         known = self._remembered
         found = known.get((part, raw))
         if found is None:
             if len(known) >= _MOST_REMEMBERED:
                 known.clear()
-            found = known[part, raw] = find(value, shape)
+            found = known[part, raw] = find()
         return found
 
 

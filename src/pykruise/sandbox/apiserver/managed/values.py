@@ -12,6 +12,7 @@ Rules: structured-merge-diff's `typed`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -165,7 +166,7 @@ def _everything(value: Any, shape: Shape) -> FieldSet:
             found["f:" + name] = _LEAF if sub.kind == "scalar" else _everything(each, sub)
         return found
     if isinstance(value, list) and kind == "list":
-        return shape.remembered(value, _everything_listed, shape)
+        return shape.remembered(value, partial(_everything_listed, value, shape))
     return _LEAF
 
 

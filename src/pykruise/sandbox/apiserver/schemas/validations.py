@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import cel
 import msgspec
 
 from pykruise.kube import field_errors as causes
@@ -24,6 +23,7 @@ from pykruise.sandbox.apiserver.expressions import (
     Expression,
     ExpressionError,
     compile_expression,
+    optional,
 )
 from pykruise.sandbox.apiserver.schemas.paths import Found, MapKey, Path, Schema, show
 
@@ -164,7 +164,7 @@ def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, found: F
     variables = {"self": value}
     if rule.compares:
         if rule.optional_old:
-            variables["oldSelf"] = cel.OptionalValue.none() if old is _ABSENT else cel.OptionalValue.of(old)
+            variables["oldSelf"] = optional(old, is_there=old is not _ABSENT)
         elif old is _ABSENT:
             return
         else:
