@@ -32,12 +32,12 @@ def loop_clock(*, start: Instant) -> Clock:
 
 def format_time(instant: Instant) -> str:
     """Kubernetes' `metav1.Time`: RFC 3339 in UTC with whole seconds, `2026-01-31T12:00:00Z`."""
-    return _format_second(int(instant))
+    return _second(int(instant))
 
 
-@lru_cache(maxsize=256)  # a plan writes the same second many times
-def _format_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+@lru_cache(maxsize=256)  # within a second, everything that happens gets the same text
+def _second(instant: int) -> str:
+    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(instant: Instant) -> str:
