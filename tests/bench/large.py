@@ -1,13 +1,16 @@
 """A manager alone with ten thousand pods: its memory, its CPU, and how long its event loop ever stands still.
 
-sandbox (a process of its own, HTTP and TLS) ◀── pykruise's manager in this process, with a watch on its loop
+sandbox (a process of its own, HTTP and TLS) ◀── lone_manager.py: `pykruise manager` with a watch on its loop
+                                             ◀── this process: wishes, and waiting for them
 
-PYTHONPATH=tests python -m bench.large [--pods 10000] [--nodes 100]. Prints; asserts nothing. The longest stop is
-told in CPU time, so that other work on the machine does not count.
+PYTHONPATH=tests python -m bench.large [--pods 10000] [--nodes 100] [--touched 500]. Prints; asserts nothing.
+The pods are there before the measured manager starts; then some of them are touched in each way.
 """
 
 import argparse
 import asyncio
+import json
+import os
 import random
 import sys
 import time
@@ -15,11 +18,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
 
-from bench.sandbox import cloneset, rss_mb
+from bench.sandbox import cloneset
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
@@ -33,76 +37,121 @@ from pykruise.manager.manager import Manager
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
+from support.up import ALONE
 
 TOKEN = "bench"
 PATIENCE_S = 1800.0
 
 
 class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done to all pods; everything is the manager's alone."""
+    """One thing done to some pods; everything is the manager's alone."""
 
     name: str
+    pods: int
+    """Touched."""
     seconds: float
     cpu_ms_per_pod: float
     longest_stop_ms: float
     """CPU time between two turns of the loop, at most."""
+    longest_collection_ms: float
+    """... of that, the garbage collector's, at most."""
     rss_mb: float
+    where: str
+    """In which call the longest stop was, where that was seen."""
 
 
 # ── the cluster ──────────────────────────────────────────────────────────────
 
 
-async def serve(kubeconfig: Path, *, pods: int, nodes: int) -> None:
-    """A sandbox without a manager, until killed."""
+async def serve(folder: Path, *, pods: int, nodes: int) -> None:
+    """A sandbox with the pods of a CloneSet and no manager any more, until killed."""
     settings = ClusterSettings(
         nodes=nodes, pods_per_node=-(-pods * 2 // nodes), start_s=0.0, ready_s=0.0, stop_s=0.0
     )
     certificate = issue(now=system_clock())
-    async with Cluster(settings, clock=system_clock, rng=random.Random(1)) as cluster:
+    rng = random.Random(1)
+    async with Cluster(settings, clock=system_clock, rng=rng) as cluster:
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        await _populate(cluster, pods)
         front = HttpFront(cluster.server, token=TOKEN, port=0, certificate=certificate)
         await front.start()
         document = kubeconfig_document(front.url, certificate.authority, TOKEN, context="bench")
-        write_kubeconfig(kubeconfig, document)
-        print("serving", flush=True)
+        write_kubeconfig(folder / "kubeconfig", document)
+        (folder / "token").write_text(TOKEN)
+        (folder / "ca.crt").write_bytes(certificate.authority)
+        print(front.url, flush=True)
         await asyncio.Event().wait()
+
+
+async def _populate(cluster: Cluster, pods: int) -> None:
+    manager = Manager(Client(cluster.transport_for("manager"), rng=random.Random(4)), rng=random.Random(4))
+    running = asyncio.create_task(manager.run())
+    await cluster.client.create(CLONE_SETS, "default", cloneset(pods))
+    await _settled(cluster.client, pods)
+    manager.stop()
+    await running
 
 
 # ── the manager ──────────────────────────────────────────────────────────────
 
 
-class LoopWatch:
-    """The most CPU time that this thread used between two turns of its loop."""
+class LoneManager:
+    """The process that is measured."""
 
-    def __init__(self) -> None:
-        self.longest_s = 0.0
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
 
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            before = time.thread_time()
-            await asyncio.sleep(0)
-            self.longest_s = max(self.longest_s, time.thread_time() - before)
-            await asyncio.sleep(0.001)
+    @classmethod
+    async def start(cls, folder: Path, url: str) -> "LoneManager":
+        """As in a pod: with a service account, and where the API server is in the environment."""
+        server = urlsplit(url)
+        where = {
+            "KUBERNETES_SERVICE_HOST": server.hostname or "",
+            "KUBERNETES_SERVICE_PORT": str(server.port),
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench.lone_manager", str(folder), *ALONE),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, **where},
+        )
+        return cls(process)
+
+    async def report(self) -> dict[str, Any]:
+        """See LoopWatch.report."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(b"\n")
+        found: dict[str, Any] = json.loads(await self._process.stdout.readline())
+        return found
+
+    async def end(self) -> None:
+        """At once."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
 
 
-async def run(*, pods: int, nodes: int) -> list[LargePhase]:
-    """Create, update in place, recreate, restart the manager, scale in."""
-    with TemporaryDirectory() as folder:
-        kubeconfig = Path(folder) / "kubeconfig"
+async def run(*, pods: int, nodes: int, touched: int) -> list[LargePhase]:
+    """Start a manager on the pods, update some in place, recreate some, scale in and out."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
         server = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "bench.large", "--serve", str(kubeconfig), "--pods", str(pods), "--nodes", str(nodes)),
+            *(sys.executable, "-m", "bench.large", "--serve", name),
+            *("--pods", str(pods), "--nodes", str(nodes)),
             stdout=asyncio.subprocess.PIPE,
         )
         try:
             assert server.stdout is not None
-            await server.stdout.readline()
-            transport = HttpTransport(load_kubeconfig(kubeconfig))
+            url = (await server.stdout.readline()).decode().strip()
+            transport = HttpTransport(load_kubeconfig(folder / "kubeconfig"))
+            manager = await LoneManager.start(folder, url)
             try:
-                return await _life(Client(transport, rng=random.Random(2)), pods)
+                return await _life(Client(transport, rng=random.Random(2)), manager, pods, touched)
             finally:
+                await manager.end()
                 await transport.close()
         finally:
             if server.returncode is None:
@@ -110,90 +159,77 @@ async def run(*, pods: int, nodes: int) -> list[LargePhase]:
             await server.wait()
 
 
-async def _life(client: Client, pods: int) -> list[LargePhase]:
+async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -> list[LargePhase]:
     def image(number: int, policy: str) -> dict[str, Any]:
         (container,) = cloneset(1)["spec"]["template"]["spec"]["containers"]
+        rolling = {"podUpdatePolicy": policy, "maxUnavailable": "100%", "partition": pods - touched}
         return {
-            "updateStrategy": {"rollingUpdate": {"podUpdatePolicy": policy, "maxUnavailable": "100%"}},
+            "updateStrategy": {"rollingUpdate": rolling},
             "template": {"spec": {"containers": [{**container, "image": f"nginx:{number}"}]}},
         }
 
-    async def change(spec: dict[str, Any]) -> None:
-        await client.patch(CLONE_SETS, "default", "web", {"spec": spec}, patch_type=PatchType.MERGE)
+    def change(spec: dict[str, Any]) -> Callable[[], Awaitable[Any]]:
+        return lambda: client.patch(CLONE_SETS, "default", "web", {"spec": spec}, patch_type=PatchType.MERGE)
 
-    async def create() -> None:
-        await client.create(CLONE_SETS, "default", cloneset(pods))
-
-    manager = Manager(client, rng=random.Random(3), freeze_heap=True)
-    running = asyncio.create_task(manager.run())
-    await manager.wait_synced()
-    found = [
-        await _measure("scale up until ready", create, client, pods=pods, replicas=pods),
-        await _measure(
-            "in place, maxUnavailable 100%",
-            lambda: change(image(2, "InPlaceIfPossible")),
-            client,
-            pods=pods,
-            replicas=pods,
-        ),
-        await _measure(
-            "recreate, maxUnavailable 100%",
-            lambda: change(image(3, "ReCreate")),
-            client,
-            pods=pods,
-            replicas=pods,
-        ),
-        await _measure(
-            "scale in by 10%",
-            lambda: change({"replicas": pods - pods // 10}),
-            client,
-            pods=pods // 10,
-            replicas=pods - pods // 10,
-        ),
+    steps: list[tuple[str, Callable[[], Awaitable[Any]], int, int]] = [
+        # Something has to change, or nobody would see that the manager has looked.
+        ("start, with all pods there", change({"minReadySeconds": 1}), pods, pods),
+        ("in place", change(image(2, "InPlaceIfPossible")), pods, touched),
+        ("recreate", change(image(3, "ReCreate")), pods, touched),
+        ("scale in", change({"replicas": pods - touched}), pods - touched, touched),
+        ("scale out", change({"replicas": pods}), pods, touched),
     ]
-    manager.stop()
-    await running
+    found: list[LargePhase] = []
+    cpu_s = 0.0
+    for name, act, replicas, count in steps:
+        began = time.perf_counter()
+        await act()
+        await _settled(client, replicas, updated=touched if name in ("in place", "recreate") else None)
+        seconds = time.perf_counter() - began
+        seen = await manager.report()
+        found.append(
+            LargePhase(
+                name=name,
+                pods=count,
+                seconds=seconds,
+                cpu_ms_per_pod=(seen["cpu_s"] - cpu_s) * 1000 / count,
+                longest_stop_ms=seen["stop_ms"],
+                longest_collection_ms=seen["collection_ms"],
+                rss_mb=seen["rss_mb"],
+                where=seen["where"],
+            )
+        )
+        cpu_s = seen["cpu_s"]
     return found
 
 
-async def _measure(
-    name: str, act: Callable[[], Awaitable[Any]], client: Client, *, pods: int, replicas: int
-) -> LargePhase:
-    watch = LoopWatch()
-    watching = asyncio.create_task(watch.run())
-    began, cpu = time.perf_counter(), time.process_time()
-    await act()
+async def _settled(client: Client, replicas: int, *, updated: int | None = None) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not await _is_done(client, replicas):
+        while not await _is_done(client, replicas, updated):
             await asyncio.sleep(0.2)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
-    return LargePhase(
-        name=name,
-        seconds=seconds,
-        cpu_ms_per_pod=cpu * 1000 / pods,
-        longest_stop_ms=watch.longest_s * 1000,
-        rss_mb=rss_mb(),
-    )
 
 
-async def _is_done(client: Client, replicas: int) -> bool:
+async def _is_done(client: Client, replicas: int, updated: int | None) -> bool:
     found = decode(await client.get(CLONE_SETS, "default", "web"))
     status = found.get("status") or {}
-    counts = {status.get(field, 0) for field in ("replicas", "updatedReplicas", "availableReplicas")}
-    return status.get("observedGeneration") == found["metadata"]["generation"] and counts == {replicas}
+    wanted = {
+        "observedGeneration": found["metadata"]["generation"],
+        "replicas": replicas,
+        "availableReplicas": replicas,
+        **({"updatedReplicas": updated} if updated is not None else {}),
+    }
+    return all(status.get(field) == value for field, value in wanted.items())
 
 
 def text(phases: list[LargePhase]) -> str:
     """The phases as a table."""
-    head = f"{'phase':<32}{'s':>8}{'CPU ms/pod':>12}{'stop ms':>9}{'RSS MB':>8}"
+    head = f"{'phase':<28}{'pods':>7}{'s':>8}{'CPU ms/pod':>12}{'stop ms':>9}{'GC ms':>7}{'RSS MB':>8}  where"
     return "\n".join(
         [
             head,
             *(
-                f"{one.name:<32}{one.seconds:>8.1f}{one.cpu_ms_per_pod:>12.2f}{one.longest_stop_ms:>9.0f}"
-                f"{one.rss_mb:>8.0f}"
+                f"{one.name:<28}{one.pods:>7}{one.seconds:>8.1f}{one.cpu_ms_per_pod:>12.2f}"
+                f"{one.longest_stop_ms:>9.0f}{one.longest_collection_ms:>7.0f}{one.rss_mb:>8.0f}  {one.where}"
                 for one in phases
             ),
         ]
@@ -205,13 +241,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--touched", type=int, default=500)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if asked.serve:
             runner.run(serve(asked.serve, pods=asked.pods, nodes=asked.nodes))
         else:
-            print(text(runner.run(run(pods=asked.pods, nodes=asked.nodes))))
+            print(text(runner.run(run(pods=asked.pods, nodes=asked.nodes, touched=asked.touched))))
 
 
 if __name__ == "__main__":

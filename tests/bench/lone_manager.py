@@ -1,0 +1,117 @@
+"""`pykruise manager` as in a pod of a cluster, with a watch on its event loop: the process that large.py measures.
+
+service account (a folder) ──▶ run_process ──▶ API server
+line on standard input ──▶ one line of JSON on standard output: the longest stop since the last one, memory, CPU
+
+PYTHONPATH=tests python -m bench.lone_manager FOLDER [flags of the manager]. Nothing is imported but what the
+command itself imports, so that its memory is that of a manager.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import resource
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import uvloop
+
+from pykruise.cli.manager import read_flags
+from pykruise.kube.config import load_in_cluster
+from pykruise.manager.logs import set_up
+from pykruise.manager.process import run_process
+
+
+class LoopWatch:
+    """The most CPU time that this thread used between two turns of its loop, and where.
+
+    CPU time, so that other work on the machine does not count. What the garbage collector takes is part of it.
+    """
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self.where = ""
+        self.collecting_s = 0.0
+        """The longest garbage collection."""
+        self._thread = threading.get_ident()
+        self._turn = 0
+        self._seen: tuple[int, str] = (0, "")
+        self._collection_began = 0.0
+        gc.callbacks.append(self._on_collection)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        threading.Thread(target=self._look, daemon=True).start()
+        while True:
+            self._turn += 1
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            used = time.thread_time() - before
+            if used > self.longest_s:
+                self.longest_s = used
+                self.where = self._seen[1] if self._seen[0] == self._turn else ""
+            await asyncio.sleep(0.002)
+
+    def _look(self) -> None:
+        """What the loop is in, when it has been in it for a while."""
+        while True:
+            turn = self._turn
+            time.sleep(0.02)
+            if turn != self._turn:
+                continue
+            frame = sys._current_frames().get(self._thread)
+            stack = traceback.extract_stack(frame)[-7:]
+            self._seen = (turn, " > ".join(f"{Path(one.filename).name}:{one.name}" for one in stack))
+
+    def _on_collection(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._collection_began = time.thread_time()
+        else:
+            self.collecting_s = max(self.collecting_s, time.thread_time() - self._collection_began)
+
+    def report(self) -> str:
+        """Since the last one."""
+        text = json.dumps(
+            {
+                "stop_ms": self.longest_s * 1000,
+                "where": self.where,
+                "collection_ms": self.collecting_s * 1000,
+                "rss_mb": _rss_mb(),
+                "cpu_s": time.process_time(),
+            }
+        )
+        self.longest_s = self.collecting_s = 0.0
+        return text
+
+
+def _rss_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+async def _answer(watch: LoopWatch) -> None:
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+    while await reader.readline():
+        print(watch.report(), flush=True)
+
+
+async def main() -> None:
+    """Until killed."""
+    parsed = read_flags(sys.argv[2:])
+    set_up(parsed.settings.log)
+    connection = load_in_cluster(environ=os.environ, service_account=Path(sys.argv[1]))
+    watch = LoopWatch()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(watch.run())
+        tasks.create_task(_answer(watch))
+        tasks.create_task(run_process(connection, parsed.settings))
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
