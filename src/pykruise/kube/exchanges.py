@@ -128,6 +128,8 @@ class _Connection(asyncio.Protocol):
     # ── what the parser calls ────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
+        if self._answer is None:  # behind the answer, in the same packet
+            self.is_usable = False
         self._has_head = False
         self._headers = {}
         self._body = []

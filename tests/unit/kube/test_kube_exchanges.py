@@ -20,6 +20,7 @@ class Server:
     def __init__(self) -> None:
         self.heard: list[bytes] = []
         self.connections = 0
+        self.ended = asyncio.Event()
         self.say: Say = ok
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,6 +34,7 @@ class Server:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            self.ended.set()
             writer.close()
 
 
@@ -203,17 +205,36 @@ async def test_many_at_once_share_the_places_in_their_order(
 async def test_words_that_nobody_asked_for_end_the_connection(
     server: tuple[Server, int], make: Callable[..., Exchanges]
 ) -> None:
-    # given a server that answers twice
+    # given a server that says more than it was asked, when the answer has arrived
+    asked_on = asyncio.Event()
+
     async def twice(head: bytes, writer: asyncio.StreamWriter) -> None:
         await ok(head, writer)
         await writer.drain()
-        await asyncio.sleep(0.02)
+        await asked_on.wait()
         writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
 
     server[0].say = twice
     exchanges = make()
     await get(exchanges, "/a")
-    await asyncio.sleep(0.05)
+    asked_on.set()
+    await asyncio.wait_for(server[0].ended.wait(), 5)
+    server[0].say = ok
+    # when, then
+    assert (await get(exchanges, "/b")).status == 200
+    assert server[0].connections == 2
+
+
+async def test_words_behind_the_answer_are_not_taken_for_the_next_one(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    # given a server that begins another answer in the packet of the first
+    async def one_and_a_half(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 403 Forb")
+
+    server[0].say = one_and_a_half
+    exchanges = make()
+    await get(exchanges, "/a")
     server[0].say = ok
     # when, then
     assert (await get(exchanges, "/b")).status == 200
