@@ -63,6 +63,7 @@ SETTLE_S: Final = 1.0
 """How long API servers have to hear that they are to ask about every pod."""
 
 ATTEMPTS: Final = 5
+"""Conflicts with other replicas; reviews of one replica wait for each other."""
 
 OPENED_FOR: Final = "pykruise.io/opened-for"
 """Annotation: the review for which conditions were last taken away. Each one is another."""
@@ -102,6 +103,7 @@ class Narrowing:
         self._quiet_s = quiet_s
         self._settle_s = settle_s
         self._waits: dict[str, _Wait] = {}
+        self._writing = asyncio.Lock()
         self._open: tuple[str, float] | None = None
         """The version in which the mutating configuration was last seen without conditions, and since when."""
 
@@ -134,12 +136,19 @@ class Narrowing:
 
     async def opened(self, request: AdmissionRequest) -> None:
         """Have API servers ask about every new pod, from when this returns. Raises KubeError."""
-        loop = asyncio.get_running_loop()
-        for attempt in range(ATTEMPTS):
+        async with self._writing:
+            since = await self._open_since(request)
+        await asyncio.sleep(since + self._settle_s - asyncio.get_running_loop().time())
+
+    async def _open_since(self, request: AdmissionRequest) -> float:
+        """Writes that it is open, and returns since when it is known to be."""
+        attempts = 0
+        while True:
+            attempts += 1
             try:
                 live = decode(await self._client.get(MUTATING, "", MUTATING_NAME))
             except NotFoundError:
-                return  # nobody is asked about pods at all
+                return float("-inf")  # nobody is asked about pods at all
             version = live["metadata"]["resourceVersion"]
             annotations = {OPENED_FOR: f"{request.name} {request.uid}"}
             body: Document = {"metadata": {"resourceVersion": version, "annotations": annotations}}
@@ -148,14 +157,13 @@ class Narrowing:
             try:
                 raw = await self._client.patch(MUTATING, "", MUTATING_NAME, body, patch_type=PatchType.MERGE)
             except ConflictError:
-                if attempt == ATTEMPTS - 1:
+                if attempts == ATTEMPTS:
                     raise
                 continue
             seen = self._open if "webhooks" not in body else None
-            since = seen[1] if seen is not None and seen[0] == version else loop.time()
+            since = seen[1] if seen is not None and seen[0] == version else asyncio.get_running_loop().time()
             self._open = (decode(raw)["metadata"]["resourceVersion"], since)
-            await asyncio.sleep(since + self._settle_s - loop.time())
-            return
+            return since
 
     def _note(self, version: str, *, is_open: bool) -> None:
         if not is_open:
