@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from pykruise.admission.pods import chain
+from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
 from pykruise.admission.pods.steps import StepError
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
@@ -309,7 +310,7 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_mea
     shop = Meant(selector=EVERYTHING, namespaces=("shop",))
     # then the labels of one, the namespace of the other
     [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": ()})
-    assert nobody in meant
+    assert OF_KRUISE_WORKLOAD in meant
     assert 'object.metadata.labels["app"] in ["web"]' in meant
     [spread] = asked_about({"SidecarSet": (), "WorkloadSpread": [shop]})
     assert 'request.namespace in ["shop"]' in spread
