@@ -2,16 +2,22 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.cloneset.v1alpha1_rules import field_of
+from pykruise.kube.conversion import convert
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, BadRequestError, InvalidError
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import PODS, Resource
 from support.cloneset_rules import ACCEPTED, REFUSED, document
 from support.scenario import Object, Stage, cloneset
 
 pytestmark = pytest.mark.needs_admission
+
+OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
 
 def in_scenario(spec: dict[str, Any]) -> Object:
@@ -26,10 +32,10 @@ def in_scenario(spec: dict[str, Any]) -> Object:
     }
 
 
-async def dry_run(stage: Stage, doc: Object) -> ApiError | None:
+async def dry_run(stage: Stage, doc: Object, *, resource: Resource = CLONE_SETS) -> ApiError | None:
     """What the API server has against it."""
     try:
-        await stage.client.create(CLONE_SETS, stage.namespace, doc, dry_run=True)
+        await stage.client.create(resource, stage.namespace, doc, dry_run=True)
     except ApiError as error:
         return error
     return None
@@ -43,6 +49,21 @@ async def test_every_rule_is_answered_with_422_and_its_field(stage: Stage) -> No
         fields = {cause.field.lstrip(".") for cause in error.causes} if error is not None else set()
         if error is None or error.code != 422 or field not in fields:
             wrong.append((spec, field, error and (error.code, str(error))))
+    assert wrong == []
+
+
+async def test_every_rule_is_answered_in_v1alpha1_under_the_name_of_its_field_there(stage: Stage) -> None:
+    """cloneset section 5.1: the rules of both versions; those of v1alpha1 alone are in test_versions.py"""
+    wrong = []
+    for spec, field, _ in REFUSED:
+        named = field_of(field)
+        if named is None:
+            continue  # no rule there
+        doc = convert(in_scenario(spec), OLD_CLONE_SETS.api_version, conversions())
+        error = await dry_run(stage, doc, resource=OLD_CLONE_SETS)
+        fields = {cause.field.lstrip(".") for cause in error.causes} if error is not None else set()
+        if error is None or error.code != 422 or named not in fields:
+            wrong.append((spec, named, error and (error.code, str(error))))
     assert wrong == []
 
 

@@ -21,7 +21,7 @@ import msgspec
 import orjson
 
 from pykruise.admission.pods.chain import CONDITION
-from pykruise.kube.admission import ReviewRule
+from pykruise.kube.admission import MatchCondition, ReviewRule
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, annotations_of, same
 from pykruise.kube.resources import Resource
@@ -37,6 +37,8 @@ __all__ = [
     "kept_conversion",
     "kept_webhooks",
     "mismatches",
+    "told_conditions",
+    "without_conditions",
 ]
 
 MUTATING_NAME: Final = "kruise-mutating-webhook-configuration"
@@ -107,7 +109,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: bytes = b"") -> list[Document]:
     """Both webhook configurations, to be installed. Without a bundle the manager fills it in.
 
-    Match conditions are left to the manager, who knows its feature gates; an installer that wrote them too
+    Match conditions are left to the manager, who knows what is stored; an installer that wrote them too
     would quarrel with it about them.
     """
     rules = tuple(rules)
@@ -117,7 +119,7 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
         (VALIDATING, VALIDATING_NAME, False),
     ):
         entries = [
-            msgspec.structs.replace(rule, conditions=()).document(endpoint.client_config(rule.path, bundle))
+            rule.document(endpoint.client_config(rule.path, bundle))
             for rule in rules
             if rule.mutating is mutating
         ]
@@ -172,6 +174,23 @@ def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bund
         for entry in live.get("webhooks") or ()
         if _path(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != told
     ]
+
+
+def told_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
+    """What this program has API servers ask for at present, by the path of the entry; entries without any too."""
+    return {
+        _path(entry): tuple(
+            MatchCondition(one["name"], one["expression"])
+            for one in entry.get("matchConditions") or ()
+            if one.get("name") in CONDITIONS
+        )
+        for entry in live.get("webhooks") or ()
+    }
+
+
+def without_conditions(live: Mapping[str, Any]) -> Document:
+    """The configuration with API servers asking about everything that its rules name."""
+    return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
 
 def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:

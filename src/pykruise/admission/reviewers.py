@@ -10,12 +10,14 @@ mutating reviews run.
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.admission.gated import behind, behind_one_of
 from pykruise.admission.hub import in_hub_version
+from pykruise.admission.narrowing import Announce, announced
 from pykruise.admission.pods import chain
 from pykruise.admission.pods.sidecars import Refused
 from pykruise.admission.pods.steps import PodStep
@@ -70,6 +72,7 @@ def reviewers(
     trial: resourcedistribution.Trial | None = None,
     classes: ClassLookup | None = None,
     spreading: Spreading | None = None,
+    announce: Announce | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
@@ -78,8 +81,9 @@ def reviewers(
     looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims that are to
     grow. `trial` asks an API server whether a Secret or a ConfigMap could be created (ResourceDistribution).
     `spreading` puts pods into subsets, `sidecars` reads SidecarSets; without them nothing is done to pods.
-    `on_refused` hears of pods that were refused for want of sidecars. `rng` draws names of pods that need one
-    early.
+    `on_refused` hears of pods that were refused for want of sidecars. `announce` is awaited before a SidecarSet
+    or a WorkloadSpread is allowed that means other pods than the stored one. `rng` draws names of pods that need
+    one early.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
@@ -114,9 +118,15 @@ def reviewers(
         _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
         _validating(
             "sidecarset",
-            validating_sidecarset(sidecars, allows_any_annotation=settings.any_pod_annotation),
+            announced(
+                validating_sidecarset(sidecars, allows_any_annotation=settings.any_pod_annotation),
+                announce,
+                "selector",
+                "namespaceSelector",
+            ),
             "CREATE",
             "UPDATE",
+            side_effects="NoneOnDryRun",
         ),
         _validating(
             "statefulset",
@@ -133,10 +143,13 @@ def reviewers(
             behind(
                 settings.gates,
                 "WorkloadSpread",
-                reviewer=validating_workloadspread(spreading.reader if spreading is not None else None),
+                reviewer=announced(
+                    validating_workloadspread(spreading.reader if spreading is not None else None), announce
+                ),
             ),
             "CREATE",
             "UPDATE",
+            side_effects="NoneOnDryRun",
         ),
         # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
@@ -170,7 +183,7 @@ def _pods(
             mutating=True,
             rules=(_writes("", "pods", "CREATE"),),
             namespace_selector=_pod_namespaces(settings),
-            conditions=chain.condition_of(changing),
+            narrowed=partial(chain.condition_of, changing),
             needs=(_APPS, "SidecarSet"),
         )
     ]
@@ -181,7 +194,7 @@ def _pods(
             "reviewer": chain.judging(judging),
             "mutating": False,
             "namespace_selector": _pod_namespaces(settings),
-            "conditions": chain.condition_of(judging),
+            "narrowed": partial(chain.condition_of, judging),
             "needs": (_POLICY, "PodUnavailableBudget"),
         }
         writes = (_writes("", "pods", "UPDATE", "DELETE"), _writes("", "pods/resize", "UPDATE"))
@@ -298,6 +311,7 @@ def _validating(
     group: str = _APPS,
     versions: tuple[str, ...] = _VERSIONS,
     name: str = "",
+    side_effects: str = "None",
 ) -> ReviewRule:
     stem = f"/validate-{group.replace('.', '-')}"
     return ReviewRule(
@@ -307,6 +321,7 @@ def _validating(
         reviewer=readable(in_hub_version(reviewer, conversions(), spoke=spoke)),
         mutating=False,
         rules=(_writes(group, f"{kind}s", *operations, versions=versions),),
+        side_effects=side_effects,
     )
 
 

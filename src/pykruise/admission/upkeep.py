@@ -26,7 +26,10 @@ from pykruise.admission.configurations import (
     kept_conversion,
     kept_webhooks,
     mismatches,
+    told_conditions,
 )
+from pykruise.admission.narrowing import Narrowing
+from pykruise.admission.pods.chain import CONDITION
 from pykruise.admission.stores import CertificateStore
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
@@ -107,7 +110,7 @@ class Upkeep:
     """Keeps certificates and what API servers know of them. `rules` by every path that is served.
 
     `converted`: group and kind of what this program converts. `renew_before_s`: a pair that expires sooner is
-    renewed.
+    renewed. Without `narrowing` API servers ask about every pod.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Upkeep:
         endpoint: Endpoint,
         renew_before_s: float,
         clock: Clock,
+        narrowing: Narrowing | None = None,
         make: Callable[..., Certificates] = renewed,
     ) -> None:
         self._client = client
@@ -129,6 +133,7 @@ class Upkeep:
         self._endpoint = endpoint
         self._renew_before_s = renew_before_s
         self._clock = clock
+        self._narrowing = narrowing
         self._make = make
         self._in_vain: dict[str, Document] = {}
 
@@ -195,7 +200,12 @@ class Upkeep:
         if not self._store.is_ours:
             if wrong := mismatches(live, self._rules, bundle=bundle):
                 raise UpkeepError(f"{', '.join(wrong)}: does not match the external caBundle")
+            if any(told_conditions(live).values()):
+                # Left by a manager that kept it; nobody does so now, and SidecarSets that come would be missed.
+                raise UpkeepError(f"its match condition {CONDITION} has no keeper now: delete it")
             return
+        if self._narrowing is not None:
+            rules = await self._narrowing.rules(live, rules)
         wanted = kept_webhooks(live, rules, endpoint=self._endpoint, bundle=bundle)
         await self._write(resource, live, wanted)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document, labels_of, same
 from pykruise.kube.errors import Cause, Status
 from pykruise.kube.resources import Resource
@@ -139,7 +140,11 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: int = 10
     namespace_selector: Mapping[str, Any] | None = None
     object_selector: Mapping[str, Any] | None = None
+    side_effects: str = "None"
+    """None or NoneOnDryRun: whether a review changes anything but what is reviewed."""
     conditions: tuple[MatchCondition, ...] = ()
+    narrowed: Callable[[Interests], tuple[MatchCondition, ...]] | None = None
+    """The conditions by what is stored now, for one who keeps them up to date (admission/narrowing.py)."""
     needs: tuple[str, str] | None = None
     """Group and kind of a custom resource without which API servers are not told of this webhook."""
 
@@ -188,7 +193,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
             "clientConfig": dict(client_config),
             "failurePolicy": self.failure_policy,
             "rules": [rule.document() for rule in self.rules],
-            "sideEffects": "None",
+            "sideEffects": self.side_effects,
             "timeoutSeconds": self.timeout_s,
         }
         if self.namespace_selector is not None:

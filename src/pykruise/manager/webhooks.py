@@ -38,6 +38,8 @@ from pykruise.admission.configurations import (
     Endpoint,
 )
 from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
+from pykruise.admission.interests import StoredInterests
+from pykruise.admission.narrowing import QUIET_S, Narrowing
 from pykruise.admission.pods.refusals import RefusalEvents
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
@@ -56,9 +58,9 @@ from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
 from pykruise.kinds.sidecarset.controller import COMPONENT as SIDECAR_COMPONENT
-from pykruise.kinds.sidecarset.readers import CachedSidecars
+from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import CachedSpreads
+from pykruise.kinds.workloadspread.readers import CachedSpreads, LiveSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
@@ -170,7 +172,7 @@ class Webhooks:
 
     `client` must be one that writes whoever leads. `bind` and `port`: where the server listens; without `port`
     it is the one that API servers are told, which is behind something else otherwise. `over` may put something
-    over the reviewers.
+    over the reviewers. `quiet_s`: see admission/narrowing.py.
     """
 
     name = "webhook-ready"
@@ -186,6 +188,7 @@ class Webhooks:
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         settle_s: float = SETTLE_S,
+        quiet_s: float = QUIET_S,
         over: Callable[[Sequence[ReviewRule]], Sequence[ReviewRule]] = tuple,
     ) -> None:
         settings = settings or Settings()
@@ -215,6 +218,20 @@ class Webhooks:
             self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
         )
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
+        self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
+        self._store, self._again_s = _store(client, settings, webhook, self._folder)
+        self._interests = StoredInterests(
+            self._sidecars,
+            self._spreads if self._spreads_pods else None,
+            live_sidecars=LiveSidecars(lambda: client, namespace=settings.own_namespace),
+            live_spreads=LiveSpreads(lambda: client, namespace=settings.own_namespace, clock=clock),
+        )
+        narrowing: Narrowing | None = None
+        if self._store.is_ours:
+            narrowing = Narrowing(
+                client, known=self._interests.known, read=self._interests.read, quiet_s=quiet_s
+            )
+        self._narrowing = narrowing
         rules = over(
             reviewers(
                 admission,
@@ -226,6 +243,7 @@ class Webhooks:
                 classes=live_classes(lambda: client),
                 trial=live_trial(lambda: client, namespace=settings.own_namespace),
                 spreading=self.spreading,
+                announce=narrowing.opened if narrowing is not None else None,
                 rng=rng,
             )
         )
@@ -234,8 +252,6 @@ class Webhooks:
         self.server = WebhookServer(
             paths, host=bind, port=webhook.port if port is None else port, limits=limits
         )
-        self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
-        self._store, self._again_s = _store(client, settings, webhook, self._folder)
         self._upkeep = Upkeep(
             client,
             self._store,
@@ -244,6 +260,7 @@ class Webhooks:
             endpoint=self._endpoint,
             renew_before_s=read_renew_before(webhook.renew_before),
             clock=clock,
+            narrowing=narrowing,
         )
         self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
         self._watches = self._watched(client, settings)
@@ -251,6 +268,7 @@ class Webhooks:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
         self._wake = asyncio.Event()
+        self._interests.subscribe(self._wake.set)
         self._stop = asyncio.Event()
         self._served: Certificates | None = None
         self._waiting: Certificates | None = None
@@ -354,7 +372,8 @@ class Webhooks:
                 if not self._is_initialized:
                     _log.info("webhooks are in place at %s", self._endpoint.base_url or self._endpoint.name)
                 failures, self._is_initialized, self._problem = 0, True, ""
-                wait_s = self._again_s
+                narrows_in_s = self._narrowing.wait_s() if self._narrowing is not None else None
+                wait_s = self._again_s if narrows_in_s is None else min(self._again_s, narrows_in_s)
             await self._sleep(wait_s)
             # Somebody who changes back what is written here must not make both of us busy all the time.
             await asyncio.sleep(SPACING_S)

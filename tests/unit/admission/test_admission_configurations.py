@@ -15,10 +15,13 @@ from pykruise.admission.configurations import (
     kept_conversion,
     kept_webhooks,
     mismatches,
+    without_conditions,
 )
+from pykruise.admission.narrowing import conditions_due, with_conditions
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.kube.cel import Interests
 from pykruise.kube.documents import deep_copy
 
 SERVICE = Endpoint()
@@ -26,6 +29,7 @@ URL = Endpoint(host="10.0.0.5")
 BUNDLE = b"-----BEGIN CERTIFICATE-----"
 TOLD = base64.b64encode(BUNDLE).decode()
 ON = AdmissionSettings(deletion_protection=True)
+NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": ()}
 
 Doc = dict[str, Any]
 
@@ -35,9 +39,18 @@ def installed(settings: AdmissionSettings = ON) -> tuple[Doc, Doc]:
     return mutating, validating
 
 
-def kept(live: Doc, *, settings: AdmissionSettings = ON, endpoint: Endpoint = SERVICE) -> Doc:
+def kept(
+    live: Doc,
+    *,
+    settings: AdmissionSettings = ON,
+    endpoint: Endpoint = SERVICE,
+    interests: Interests | None = None,
+) -> Doc:
     before = deep_copy(live)
-    found = kept_webhooks(live, rules_by_path(reviewers(settings)), endpoint=endpoint, bundle=BUNDLE)
+    rules = rules_by_path(reviewers(settings))
+    if interests is not None:
+        rules = with_conditions(rules, conditions_due(rules, interests))
+    found = kept_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
     assert live == before
     return found
 
@@ -182,15 +195,15 @@ def test_conditions_that_spare_calls_are_added_and_never_part_of_the_template() 
     live = installed()[0]
     live["webhooks"][0]["matchConditions"] = [{"name": "theirs", "expression": "true"}]
     # when
-    found = kept(live)
+    found = kept(live, interests=NOBODY)
     # then
     both = entry(found, "mpod.kb.io")["matchConditions"]
     assert [one["name"] for one in both] == ["theirs", "pykruise.io/asked-for"]
     template = json.loads(found["metadata"]["annotations"]["template"])
     assert template[0]["matchConditions"] == [{"name": "theirs", "expression": "true"}]
-    # and with the gate for every pod ours goes
-    every = kept(found, settings=AdmissionSettings(readiness_gate_for_all=True))
-    assert entry(every, "mpod.kb.io")["matchConditions"] == [{"name": "theirs", "expression": "true"}]
+    # and when every pod is to be asked about, ours goes
+    for every in (kept(found), without_conditions(found)):
+        assert entry(every, "mpod.kb.io")["matchConditions"] == [{"name": "theirs", "expression": "true"}]
 
 
 def test_another_release_of_the_installer_replaces_the_template() -> None:

@@ -7,12 +7,15 @@ import orjson
 import pytest
 
 from pykruise.admission.pods import chain
+from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
 from pykruise.admission.pods.steps import StepError
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
+from pykruise.kube.cel import ALWAYS, Interests, Meant
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Status
 from pykruise.kube.resources import PODS
+from pykruise.kube.selectors import EVERYTHING, selector_from
 from support.reviews import at_once, request
 
 ORDERING = AdmissionSettings()
@@ -167,7 +170,9 @@ class Sidecar:
     """A step that injects a container, as SidecarSet does."""
 
     name = "sidecar"
-    wanted = "true"
+
+    def wanted(self, interests: Interests) -> str:
+        return ALWAYS
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         containers = [*pod["spec"]["containers"], {"name": "sidecar", "image": "envoy"}]
@@ -272,7 +277,9 @@ def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
 
     class Same:
         name = "same"
-        wanted = "true"
+
+        def wanted(self, interests: Interests) -> str:
+            return ALWAYS
 
         async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
             return deep_copy(pod)  # type: ignore[no-any-return]
@@ -280,16 +287,51 @@ def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
     assert at_once(chain.mutating([Same()]), request(PODS, pod())) == ALLOWED
 
 
-def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
-    def expression(**settings: Any) -> list[str]:
-        steps = chain.changing_steps(AdmissionSettings(**settings), rng=random.Random(1))
-        return [one.expression for one in chain.condition_of(steps)]
+def asked_about(interests: Interests, **settings: Any) -> list[str]:
+    steps = chain.changing_steps(AdmissionSettings(**settings), rng=random.Random(1))
+    return [one.expression for one in chain.condition_of(steps, interests)]
 
-    [both] = expression()
+
+NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": ()}
+
+
+def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
+    [both] = asked_about(NOBODY)
     assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
     assert "KRUISE_CONTAINER_PRIORITY" in both
-    assert expression(enhanced_liveness=True) == [both], "said once"
-    assert expression(readiness_gate_for_all=True) == [], "every pod is asked about"
+    assert asked_about(NOBODY, enhanced_liveness=True) == [both], "said once"
+    assert asked_about(NOBODY, readiness_gate_for_all=True) == [], "every pod is asked about"
+
+
+def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_mean() -> None:
+    # given
+    [nobody] = asked_about(NOBODY)
+    web = Meant(selector=selector_from({"matchLabels": {"app": "web"}}))
+    shop = Meant(selector=EVERYTHING, namespaces=("shop",))
+    # then the labels of one, the namespace of the other
+    [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": ()})
+    assert OF_KRUISE_WORKLOAD in meant
+    assert 'object.metadata.labels["app"] in ["web"]' in meant
+    [spread] = asked_about({"SidecarSet": (), "WorkloadSpread": [shop]})
+    assert 'request.namespace in ["shop"]' in spread
+    assert asked_about({"SidecarSet": (), "WorkloadSpread": [shop]}, workload_spread=False) == [nobody]
+    # and all while it is not known what they mean
+    assert asked_about({}) == []
+    assert asked_about({"WorkloadSpread": ()}) == []
+
+
+def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pods_always() -> None:
+    def asked(interests: Interests) -> str:
+        [condition] = chain.condition_of(chain.judging_steps(AdmissionSettings()), interests)
+        return condition.expression
+
+    noted = '"apps.kruise.io/matched-workloadspread" in oldObject.metadata.annotations'
+    assert noted in asked(NOBODY)
+    assert "CREATE" not in asked(NOBODY)
+    shop = asked({"WorkloadSpread": [Meant(selector=EVERYTHING, namespaces=("shop",))]})
+    assert noted in shop
+    assert '(request.namespace in ["shop"]) && (request.operation == "CREATE")' in shop
+    assert 'request.operation == "CREATE"' in asked({})
 
 
 # ── judging ──────────────────────────────────────────────────────────────────
@@ -299,7 +341,9 @@ class Judge:
     """A step that says what it is told to."""
 
     name = "judge"
-    wanted = "true"
+
+    def wanted(self, interests: Interests) -> str:
+        return ALWAYS
 
     def __init__(self, verdict: Status | Exception | None = None) -> None:
         self.seen: list[str] = []
@@ -335,6 +379,12 @@ def test_a_deletion_without_the_old_object_is_allowed() -> None:
     judge = Judge(Status(code=403))
     assert at_once(chain.judging([judge]), request(PODS, None)) == ALLOWED
     assert judge.seen == []
+
+
+def test_updates_of_pods_are_allowed_without_a_look_at_budgets_while_their_gate_is_off() -> None:
+    """admission case 33"""
+    review = chain.judging(chain.judging_steps(AdmissionSettings()))
+    assert at_once(review, request(PODS, pod(), old=pod())) == ALLOWED
 
 
 def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:

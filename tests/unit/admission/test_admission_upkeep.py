@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.admission.certificates import Certificates
@@ -15,12 +16,13 @@ from pykruise.admission.configurations import (
     Endpoint,
     configurations,
 )
+from pykruise.admission.pods.chain import CONDITION
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
-from pykruise.admission.stores import SecretStore
+from pykruise.admission.stores import ExternalStore, SecretStore
 from pykruise.admission.upkeep import Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions, crds
-from pykruise.kube.admission import ReviewRule
+from pykruise.kube.admission import MatchCondition, ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
@@ -34,7 +36,10 @@ CERTIFICATES = Certificates(authority_key=b"", authority=b"bundle", key=b"", cer
 
 @asynccontextmanager
 async def upkeep_of(
-    *installed: Document, allows_patch: bool = True, rules: Sequence[ReviewRule] = ()
+    *installed: Document,
+    allows_patch: bool = True,
+    is_external: bool = False,
+    rules: Sequence[ReviewRule] = (),
 ) -> AsyncIterator[tuple[Upkeep, Client]]:
     """Upkeep on a cluster with these CRDs, and without webhook configurations."""
     async with small_cluster(nodes=0) as place:
@@ -43,7 +48,7 @@ async def upkeep_of(
         client = place.client if allows_patch else Client(WithoutPatch(place.client.transport))
         upkeep = Upkeep(
             client,
-            SecretStore(client, namespace="kruise-system", name="certs"),
+            (ExternalStore if is_external else SecretStore)(client, namespace="kruise-system", name="certs"),
             rules=rules_by_path(rules),
             converted=frozenset(conversions()),
             endpoint=Endpoint(),
@@ -153,3 +158,23 @@ async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", sidecarset)
         # then, without a restart
         assert "mpod.kb.io" in await registered()
+
+
+async def test_a_match_condition_that_nobody_keeps_any_more_is_an_error() -> None:
+    """EnableExternalCerts: configurations are only compared, and SidecarSets that come would be missed"""
+    rules = [
+        msgspec.structs.replace(rule, conditions=(MatchCondition(CONDITION, "false"),))
+        for rule in reviewers()
+        if rule.path == "/mutate-pod"
+    ]
+    async with upkeep_of(is_external=True, rules=rules) as (upkeep, client):
+        for resource, doc in zip(
+            (MUTATING, VALIDATING),
+            configurations(rules, Endpoint(), bundle=CERTIFICATES.authority),
+            strict=True,
+        ):
+            await client.create(resource, "", doc)
+        with pytest.raises(
+            UpkeepError, match=r"its match condition pykruise\.io/asked-for has no keeper now"
+        ):
+            await upkeep.tell(CERTIFICATES, [])

@@ -22,11 +22,12 @@ from pykruise.admission.pods.liveness import EnhancedLiveness
 from pykruise.admission.pods.readiness_gate import ReadinessGate
 from pykruise.admission.pods.sidecars import Refused, SidecarInjection
 from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
-from pykruise.admission.pods.steps import EVERY_POD, NO_POD, JudgingStep, PodStep, StepError, read_pod
+from pykruise.admission.pods.steps import JudgingStep, PodStep, StepError, read_pod
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
+from pykruise.kube.cel import ALWAYS, Interests, any_of
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
@@ -37,7 +38,7 @@ __all__ = ["changing_steps", "condition_of", "judging", "judging_steps", "mutati
 _log = logging.getLogger(__name__)
 
 CONDITION = "pykruise.io/asked-for"
-"""The match condition of the pod webhooks. Upkeep knows it by this name (see upkeep.py)."""
+"""The match condition of the pod webhooks, by which its keeper knows it (see configurations.py)."""
 
 
 def changing_steps(
@@ -74,12 +75,13 @@ def judging_steps(
     return (SpreadRelease(spreading),) if settings.workload_spread else ()
 
 
-def condition_of(steps: Sequence[PodStep | JudgingStep]) -> tuple[MatchCondition, ...]:
-    """What must hold for an API server to ask: that some step wants the pod. None when one wants all."""
-    expressions = list(dict.fromkeys(step.wanted for step in steps if step.wanted != NO_POD))
-    if EVERY_POD in expressions:
-        return ()
-    return (MatchCondition(CONDITION, " || ".join(f"({one})" for one in expressions)),)
+def condition_of(steps: Sequence[PodStep | JudgingStep], interests: Interests) -> tuple[MatchCondition, ...]:
+    """What must hold for an API server to ask: that some step wants the pod. None when one wants all.
+
+    A step that changes what another one goes by (labels) wants the pod itself, so later steps see it too.
+    """
+    expression = any_of(step.wanted(interests) for step in steps)
+    return () if expression == ALWAYS else (MatchCondition(CONDITION, expression),)
 
 
 def mutating(steps: Sequence[PodStep]) -> Reviewer:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pykruise.admission.pods.steps import StepError
 from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.hashing import rand_suffix
 from pykruise.pods.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
@@ -93,10 +94,13 @@ class LaunchPriority:
     """The step. It comes after injection, so that injected containers take part in the order."""
 
     name = "container-launch-priority"
-    wanted = ASKS_FOR_ORDER
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
+
+    def wanted(self, interests: Interests) -> str:
+        """Pods that ask for an order."""
+        return ASKS_FOR_ORDER
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         order = priorities(pod)

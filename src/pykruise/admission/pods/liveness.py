@@ -10,6 +10,7 @@ import orjson
 
 from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
 from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.pods.owners import is_of_kruise_workload
 
@@ -40,7 +41,10 @@ class EnhancedLiveness:
     """The step; only with the gate EnhancedLivenessProbe."""
 
     name = "enhanced-liveness"
-    wanted = OF_KRUISE_WORKLOAD
+
+    def wanted(self, interests: Interests) -> str:
+        """Pods of OpenKruise's workloads."""
+        return OF_KRUISE_WORKLOAD
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if annotations_of(pod).get(USES_ANNOTATION) != "true" or not is_of_kruise_workload(pod):

@@ -5,8 +5,8 @@ Pure. Rule: OpenKruise gives it to pods of its own workloads, or with a feature 
 
 from typing import Final
 
-from pykruise.admission.pods.steps import EVERY_POD
 from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import ALWAYS, Interests
 from pykruise.kube.documents import Document
 from pykruise.pods.keys import KRUISE_POD_READY
 from pykruise.pods.owners import is_of_kruise_workload
@@ -36,7 +36,10 @@ class ReadinessGate:
 
     def __init__(self, *, for_all: bool) -> None:
         self._for_all = for_all
-        self.wanted = EVERY_POD if for_all else OF_KRUISE_WORKLOAD
+
+    def wanted(self, interests: Interests) -> str:
+        """Pods of OpenKruise's workloads, or all."""
+        return ALWAYS if self._for_all else OF_KRUISE_WORKLOAD
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if not self._for_all and not is_of_kruise_workload(pod):

@@ -9,13 +9,15 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from pykruise.admission.pods.refusals import Refusal, refusal_of
-from pykruise.admission.pods.steps import EVERY_POD, NO_POD, StepError
+from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.sidecarset.injection import Surroundings, inject
 from pykruise.kinds.sidecarset.matching import candidates
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import Interests, meant_by
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.errors import KubeError
@@ -47,10 +49,9 @@ class SidecarInjection:
         self._sort_by_name = sort_by_name
         self._on_refused = on_refused
 
-    @property
-    def wanted(self) -> str:
-        """Only the SidecarSets themselves can tell."""
-        return NO_POD if self._reader is None else EVERY_POD
+    def wanted(self, interests: Interests) -> str:
+        """Those that SidecarSets mean, paused ones too: they may go on at any moment."""
+        return meant_by(interests, SIDECAR_SETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         reader = self._reader

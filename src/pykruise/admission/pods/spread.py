@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import Interests, any_of, both, meant_by
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
@@ -25,21 +27,26 @@ _HAS_CONTROLLER: Final = (
 """CEL: somebody controls the pod."""
 
 _GOES: Final = (
-    'request.operation == "CREATE" || (request.operation == "DELETE" && oldObject != null && '
-    "has(oldObject.metadata.annotations) && "
-    f'"{MATCHED_SPREAD_ANNOTATION}" in oldObject.metadata.annotations)'
+    'request.operation == "DELETE" && oldObject != null && has(oldObject.metadata.annotations) && '
+    f'"{MATCHED_SPREAD_ANNOTATION}" in oldObject.metadata.annotations'
 )
-"""CEL: an eviction, or the deletion of a pod with a note."""
+"""CEL: the deletion of a pod with a note."""
+
+_IS_EVICTED: Final = 'request.operation == "CREATE"'
+"""CEL: an eviction, whose pod the API server does not show."""
 
 
 class SpreadInjection:
     """The step of `/mutate-pod`."""
 
     name = "workloadspread"
-    wanted = _HAS_CONTROLLER
 
     def __init__(self, spreading: Spreading | None) -> None:
         self._spreading = spreading
+
+    def wanted(self, interests: Interests) -> str:
+        """Those with a controller where there are WorkloadSpreads."""
+        return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._spreading is None or _is_dry(request):
@@ -54,10 +61,13 @@ class SpreadRelease:
     """The step of `/validate-pod`."""
 
     name = "workloadspread"
-    wanted = _GOES
 
     def __init__(self, spreading: Spreading | None) -> None:
         self._spreading = spreading
+
+    def wanted(self, interests: Interests) -> str:
+        """Noted pods that are deleted, and all that are evicted where there are WorkloadSpreads."""
+        return any_of([_GOES, both(meant_by(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
 
     async def judge(self, request: AdmissionRequest) -> Status | None:
         if self._spreading is None or _is_dry(request):

@@ -5,6 +5,7 @@ PodRequest ──▶ step.change(pod, request) ──▶ the pod as the step wan
 
 A kind adds a step to the tables in chain.py, whose order is OpenKruise's contract. `wanted` is CEL over
 `object`, `oldObject` and `request`: all steps' expressions together decide which pods an API server asks about.
+`interests` are what is stored that a step goes by (SidecarSets, WorkloadSpreads); see admission/narrowing.py.
 """
 
 from collections.abc import Mapping
@@ -13,17 +14,11 @@ from typing import Any, Protocol
 import msgspec
 
 from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Status
 
-__all__ = ["EVERY_POD", "NO_POD", "JudgingStep", "PodShape", "PodStep", "StepError", "read_pod"]
-
-EVERY_POD = "true"
-"""The `wanted` of a step that has to see every pod."""
-
-
-NO_POD = "false"
-"""The `wanted` of a step that has nothing to do at present."""
+__all__ = ["JudgingStep", "PodShape", "PodStep", "StepError", "read_pod"]
 
 
 class StepError(Exception):
@@ -38,8 +33,7 @@ class PodStep(Protocol):
         """As logs name it."""
         ...
 
-    @property
-    def wanted(self) -> str:
+    def wanted(self, interests: Interests) -> str:
         """CEL that holds for every pod the step may change. It may hold for more, never for less."""
         ...
 
@@ -59,8 +53,7 @@ class JudgingStep(Protocol):
         """As logs name it."""
         ...
 
-    @property
-    def wanted(self) -> str:
+    def wanted(self, interests: Interests) -> str:
         """CEL that holds for every request the step may refuse or has to know of."""
         ...
 

@@ -151,6 +151,12 @@ class CachedSidecars:
             return ()
         return ("SidecarSets and namespaces have not been read yet",)
 
+    def known(self) -> Sequence[SidecarSetView] | None:
+        """All SidecarSets, without waiting; None: they have not been read yet."""
+        if self.is_installed and not self.sets.synced:
+            return None
+        return self.sets.values()
+
     async def run(self) -> None:
         """Mirror until cancelled."""
         async with asyncio.TaskGroup() as tasks:

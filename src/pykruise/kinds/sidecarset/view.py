@@ -14,11 +14,12 @@ from pykruise.kinds.sidecarset.contents import Contents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec, SidecarSetStatus
+from pykruise.kube.cel import Meant
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
-from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
 from pykruise.pods import keys
 from pykruise.pods.names import revision_name
@@ -90,6 +91,11 @@ class SidecarSetView(msgspec.Struct, frozen=True, kw_only=True):
         return owner_reference(
             api_version=SIDECAR_SETS.api_version, kind=SIDECAR_SETS.kind, name=self.name, uid=self.uid
         )
+
+    @property
+    def meant(self) -> Meant:
+        """The pods that it is about, as far as an API server can tell."""
+        return Meant(selector=self.selector or NOTHING, namespaces=self.named_namespaces)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels is meant, in a namespace that is."""

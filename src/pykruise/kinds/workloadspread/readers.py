@@ -335,6 +335,12 @@ class CachedSpreads(LiveSpreads):
             return ()
         return ("WorkloadSpreads have not been read yet",)
 
+    def known(self) -> Sequence[SpreadView] | None:
+        """All WorkloadSpreads, without waiting; None: they have not been read yet."""
+        if self.is_installed and not self.cache.synced:
+            return None
+        return self.cache.values()
+
     async def run(self) -> None:
         """Mirror until cancelled."""
         await self.cache.run()

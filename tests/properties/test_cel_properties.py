@@ -1,0 +1,60 @@
+"""Selectors in CEL hold for exactly the objects that the selectors select."""
+
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykruise.kube.cel import ALWAYS, NEVER, Meant, any_of, both, meant_by
+from pykruise.kube.selectors import Operator, Requirement, Selector
+
+KEYS = st.sampled_from(["app", "example.com/tier", "a-b"])
+VALUES = st.sampled_from(["", "web", "0", "x.y_z"])
+PLACES = st.sampled_from(["shop", "mail", "kube-public"])
+
+SOME = (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.NOT_IN, Operator.NOT_EQUALS)
+REQUIREMENTS = st.one_of(
+    st.builds(Requirement, KEYS, st.sampled_from(SOME), st.lists(VALUES, min_size=1, max_size=3).map(tuple)),
+    st.builds(Requirement, KEYS, st.sampled_from((Operator.EXISTS, Operator.DOES_NOT_EXIST))),
+)
+SELECTORS = st.builds(Selector, st.lists(REQUIREMENTS, max_size=3).map(tuple), selects_nothing=st.booleans())
+MEANT = st.builds(Meant, selector=SELECTORS, namespaces=st.lists(PLACES, max_size=2).map(tuple))
+LABELS = st.none() | st.dictionaries(KEYS, VALUES)
+
+
+def holds(expression: str, labels: dict[str, str] | None, namespace: str = "shop") -> bool:
+    """What is used of CEL is Python with other operators."""
+    text = expression.replace("&&", "and").replace("||", "or").replace("!(", "not (")
+    text = text.replace("true", "True") if expression == ALWAYS else text.replace("false", "False")
+    names = {
+        "object": SimpleNamespace(metadata=SimpleNamespace(labels=labels)),
+        "request": SimpleNamespace(namespace=namespace),
+        "has": lambda value: value is not None,
+    }
+    return bool(eval(text, {"__builtins__": {}}, names))
+
+
+@given(st.lists(MEANT, max_size=4), LABELS, PLACES)
+def test_an_object_is_meant_when_one_of_those_who_are_there_means_it(
+    interests: list[Meant], labels: dict[str, str] | None, namespace: str
+) -> None:
+    expression = meant_by({"SidecarSet": interests}, "SidecarSet")
+    expected = any(
+        one.selector.matches(labels or {}) and (not one.namespaces or namespace in one.namespaces)
+        for one in interests
+    )
+    assert holds(expression, labels, namespace) == expected
+
+
+@given(st.lists(MEANT, max_size=4), st.randoms())
+def test_the_text_does_not_depend_on_the_order_in_which_objects_come(interests: list[Meant], rng) -> None:  # type: ignore[no-untyped-def]
+    shuffled = [*interests, *interests[:1]]
+    rng.shuffle(shuffled)
+    assert meant_by({"K": shuffled}, "K") == meant_by({"K": interests}, "K")
+
+
+@given(st.lists(st.sampled_from([ALWAYS, NEVER, '"app" in []', 'request.namespace in ["shop"]']), max_size=3))
+def test_any_and_both_are_or_and_and(terms: list[str]) -> None:
+    assert holds(any_of(terms), None) == any(holds(one, None) for one in terms)
+    for one in terms:
+        assert holds(both(one, terms[0]), None) == (holds(one, None) and holds(terms[0], None))

@@ -1,0 +1,57 @@
+"""Label selectors in CEL; that they hold for the right objects: tests/properties/test_cel_properties.py."""
+
+from pykruise.kube.cel import ALWAYS, MOST_NAMESPACES, MOST_TERMS, NEVER, Meant, both, meant_by
+from pykruise.kube.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from
+
+WEB = selector_from({"matchLabels": {"app": "web"}})
+HAS_WEB = 'has(object.metadata.labels) && "app" in object.metadata.labels && object.metadata.labels["app"] in ["web"]'
+
+
+def meant(*found: Meant) -> str:
+    return meant_by({"K": found}, "K")
+
+
+def test_nobody_means_nothing_and_the_unknown_perhaps_everything() -> None:
+    assert meant() == NEVER
+    assert meant(Meant(selector=NOTHING)) == NEVER
+    assert meant_by({}, "K") == ALWAYS
+
+
+def test_an_expression_is_readable() -> None:
+    assert meant(Meant(selector=WEB)) == HAS_WEB
+    assert (
+        meant(Meant(selector=WEB, namespaces=("b", "a")))
+        == f'(request.namespace in ["a", "b"]) && ({HAS_WEB})'
+    )
+
+
+def test_namespaces_of_the_same_selector_are_one_list() -> None:
+    one, other = Meant(selector=EVERYTHING, namespaces=("a",)), Meant(selector=EVERYTHING, namespaces=("b",))
+    assert meant(one, other) == 'request.namespace in ["a", "b"]'
+    assert meant(one, other, Meant(selector=EVERYTHING)) == ALWAYS
+
+
+def test_what_is_too_much_to_say_is_everything() -> None:
+    def labelled(count: int) -> str:
+        return meant(*(Meant(selector=selector_from({"matchLabels": {"n": str(n)}})) for n in range(count)))
+
+    assert labelled(MOST_TERMS) != ALWAYS
+    assert labelled(MOST_TERMS + 1) == ALWAYS
+    many = Meant(selector=WEB, namespaces=tuple(f"n{n}" for n in range(MOST_NAMESPACES + 1)))
+    assert meant(many) == HAS_WEB
+
+
+def test_what_is_no_label_cannot_break_the_expression() -> None:
+    """It selects nothing that can be stored; an expression that cannot be read would hold up every pod."""
+    for broken in ('x" || true || "', "ü", "-"):
+        for operator in (Operator.IN, Operator.NOT_IN):
+            assert meant(Meant(selector=Selector((Requirement("app", operator, (broken,)),)))) == ALWAYS
+        assert meant(Meant(selector=Selector((Requirement(broken, Operator.EXISTS),)))) == ALWAYS
+    assert meant(Meant(selector=EVERYTHING, namespaces=('"',))) == ALWAYS
+
+
+def test_both_drops_what_says_nothing() -> None:
+    assert both(ALWAYS, ALWAYS) == ALWAYS
+    assert both("a", ALWAYS) == both(ALWAYS, "a") == "a"
+    assert both("a", NEVER) == NEVER
+    assert both("a", "b || c") == "(a) && (b || c)"
