@@ -164,6 +164,14 @@ class Executor:
             notes=merged(run.notes),
         )
 
+    async def is_there(self, resource: Resource, key: Key, *, uid: str) -> bool:
+        """Whether this very object exists, which the cache learns too. Raises KubeError when nobody can tell."""
+        try:
+            live = decode(await self._writer.read(resource, key, uid=uid, priority=1))
+        except NotFoundError:
+            return False
+        return bool(live["metadata"]["uid"] == uid)
+
     async def _stage(self, stage: Stage, run: _Run) -> None:
         """Chains side by side; a ramp runs batch after batch (1, 2, 4, …) up to `max_in_flight`."""
         for batch in _batches(stage.chains, self._max_in_flight) if stage.ramp else (stage.chains,):

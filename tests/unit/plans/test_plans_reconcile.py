@@ -10,7 +10,7 @@ import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import ConflictError, ForbiddenError, KubeError, Status
+from pykruise.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create
@@ -31,6 +31,8 @@ class World(msgspec.Struct):
     refuse: Callable[[str], KubeError | None] = lambda _name: None
     gone: bool = False
     current: bool = True
+    live_uid: str = "u"
+    looks: int = 0
 
     # the planner
     def snapshot(self, key: Key) -> "World | None":
@@ -66,7 +68,10 @@ class World(msgspec.Struct):
         return b"{}"
 
     async def read(self, resource: Resource, key: Key, **_options: Any) -> bytes:
-        return b'{"metadata":{"uid":"u"}}'
+        self.looks += 1
+        if not self.live_uid:
+            raise NotFoundError(Status(code=404, reason="NotFound"))
+        return encode({"metadata": {"uid": self.live_uid}})
 
 
 def turn(world: World) -> Reconciler[World]:
@@ -265,3 +270,36 @@ async def test_notes_of_the_plan_are_recorded_even_when_nothing_is_written(world
     await turn(world)(KEY)
     # then
     assert world.events == [("ScaleUpLimited: 2 of 5", 1)]
+
+
+@pytest.mark.parametrize("live_uid", ["", "another"], ids=["gone", "made anew"])
+async def test_nothing_is_made_again_at_once_for_an_owner_that_is_not_there(
+    world: World, live_uid: str
+) -> None:
+    # given an owner that is gone, which the cache does not know, and garbage collection that removes what is made
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    world.live_uid = live_uid
+    # when
+    with pytest.raises(ConflictError):
+        await reconcile(KEY)
+    # then
+    assert world.writes == ["create a"]
+
+
+async def test_who_makes_objects_now_and_then_does_not_look_at_its_owner(world: World) -> None:
+    # given
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    # when
+    await asyncio.sleep(1.5)
+    await reconcile(KEY)
+    # then
+    assert world.looks == 0
+    # when again at once
+    await reconcile(KEY)
+    # then
+    assert world.looks == 1
+    assert world.writes == ["create a"] * 3
