@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 Instant = float
 """Seconds since the epoch, UTC."""
@@ -31,7 +32,12 @@ def loop_clock(*, start: Instant) -> Clock:
 
 def format_time(instant: Instant) -> str:
     """Kubernetes' `metav1.Time`: RFC 3339 in UTC with whole seconds, `2026-01-31T12:00:00Z`."""
-    return datetime.fromtimestamp(int(instant), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second(int(instant))
+
+
+@lru_cache(maxsize=256)  # within a second, everything that happens gets the same text
+def _second(instant: int) -> str:
+    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(instant: Instant) -> str:

@@ -5,6 +5,7 @@ texts are those of Kubernetes, without the field path and the value, which the c
 """
 
 import re
+from functools import lru_cache
 
 __all__ = [
     "is_dns1035_label",
@@ -54,6 +55,19 @@ _DNS1035_RULE = (
 
 def is_qualified_name(value: str) -> list[str]:
     """`name` or `prefix/name`: the name at most 63 bytes, the prefix a DNS subdomain."""
+    return list(_known_name_errors(value)) if len(value) <= _LONGEST_KNOWN else _name_errors(value)
+
+
+_LONGEST_KNOWN = 320
+"""A qualified name has at most 253 + 1 + 63 bytes; what is longer is not worth remembering."""
+
+
+@lru_cache(maxsize=4_096)  # the same few keys stand on every object
+def _known_name_errors(value: str) -> tuple[str, ...]:
+    return tuple(_name_errors(value))
+
+
+def _name_errors(value: str) -> list[str]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         hint = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

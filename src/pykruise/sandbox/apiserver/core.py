@@ -17,7 +17,7 @@ from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.admission import Admission
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
-from pykruise.sandbox.apiserver.encoding import encode_object, relabel, with_revision
+from pykruise.sandbox.apiserver.encoding import encode_object, relabel, revised, with_revision
 from pykruise.sandbox.apiserver.ownership import Ownership
 from pykruise.sandbox.apiserver.selection import Selection, fields_extractor
 from pykruise.sandbox.apiserver.storage import NO_LABELS, Change, Storage, Stored
@@ -108,15 +108,20 @@ class Core:
         metadata = doc["metadata"]
         if managed is None:
             managed = old.managed if old is not None else b""
+        revision = self.storage.revision + 1
         if old is not None:
             metadata["resourceVersion"] = str(old.revision)
-            if managed == old.managed and encode_object(doc) == old.raw:
+            raw = encode_object(doc)
+            if managed == old.managed and raw == old.raw:
                 return old
-        revision = self.storage.revision + 1
-        metadata["resourceVersion"] = str(revision)
+            raw = revised(raw, old.revision, revision)
+            metadata["resourceVersion"] = str(revision)
+        else:
+            metadata["resourceVersion"] = str(revision)
+            raw = encode_object(doc)
         stored = Stored(
             key=Key(metadata.get("namespace") or "", metadata["name"]),
-            raw=encode_object(doc),
+            raw=raw,
             revision=revision,
             uid=metadata.get("uid") or "",
             labels=metadata.get("labels") or NO_LABELS,

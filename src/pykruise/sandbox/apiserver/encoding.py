@@ -15,7 +15,7 @@ from pykruise.kube.documents import Document, canonical, decode
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.storage import Stored
 
-__all__ = ["encode_object", "event_line", "list_body", "relabel", "with_revision"]
+__all__ = ["encode_object", "event_line", "list_body", "relabel", "revised", "with_revision"]
 
 Bytes = bytes | memoryview
 _FIRST: Final = ("apiVersion", "kind")
@@ -41,14 +41,17 @@ def relabel(raw: bytes, api_version: str) -> bytes:
 
 def with_revision(stored: Stored, revision: int) -> bytes:
     """The object with another resourceVersion: how a deletion shows what is gone."""
-    if stored.revision == revision:
-        return stored.raw
+    return stored.raw if stored.revision == revision else revised(stored.raw, stored.revision, revision)
+
+
+def revised(raw: bytes, old: int, revision: int) -> bytes:
+    """An object's bytes of one resourceVersion with another."""
     shown = b'"resourceVersion":"%d"'
-    old = shown % stored.revision
+    said = shown % old
     # An owner's or an event's reference may hold the same number; then only a decoder can tell them apart.
-    if stored.raw.count(old) == 1:
-        return stored.raw.replace(old, shown % revision)
-    doc = decode(stored.raw)
+    if raw.count(said) == 1:
+        return raw.replace(said, shown % revision)
+    doc = decode(raw)
     doc["metadata"]["resourceVersion"] = str(revision)
     return encode_object(doc)
 

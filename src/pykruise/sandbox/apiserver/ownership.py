@@ -7,6 +7,7 @@ The rules are managed/; here they meet the request (who writes, through which en
 Whoever reads in this process without wanting managedFields pays nothing for them.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +28,8 @@ from pykruise.sandbox.apiserver.storage import Stored
 __all__ = ["Kind", "Ownership", "manager_of"]
 
 _LONGEST_AGENT: Final = 128
+_MOST_SHOWN: Final = 1_024
+"""Versions of objects whose managedFields are kept as they were shown."""
 
 
 class Kind(NamedTuple):
@@ -67,6 +70,7 @@ class Ownership:
     def __init__(self, *, tracks: bool = True) -> None:
         self._tracks = tracks
         self._kinds: dict[tuple[str, str], Kind] = {}
+        self._shown: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def kind(self, entry: CatalogEntry) -> Kind:
         """The kind as ownership sees it."""
@@ -167,17 +171,27 @@ class Ownership:
         """An object's bytes with its managedFields. `raw` may differ from what is stored in version only."""
         if not stored.managed:
             return raw
-        doc = decode(raw)
-        found = self.entries(entry, doc, stored.managed)
-        if not found:
+        found = self._spelled_out(entry, raw, stored)
+        if found == b"[]":
             return raw
         # The uid is the last member of metadata, and nobody else's.
         mark = b'"uid":"%s"}' % stored.uid.encode()
         if raw.count(mark) == 1:
             place = raw.index(mark) + len(mark) - 1
-            return b"".join((raw[:place], b',"managedFields":', orjson.dumps(found), raw[place:]))
-        doc["metadata"]["managedFields"] = found
+            return b"".join((raw[:place], b',"managedFields":', found, raw[place:]))
+        doc = decode(raw)
+        doc["metadata"]["managedFields"] = orjson.loads(found)
         return encode_object(doc)
+
+    def _spelled_out(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+        """The managedFields of what is stored. Whoever writes reads the answer, and watchers then ask again."""
+        asked = (entry.api_version, stored.revision)
+        found = self._shown.get(asked)
+        if found is None:
+            found = self._shown[asked] = orjson.dumps(self.entries(entry, decode(raw), stored.managed))
+            if len(self._shown) > _MOST_SHOWN:
+                self._shown.popitem(last=False)
+        return found
 
 
 def _kind(entry: CatalogEntry) -> Kind:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.quantities import parse_quantity
+from pykruise.kube.quantities import Quantity
 
 __all__ = [
     "add_default_tolerations",
@@ -254,7 +254,7 @@ def qos_class(spec: Mapping[str, Any]) -> str:
 def _add(total: dict[str, Any], resources: Mapping[str, Any] | None) -> set[str]:
     counted = set()
     for name, text in (resources or {}).items():
-        if name in ("cpu", "memory") and (amount := parse_quantity(text)) > 0:
+        if name in ("cpu", "memory") and (amount := Quantity.parse(text).nano) > 0:
             total[name] = total.get(name, 0) + amount
             counted.add(name)
     return counted

@@ -40,7 +40,7 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_subdomain,
 )
 
-__all__ = ["check_pod_spec", "check_pod_template", "check_tolerations", "check_whitespace"]
+__all__ = ["check_names", "check_pod_spec", "check_pod_template", "check_tolerations", "check_whitespace"]
 
 Doc = Mapping[str, Any]
 _MAX_INT32: Final = 2**31 - 1
@@ -83,7 +83,7 @@ def check_pod_spec(spec: Doc, path: str, *, is_pod: bool = True, pod_name: str =
         yield from check_qualified_name(gate.get("conditionType") or "", place)
     yield from _check_scheduling_gates(spec, f"{path}.schedulingGates")
     yield from _check_spread(spec, f"{path}.topologySpreadConstraints")
-    yield from _check_names(spec, path)
+    yield from check_names(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         detail = f"must be between 1 and {_MAX_INT32}, inclusive"
@@ -98,7 +98,8 @@ def check_pod_spec(spec: Doc, path: str, *, is_pod: bool = True, pod_name: str =
         yield from _check_amount(resource, amount, f"{path}.overhead[{resource}]")
 
 
-def _check_names(spec: Doc, path: str) -> Causes:
+def check_names(spec: Doc, path: str) -> Causes:
+    """Names of other things in a pod spec, and its own host name."""
     for field, rule in _NAME_RULES.items():
         value = spec.get(field)
         if value:

@@ -8,10 +8,11 @@ Pure. The fields below `spec` are the business of pod_spec.py (defaults) and pod
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.documents import Document, canonical, decode, deep_copy, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
 from pykruise.kube.validation_rules import is_qualified_name
@@ -21,6 +22,7 @@ from pykruise.sandbox.apiserver.builtin.pod_spec import (
     qos_class,
 )
 from pykruise.sandbox.apiserver.builtin.pod_validation import (
+    check_names,
     check_pod_spec,
     check_tolerations,
     check_whitespace,
@@ -81,6 +83,8 @@ class PodStrategy(Strategy):
         return new
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        if new["spec"] == old["spec"]:
+            return []  # what is stored was found valid
         found = list(_check_pod(new))
         return found + list(_check_changes(new["spec"], old["spec"]))
 
@@ -109,8 +113,28 @@ def _gated_condition(doc: Document) -> Document:
 
 
 def _check_pod(pod: Mapping[str, Any]) -> Causes:
-    spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
-    yield from check_pod_spec(spec, "spec", pod_name=metadata.get("name") or "")
+    spec, name = pod.get("spec") or {}, (pod.get("metadata") or {}).get("name") or ""
+    # One pod of a workload is like the other but for these two.
+    shared = canonical(
+        {field: value for field, value in spec.items() if field not in ("hostname", "nodeName")}
+    )
+    if len(shared) > _LONGEST_REMEMBERED:
+        return _check_spec(spec, name)
+    is_valid = _is_valid(shared, name if b'"ephemeral"' in shared else "")
+    return check_names(spec, "spec") if is_valid else _check_spec(spec, name)
+
+
+_LONGEST_REMEMBERED: Final = 64 * 1024
+
+
+@lru_cache(maxsize=1_024)
+def _is_valid(spec: bytes, name: str) -> bool:
+    """Whether nothing is wrong with a spec. `name` matters to the claims that the pod makes."""
+    return next(_check_spec(decode(spec), name), None) is None
+
+
+def _check_spec(spec: Mapping[str, Any], name: str) -> Causes:
+    yield from check_pod_spec(spec, "spec", pod_name=name)
     if not spec.get("serviceAccountName"):
         yield from _check_no_tokens(spec.get("volumes") or ())
     yield from check_whitespace(spec, "spec")

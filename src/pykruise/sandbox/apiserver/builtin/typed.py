@@ -14,7 +14,7 @@ Pure; decoders share nothing mutable and never change the document they are give
 import base64
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -289,7 +289,35 @@ def _compile(kind: str, go_type: str) -> tuple[_Decode, _Zero]:
             decode = _plain(str, go_type)
         return decode, zero
     struct = _struct_decoder(kind)
-    return struct, _Zero(lambda: struct({}, []), True)
+    return _remembered(struct) if kind in _REPEATED else struct, _Zero(lambda: struct({}, []), True)
+
+
+_REPEATED: Final = ("io.k8s.api.core.v1.Container",)
+"""Large parts that one object after another repeats word for word: the pods of a workload."""
+_MOST_REMEMBERED: Final = 1_024
+_LONGEST_REMEMBERED: Final = 32 * 1024
+
+
+def _remembered(decode: _Decode) -> _Decode:
+    """The decoder that finds what it made of equal values before. What it gives is always fresh."""
+
+    @lru_cache(maxsize=_MOST_REMEMBERED)
+    def known(sent: bytes) -> tuple[bytes, tuple[str, ...]]:
+        unknown: list[str] = []
+        return orjson.dumps(decode(orjson.loads(sent), unknown)), tuple(unknown)
+
+    def find(value: Any, unknown: list[str]) -> Any:
+        try:
+            sent = orjson.dumps(value)
+        except TypeError:  # YAML knows numbers that JSON does not
+            return decode(value, unknown)
+        if len(sent) > _LONGEST_REMEMBERED:
+            return decode(value, unknown)
+        made, left_out = known(sent)
+        unknown += left_out
+        return orjson.loads(made)
+
+    return find
 
 
 def _list_decoder(item: _Decode, zero: _Zero, go_type: str) -> _Decode:
@@ -327,11 +355,16 @@ def _joined(path: str) -> str:
 
 
 class _Plan(NamedTuple):
-    """How a struct's field is read; `drop` says which values are as good as absent."""
+    """How a struct's field is read."""
 
     decode: _Decode
     drops_empty: bool
-    is_pointer: bool
+    """Whether an empty value is as good as none."""
+    taken: type | None
+    """Values of this type stand as they are."""
+
+
+_TAKEN: Final[Mapping[str, type]] = {"string": str, "bool": bool}
 
 
 @cache
@@ -345,7 +378,8 @@ def _struct_decoder(definition: str) -> _Decode:
         written: list[tuple[str, Callable[[], Any]]] = []
         for key, field in (fields_of(definition) or {}).items():
             decode, zero = _compile(field.kind, field.go_type)
-            plans[key] = _Plan(decode, field.omits_empty and not zero.written, field.kind.startswith("*"))
+            drops = field.omits_empty and not zero.written and not field.kind.startswith("*")
+            plans[key] = _Plan(decode, drops, _TAKEN.get(field.kind.removeprefix("*")))
             if zero.written or not field.omits_empty:
                 written.append((key, zero.make))
         state["plans"], state["written"] = plans, written
@@ -363,13 +397,19 @@ def _struct_decoder(definition: str) -> _Decode:
                 plan = plans.get(key)
                 if plan is None:
                     unknown.append(key)
-                elif each is not None:
+                    continue
+                if each is None:
+                    continue
+                read, drops_empty, taken = plan
+                if type(each) is taken:
+                    item = each
+                else:
                     known = len(unknown)
-                    item = plan.decode(each, unknown)
+                    item = read(each, unknown)
                     if len(unknown) > known:
                         unknown[known:] = [f"{key}{_joined(path)}" for path in unknown[known:]]
-                    if item or not plan.drops_empty or plan.is_pointer:
-                        result[key] = item
+                if item or not drops_empty:
+                    result[key] = item
         except _Mismatch as error:
             error.below(name, key)
             raise

@@ -12,6 +12,7 @@ Pure. Rules: apimachinery's `managedfields` and structured-merge-diff's `merge.U
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -28,8 +29,9 @@ from pykruise.sandbox.apiserver.managed.field_sets import (
     union,
     without,
 )
-from pykruise.sandbox.apiserver.managed.shapes import Shape
+from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
 from pykruise.sandbox.apiserver.managed.values import (
+    ABSENT,
     InvalidError,
     check,
     compare,
@@ -59,22 +61,24 @@ APPLY: Final = "Apply"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _ANCIENT: Final = "ancient-changes"
 _MOST_UPDATERS: Final = 10
-_NOBODYS: Final[FieldSet] = {
-    "f:apiVersion": {},
-    "f:kind": {},
-    "f:metadata": {
-        ".": {},
-        "f:name": {},
-        "f:namespace": {},
-        "f:creationTimestamp": {},
-        "f:deletionTimestamp": {},
-        "f:deletionGracePeriodSeconds": {},
-        "f:selfLink": {},
-        "f:uid": {},
-        "f:generation": {},
-        "f:managedFields": {},
-        "f:resourceVersion": {},
-    },
+_TYPE: Final = frozenset({"apiVersion", "kind"})
+_SERVERS_METADATA: Final = frozenset(
+    {
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "uid",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    }
+)
+_NOBODYS_LEAVES: Final[FieldSet] = {
+    **{f"f:{member}": {} for member in _TYPE},
+    "f:metadata": {f"f:{member}": {} for member in _SERVERS_METADATA},
 }
 """What the server alone says belongs to no manager."""
 
@@ -140,16 +144,21 @@ def created(
 ) -> bytes:
     """Of a new object: its creator owns what it asked for, and nobody what the server made of that."""
     changes = compare(_view(asked, ignored), _view(new, ignored), shape)
-    taken = without(union(changes.added, changes.modified), _NOBODYS_LEAVES)
+    taken = union(changes.added, changes.modified)
     entry = _Entry(who.name, who.operation, who.api_version, now, who.subresource, None)
     return _WRITE.encode(_State([entry], taken))
 
 
 def _view(doc: Document, ignored: FieldSet) -> Document:
-    """The document without the members at its root that an endpoint does not write."""
-    if ignored is EMPTY:
-        return doc
-    return {member: value for member, value in doc.items() if f"f:{member}" not in ignored}
+    """The document without what no manager owns, and without the members that an endpoint does not write."""
+    view = {
+        member: value for member, value in doc.items() if member not in _TYPE and f"f:{member}" not in ignored
+    }
+    if metadata := view.get("metadata"):
+        view["metadata"] = {
+            member: value for member, value in metadata.items() if member not in _SERVERS_METADATA
+        }
+    return view
 
 
 def disowned(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
@@ -182,8 +191,7 @@ def updated(
     if not kept:
         return kept
     changes = compare(_view(old, ignored), _view(new, ignored), shape)
-    changed = without(union(changes.added, changes.modified), _NOBODYS_LEAVES)
-    removed = changes.removed
+    changed, removed = union(changes.added, changes.modified), changes.removed
     if changed is EMPTY and removed is EMPTY:
         return kept
     state = _read(kept)
@@ -193,12 +201,6 @@ def updated(
     if len(state.entries) > _MOST_UPDATERS:
         _cap(_spelled_out(state, new, empty, shape, ignored))
     return _written(state)
-
-
-_NOBODYS_LEAVES: Final[FieldSet] = {
-    **{step: node for step, node in _NOBODYS.items() if step != "f:metadata"},
-    "f:metadata": {step: node for step, node in _NOBODYS["f:metadata"].items() if step != "."},
-}
 
 
 def _take(state: _State, changed: FieldSet, removed: FieldSet) -> None:
@@ -383,9 +385,25 @@ def conflict_message(found: Sequence[Conflict]) -> str:
 
 def _owned(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
     """What a creator of the document owns."""
-    changes = compare(_view(empty, ignored), _view(doc, ignored), shape)
-    owned = without(union(changes.added, changes.modified), _NOBODYS_LEAVES)
-    return difference(owned, _METADATA_ITSELF)
+    before = _view(empty, ignored)
+    owned: FieldSet = {}
+    for member, value in _view(doc, ignored).items():
+        sub = shape.field(member) or FREE
+        earlier = before.get(member, ABSENT)
+        if earlier is value or (earlier == value and type(earlier) is type(value)):
+            continue
+        # The specs of a workload's pods are alike, their metadata are not.
+        find = partial(_set_in, earlier)
+        found = find(value, sub) if member == "metadata" else shape.remembered(value, find, sub, part=member)
+        if found is not EMPTY:
+            owned[f"f:{member}"] = found
+    return difference(owned or EMPTY, _METADATA_ITSELF)
+
+
+def _set_in(old: Any, new: Any, shape: Shape) -> FieldSet:
+    """The places that are set in `new`, and not so in `old`."""
+    changes = compare(old, new, shape)
+    return union(changes.added, changes.modified)
 
 
 _METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}

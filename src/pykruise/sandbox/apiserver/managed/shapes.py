@@ -31,7 +31,7 @@ class Shape:
     `kind` is `scalar`, `object`, `list` or `free` (anything; its maps are of many owners, its lists of one).
     """
 
-    __slots__ = ("_fields", "atomic", "element", "keys", "kind", "names", "scalar")
+    __slots__ = ("_fields", "_remembered", "atomic", "element", "keys", "kind", "names", "scalar")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Shape:
         """What items of a list, or values of a map beside the named fields, are."""
         self.names: Mapping[str, Shape] | None = None
         self._fields = fields
+        self._remembered: dict[tuple[str, bytes], dict[str, Any]] = {}
         self.scalar = scalar
         """What a scalar must be: `string`, `numeric` or `boolean`; empty: any."""
 
@@ -72,6 +73,32 @@ class Shape:
             element = self.element = element()
         return element
 
+    def remembered(
+        self,
+        value: Any,
+        find: "Callable[[Any, Shape], dict[str, Any]]",
+        shape: "Shape",
+        *,
+        part: str = "",
+    ) -> dict[str, Any]:
+        """`find(value, shape)`, which is asked once about equal values: the pods of a workload are all alike.
+
+        `part` tells apart what is remembered here; for the same part, `find` and `shape` are always the same.
+        """
+        raw = orjson.dumps(value)
+        if len(raw) > _LONGEST_REMEMBERED:
+            return find(value, shape)
+        known = self._remembered
+        found = known.get((part, raw))
+        if found is None:
+            if len(known) >= _MOST_REMEMBERED:
+                known.clear()
+            found = known[part, raw] = find(value, shape)
+        return found
+
+
+_MOST_REMEMBERED: Final = 256
+_LONGEST_REMEMBERED: Final = 32 * 1024
 
 SCALAR: Final = Shape("scalar")
 _SCALARS: Final = {

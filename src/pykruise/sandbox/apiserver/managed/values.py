@@ -132,6 +132,11 @@ _REMOVED: Final = Changes(EMPTY, EMPTY, _LEAF)
 def _compare(old: Any, new: Any, shape: Shape) -> Changes:
     if old is new or (old == new and type(old) is type(new)):
         return _NOTHING
+    return _difference(old, new, shape)
+
+
+def _difference(old: Any, new: Any, shape: Shape) -> Changes:
+    """Of values that are not equal."""
     try:
         if old is ABSENT:
             return Changes(_everything(new, shape), EMPTY, EMPTY)
@@ -160,13 +165,17 @@ def _everything(value: Any, shape: Shape) -> FieldSet:
             found["f:" + name] = _LEAF if sub.kind == "scalar" else _everything(each, sub)
         return found
     if isinstance(value, list) and kind == "list":
-        item = shape.item() or FREE
-        found = {".": _LEAF}
-        for step, each in _steps(value, shape):
-            # Items with one step are of one piece.
-            found[step] = _LEAF if step in found else _everything(each, item)
-        return found
+        return shape.remembered(value, _everything_listed, shape)
     return _LEAF
+
+
+def _everything_listed(value: list[Any], shape: Shape) -> FieldSet:
+    item = shape.item() or FREE
+    found = {".": _LEAF}
+    for step, each in _steps(value, shape):
+        # Items with one step are of one piece.
+        found[step] = _LEAF if step in found else _everything(each, item)
+    return found
 
 
 def _is_split(shape: Shape, value: Any) -> bool:
@@ -190,7 +199,7 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> Changes:
         earlier = before.get(name, ABSENT)
         if earlier is value or (earlier == value and type(earlier) is type(value)):
             continue
-        found = _compare(earlier, value, shape.field(name) or FREE if shape.kind == "object" else FREE)
+        found = _difference(earlier, value, shape.field(name) or FREE if shape.kind == "object" else FREE)
         if found is not _NOTHING:
             parts.append((f"f:{name}", found))
     for name, value in before.items():
