@@ -105,7 +105,7 @@ def read_wish(doc: Any, revision: int) -> Wish:
         uid=doc["metadata"]["uid"],
         is_deleting="deletionTimestamp" in doc["metadata"],
         slots=_slots(replicas, spec.get("reserveOrdinals") or ()),
-        partition=min(block.get("partition", 0), replicas),
+        partition=block.get("partition", 0),
         is_unordered="unorderedUpdate" in block,
         is_parallel=spec.get("podManagementPolicy") == "Parallel",
         max_unavailable=max(number(block.get("maxUnavailable", 1), replicas, up=False), 1),

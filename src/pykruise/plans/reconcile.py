@@ -41,6 +41,10 @@ MADE_LATELY_S = 1.0
 is made for one that is gone, each removal is an event, and a cache that is behind would have them made for ever."""
 
 
+OPTIONAL_AGAIN_S = 30.0
+"""When what failed in an optional stage is tried again, unless something happens before."""
+
+
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The object a plan is about, as far as reporting needs it."""
 
@@ -218,7 +222,10 @@ class Reconciler(Generic[S]):
         # A status that cannot be written must not hold the pods up; it is tried again all the same.
         if report.failure is not None:
             raise _error_of(report.failure) from report.failure.error
-        return 0.0 if outcome.interrupted else _sooner(plan.after, report.due_in_s)
+        if outcome.interrupted:
+            return 0.0
+        again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
+        return _sooner(_sooner(plan.after, report.due_in_s), again_s)
 
     def _tell(self, owner: Owner, note: Note, count: int) -> None:
         """Record an event, unless it is one that was told a short while ago."""

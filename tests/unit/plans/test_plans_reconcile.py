@@ -82,7 +82,7 @@ def turn(world: World) -> Reconciler[World]:
     return Reconciler(world, executor, record=record)
 
 
-def creating(*names: str, **fields: Any) -> Plan:
+def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
     chains = tuple(
         Chain(
             subject=name,
@@ -96,7 +96,7 @@ def creating(*names: str, **fields: Any) -> Plan:
         )
         for name in names
     )
-    return Plan(stages=(Stage(name="scale", chains=chains),), **fields)
+    return Plan(stages=(Stage(name="scale", chains=chains, is_optional=is_optional),), **fields)
 
 
 @pytest.fixture
@@ -303,3 +303,15 @@ async def test_who_makes_objects_now_and_then_does_not_look_at_its_owner(world: 
     # then
     assert world.looks == 1
     assert world.writes == ["create a"] * 3
+
+
+@pytest.mark.parametrize("code", [409, 500])
+async def test_what_fails_in_an_optional_stage_is_tried_again_by_itself(world: World, code: int) -> None:
+    # given
+    world.plan_now = creating("a", is_optional=True)
+    status = Status(code=code, reason="Conflict")
+    world.refuse = lambda _name: ConflictError(status) if code == 409 else ForbiddenError(status)
+    # when nothing else happens
+    again_s = await turn(world)(KEY)
+    # then
+    assert again_s == 30.0
