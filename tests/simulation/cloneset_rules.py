@@ -4,7 +4,7 @@ Rules are those of the specification's "Numbers", "Scale" and "Update", written 
 way; rules.py says how what a manager could know is taken into account.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,8 +16,6 @@ from simulation.rules import (
     REVISIONS,
     Violation,
     WorkloadRules,
-    images_of,
-    is_hooked,
     is_image_change,
     number,
     plain,
@@ -139,25 +137,9 @@ class CloneSetRules(WorkloadRules[Wish]):
             return False
         return all(self._is_member(one, wish) for one in self.pods.since(pod.uid, known))
 
-    def on_pod(self, commit: Commit) -> Iterator[Violation]:
-        before, after = self.pods.take(commit)
-        if commit.turn is None or not self.wishes:
-            return
-        for found in self._concerned(commit, after, before):
-            if isinstance(found, Violation):
-                yield found
-            else:
-                yield from self._on_written(commit, commit.turn, before, after, found)
-
-    def _on_written(
-        self, commit: Commit, turn: Turn, before: Version | None, after: Version, wishes: list[Wish]
+    def on_changed(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
     ) -> Iterator[Violation]:
-        if before is None:
-            yield from self._on_created(commit, turn, after, wishes)
-            return
-        if before.owner != after.owner or not self._is_member(before, wishes[-1]):
-            return  # released, or none of its pods any more
-        yield from self._on_images(commit, before, after, wishes)
         yield from self._on_completed(commit, before, after)
         if not after.is_active:
             yield from self._on_deleted(commit, turn, before, wishes)
@@ -171,16 +153,10 @@ class CloneSetRules(WorkloadRules[Wish]):
 
     # ── single rules ─────────────────────────────────────────────────────────
 
-    def _on_created(
-        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
-    ) -> Iterator[Violation]:
+    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]) -> Iterator[Violation]:
         known = turn.known.get(PODS, 0)
         mine = [
-            one
-            for one in self._members(wishes[-1])
-            if one.uid == pod.uid
-            or self.pods.created_at(one.uid).revision <= known
-            or self.pods.created_at(one.uid).sender == turn.manager
+            one for one in self._members(wishes[-1]) if one.uid == pod.uid or self._is_known(turn, one.uid)
         ]
         most = max(wish.replicas + wish.max_surge for wish in wishes)
         if len(mine) > most:
@@ -203,12 +179,6 @@ class CloneSetRules(WorkloadRules[Wish]):
                     commit,
                     "partition",
                     f"{pod.name} is the new pod no. {len(new)}, at most {allowed} may be new",
-                )
-        if pod.hash in self._templates:
-            expected = images_of(self._templates[pod.hash])
-            if dict(pod.images) != expected:
-                yield self._broken(
-                    commit, "template", f"{pod.name} has {dict(pod.images)}, revision {expected}"
                 )
         twins = [
             one.name
@@ -262,8 +232,8 @@ class CloneSetRules(WorkloadRules[Wish]):
         if not is_prepared:
             self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
         versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
-        if not is_prepared and all(is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
-            yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
+        if not is_prepared:
+            yield from self._is_hook_heeded(commit, pod, versions, wishes)
         if any(one.is_marked or one.state == "PreparingDelete" for one in versions):
             return
         if any(pod.name in wish.to_delete for wish in wishes):
@@ -354,12 +324,8 @@ class CloneSetRules(WorkloadRules[Wish]):
     ) -> Iterator[Violation]:
         """A manager takes a pod out of service only when enough others serve, as far as it can know."""
 
-        def serves(version: Version, wish: Wish, at: float) -> bool:
-            return version.is_available(min_ready_s=wish.min_ready_s, at=at)
-
         def breaks(wish: Wish) -> str:
-            sure_at = commit.at - self._skew_s
-            if not serves(before, wish, sure_at) or serves(after, wish, commit.at + self._skew_s):
+            if not self._is_taken_out(commit, before, after, wish):
                 return ""
             left = sum(
                 1
@@ -379,73 +345,27 @@ class CloneSetRules(WorkloadRules[Wish]):
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
             )
 
-    def _on_completed(self, commit: Commit, before: Version, after: Version) -> Iterator[Violation]:
-        """An update in place is over when the node runs what the pod wants, and not before."""
-        if before.state != "Updating" or after.state not in ("Normal", "Updated"):
-            return
-        late = [
-            name for name, image in after.images.items() if not after.running.get(name, image).endswith(image)
-        ]
-        if late:
-            yield self._broken(
-                commit, "template", f"{after.name} counts as updated, but {late} run something else"
-            )
-
     # ── at rest ──────────────────────────────────────────────────────────────
 
-    def at_rest(self, now: float) -> Iterator[Violation]:
-        """Everything has gone well for long: nothing is missing, left over or unsaid."""
-        if not self.wishes:
-            return
-        wish = self.wishes[-1]
-        if self._gone_at > wish.revision:
-            left = [pod.name for pod in self.pods.latest() if pod.owner == wish.uid]
-            if left:
-                yield Violation("gone", f"the CloneSet is gone, but {left} are there", now)
-            return
-        members = list(self._members(wish))
-        target = self._hash_of(wish)
-        if not target:
-            yield Violation("converges", "the template has no revision", now)
-            return
+    def settled(self, members: list[Version], wish: Wish, target: str, now: float) -> Iterator[Violation]:
         if len(members) != wish.replicas:
             yield Violation("converges", f"{len(members)} pods, {wish.replicas} wanted", now)
             return
-        down = [
-            f"{pod.name} ({pod.state}, ready={pod.is_ready})"
-            for pod in members
-            if not pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now)
-        ]
-        if down:
-            yield Violation("converges", f"not available: {down}", now)
+        yield from self._all_available(members, wish, now)
         old = [pod for pod in members if pod.hash != target]
         if (
             not wish.paused
             and not wish.on_delete
             and len(old) > wish.partition
-            and not self._is_stuck(old, wish)
+            and not (wish.policy == "InPlaceOnly" and self._is_impossible(old, wish, "FailedUpdate"))
         ):
             yield Violation("converges", f"{len(old)} old pods, the partition is {wish.partition}", now)
         marked = [pod.name for pod in members if pod.is_marked or pod.name in wish.to_delete]
         if marked:
             yield Violation("converges", f"still there although specified for deletion: {marked}", now)
         yield from self._status_is_true(members, wish, target, now)
-        for pod in members:
-            expected = images_of(self._templates.get(pod.hash))
-            if expected and dict(pod.images) != expected:
-                yield Violation(
-                    "template", f"{pod.name} runs {dict(pod.images)}, revision has {expected}", now
-                )
+        yield from self._all_run_their_revisions(members, now)
         yield from self._claims_are_right(members, wish, now)
-
-    def _is_stuck(self, old: Iterable[Version], wish: Wish) -> bool:
-        """InPlaceOnly with a change that is none: the condition has to say so."""
-        if wish.policy != "InPlaceOnly":
-            return False
-        said = {one["type"]: one["status"] for one in wish.status.get("conditions") or ()}
-        target = self._templates.get(self._hash_of(wish))
-        impossible = [pod for pod in old if not is_image_change(self._templates.get(pod.hash), target)]
-        return bool(impossible) and said.get("FailedUpdate") == "True"
 
     def _status_is_true(
         self, members: list[Version], wish: Wish, target: str, now: float
@@ -460,18 +380,8 @@ class CloneSetRules(WorkloadRules[Wish]):
             "updatedReplicas": new,
             "observedGeneration": wish.generation,
         }
-        wrong = {
-            name: (wish.status.get(name), want)
-            for name, want in wanted.items()
-            if wish.status.get(name) != want
-        }
-        if wrong:
-            yield Violation("status", f"the status says something else (said, true): {wrong}", now)
-        failed = [
-            f"{one['type']}: {one.get('message')}"
-            for one in wish.status.get("conditions") or ()
-            if one["type"].startswith("Failed") and one["status"] == "True"
-        ]
+        yield from self._counts_are_true(wish, wanted, now)
+        failed = self._says_failed(wish)
         if failed and wish.policy != "InPlaceOnly":
             yield Violation("status", f"nothing is wrong any more, but it says {failed}", now)
 
@@ -503,10 +413,6 @@ class CloneSetRules(WorkloadRules[Wish]):
             for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
             if versions[0].uid != without and any(self._is_member(one, wish) for one in versions)
         )
-
-    def _maybe_available(self, version: Version, wishes: list[Wish], *, until: float) -> bool:
-        at = until + self._skew_s + 1e-6
-        return any(version.is_available(min_ready_s=wish.min_ready_s, at=at) for wish in wishes)
 
     def _is_specified(self, version: Version, wishes: list[Wish]) -> bool:
         """Such pods do not count as unavailable: they are about to be replaced."""

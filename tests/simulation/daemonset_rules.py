@@ -17,8 +17,6 @@ from simulation.rules import (
     REVISIONS,
     Violation,
     WorkloadRules,
-    images_of,
-    is_hooked,
     number,
     plain,
 )
@@ -120,36 +118,18 @@ class DaemonSetRules(WorkloadRules[Wish]):
         self._nodes.setdefault(commit.key.name, []).append(node)
         yield from ()
 
-    def on_pod(self, commit: Commit) -> Iterator[Violation]:
-        before, after = self.pods.take(commit)
-        if commit.turn is None or not self.wishes:
-            return
-        for found in self._concerned(commit, after, before):
-            if isinstance(found, Violation):
-                yield found
-            else:
-                yield from self._on_written(commit, commit.turn, before, after, found)
-
-    def _on_written(
-        self, commit: Commit, turn: Turn, before: Version | None, after: Version, wishes: list[Wish]
+    def on_changed(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
     ) -> Iterator[Violation]:
-        if before is None:
-            yield from self._on_created(commit, turn, after, wishes)
-            return
-        if before.owner != after.owner or not self._is_member(before, wishes[-1]):
-            return
-        yield from self._on_images(commit, before, after, wishes)
         if not after.is_active:
             yield from self._on_deleted(commit, turn, before, wishes)
         elif after.hash != before.hash:
-            yield from self._on_changed(commit, turn, before, after, wishes)
+            yield from self._on_updated(commit, turn, before, after, wishes)
         yield from self._on_taken_out(commit, turn, before, after, wishes)
 
     # ── single rules ─────────────────────────────────────────────────────────
 
-    def _on_created(
-        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
-    ) -> Iterator[Violation]:
+    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]) -> Iterator[Violation]:
         nodes = self._nodes_since(pod.target, turn)
         if not any(node.runs(wish) for node in nodes for wish in wishes):
             yield self._broken(commit, "placement", f"{pod.name} is made for {pod.target}, which runs no pod")
@@ -165,12 +145,6 @@ class DaemonSetRules(WorkloadRules[Wish]):
             yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {twins}")
         if pod.hash not in {self._hash_of(wish) for wish in wishes}:
             yield self._broken(commit, "revision", f"{pod.name} is of {pod.hash}, which is not wanted")
-        if pod.hash in self._templates:
-            expected = images_of(self._templates[pod.hash])
-            if dict(pod.images) != expected:
-                yield self._broken(
-                    commit, "template", f"{pod.name} has {dict(pod.images)}, revision {expected}"
-                )
         surging = [name for name in twins if most == 2]
         if surging and all(wish.paused or wish.on_delete for wish in wishes):
             yield self._broken(commit, "update", f"{pod.name} is a surge while updates are off")
@@ -179,8 +153,7 @@ class DaemonSetRules(WorkloadRules[Wish]):
         self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
     ) -> Iterator[Violation]:
         versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
-        if all(is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
-            yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
+        yield from self._is_hook_heeded(commit, pod, versions, wishes)
         if any(one.state == "PreparingDelete" or not one.is_active for one in versions):
             return
         problems = [self._why_not_gone(turn, pod, wish) for wish in wishes]
@@ -189,7 +162,7 @@ class DaemonSetRules(WorkloadRules[Wish]):
                 commit, "deletion", f"{pod.name} on {pod.target} goes for no reason: {problems[-1]}"
             )
 
-    def _on_changed(
+    def _on_updated(
         self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
     ) -> Iterator[Violation]:
         """Updated in place."""
@@ -250,9 +223,7 @@ class DaemonSetRules(WorkloadRules[Wish]):
         """A pod that serves goes out of service for an update only while few enough nodes are on their way."""
 
         def breaks(wish: Wish) -> str:
-            if not before.is_available(min_ready_s=wish.min_ready_s, at=commit.at - self._skew_s):
-                return ""
-            if after.is_available(min_ready_s=wish.min_ready_s, at=commit.at + self._skew_s):
+            if not self._is_taken_out(commit, before, after, wish):
                 return ""
             versions = self.pods.since(before.uid, turn.known.get(PODS, 0))
             if not all(one.is_available(min_ready_s=wish.min_ready_s, at=turn.at) for one in versions[:1]):
@@ -287,10 +258,7 @@ class DaemonSetRules(WorkloadRules[Wish]):
                 continue
             may_serve = any(
                 self._is_member(one, wish)
-                and (
-                    one.hash != target
-                    or one.is_available(min_ready_s=wish.min_ready_s, at=until + self._skew_s + 1e-6)
-                )
+                and (one.hash != target or self._maybe_available(one, [wish], until=until))
                 for versions in self._on_node(turn, name)
                 for one in versions
             )
@@ -300,20 +268,7 @@ class DaemonSetRules(WorkloadRules[Wish]):
 
     # ── at rest ──────────────────────────────────────────────────────────────
 
-    def at_rest(self, now: float) -> Iterator[Violation]:
-        if not self.wishes:
-            return
-        wish = self.wishes[-1]
-        if self._gone_at > wish.revision:
-            left = [pod.name for pod in self.pods.latest() if pod.owner == wish.uid]
-            if left:
-                yield Violation("gone", f"the DaemonSet is gone, but {left} are there", now)
-            return
-        target = self._hash_of(wish)
-        if not target:
-            yield Violation("converges", "the template has no revision", now)
-            return
-        members = list(self._members(wish))
+    def settled(self, members: list[Version], wish: Wish, target: str, now: float) -> Iterator[Violation]:
         by_node: dict[str, list[Version]] = {}
         for pod in members:
             by_node.setdefault(pod.target, []).append(pod)
@@ -325,22 +280,12 @@ class DaemonSetRules(WorkloadRules[Wish]):
             yield Violation("converges", f"nodes with a pod that are to run none: {wrong}", now)
         if crowded := sorted(name for name, pods in by_node.items() if len(pods) > 1):
             yield Violation("converges", f"nodes with more than one pod: {crowded}", now)
-        down = [
-            f"{pod.name} ({pod.state}, ready={pod.is_ready})"
-            for pod in members
-            if not pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now)
-        ]
-        if down:
-            yield Violation("converges", f"not available: {down}", now)
+        yield from self._all_available(members, wish, now)
         old = [pod.name for pod in members if pod.hash != target]
         keeps = number(wish.partition, len(running), up=False)
         if not wish.paused and not wish.on_delete and len(old) > keeps:
             yield Violation("converges", f"{old} are old, the partition is {keeps}", now)
-        for pod in members:
-            expected = images_of(self._templates.get(pod.hash))
-            if expected and dict(pod.images) != expected:
-                what = f"{pod.name} runs {dict(pod.images)}, revision has {expected}"
-                yield Violation("template", what, now)
+        yield from self._all_run_their_revisions(members, now)
         yield from self._status_is_true(members, running, wish, target, now)
 
     def _status_is_true(
@@ -356,13 +301,7 @@ class DaemonSetRules(WorkloadRules[Wish]):
             "updatedNumberScheduled": sum(pod.hash == target for pod in here),
             "observedGeneration": wish.generation,
         }
-        wrong = {
-            name: (wish.status.get(name, 0), want)
-            for name, want in wanted.items()
-            if wish.status.get(name, 0) != want
-        }
-        if wrong:
-            yield Violation("status", f"the status says something else (said, true): {wrong}", now)
+        yield from self._counts_are_true(wish, wanted, now)
 
     # ── what is known ────────────────────────────────────────────────────────
 
@@ -375,11 +314,6 @@ class DaemonSetRules(WorkloadRules[Wish]):
         known = turn.known.get(NODES, 0)
         first = max(0, bisect_right(states, known, key=lambda one: one.revision) - 1)
         return states[first:]
-
-    def _is_known(self, turn: Turn, uid: str) -> bool:
-        """Whether the manager has to know that there is such a pod."""
-        first = self.pods.created_at(uid)
-        return first.revision <= turn.known.get(PODS, 0) or first.sender == turn.manager
 
     def _nodes_are_known(self, turn: Turn) -> bool:
         """Whether no node has changed since the turn began: only then nodes can be counted."""

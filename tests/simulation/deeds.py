@@ -106,6 +106,14 @@ class Deeds:
     async def _limit_scaling(self, limit: int | None) -> None:
         await self._merge({"spec": {"scaleStrategy": {"maxUnavailable": limit}}})
 
+    async def _reserve(self, ordinals: list[int | str]) -> None:
+        await self._merge({"spec": {"reserveOrdinals": ordinals}})
+
+    async def _retain(self, scaled: str, deleted: str) -> None:
+        """What becomes of claims."""
+        policy = {"whenScaled": scaled, "whenDeleted": deleted}
+        await self._merge({"spec": {"persistentVolumeClaimRetentionPolicy": policy}})
+
     async def _list_to_delete(self, pods: list[int]) -> None:
         names = [name for number in pods if (name := await self._pod(number))]
         await self._merge({"spec": {"scaleStrategy": {"podsToDelete": sorted(set(names))}}})
@@ -135,6 +143,17 @@ class Deeds:
     async def _relabel(self, pod: int) -> None:
         """It leaves the set."""
         await self._patch_pod(pod, {"metadata": {"labels": {"app": "somebody-else"}}})
+
+    async def _strip(self, pod: int, label: str) -> None:
+        """Somebody takes a label off that is not theirs."""
+        await self._patch_pod(pod, {"metadata": {"labels": {label: None}}})
+
+    async def _remove_strangers(self) -> None:
+        """Pods that have left their workload are cleared away."""
+        for raw in (await self._client.list(PODS, self._namespace)).items:
+            metadata = decode(raw)["metadata"]
+            if metadata["labels"].get("app") == "somebody-else":
+                await self._client.delete(PODS, self._namespace, metadata["name"], grace_period_s=0)
 
     async def _cost(self, pod: int, cost: int) -> None:
         annotation = {"controller.kubernetes.io/pod-deletion-cost": str(cost)}

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from simulation.chance import claim
 from simulation.script import Deed, Fault, Script
 
 __all__ = ["generate"]
@@ -51,8 +52,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
     }
     if rng.random() < 0.4:
-        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+        spec["volumeClaimTemplates"] = [claim("data")]
         spec["scaleStrategy"] = {"enablePVCReuse": rng.random() < 0.7}
     if rng.random() < 0.3:
         spec["lifecycle"] = {"preDelete": {"labelsHandler": {"hook/delete": "true"}}}

@@ -9,6 +9,7 @@ are as frequent as wild ones.
 import random
 from typing import Any
 
+from simulation.chance import Chooser, claim, containers, image_trouble, pace, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Fault, Script
 
@@ -24,7 +25,7 @@ def generate(seed: int) -> Script:
     document = _cloneset(rng)
     length_s = rng.choice((20.0, 60.0, 180.0))
     deeds, faults = (
-        _deeds(rng, document, length_s),
+        _deeds(rng, length_s),
         faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES),
     )
     if rng.random() < 0.06:
@@ -37,20 +38,12 @@ def generate(seed: int) -> Script:
         nodes=rng.choice((2, 3, 4)),
         deeds=tuple(deeds),
         faults=tuple(faults),
-        latency_s=rng.choice((0.005, 0.02, 0.2)),
-        hook_s=rng.choice((0.5, 3.0, 10.0)),
-        kubelet={
-            "start_s": rng.choice((0.2, 1.0, 5.0)),
-            "ready_s": rng.choice((0.0, 0.5, 4.0)),
-            "stop_s": rng.choice((0.1, 1.0, 8.0)),
-        },
+        **pace(rng),
     )
 
 
 def _cloneset(rng: random.Random) -> dict[str, Any]:
-    containers = [{"name": "main", "image": "app:1"}]
-    if rng.random() < 0.2:
-        containers.append({"name": "side", "image": "app:1"})
+    pod = {"containers": containers(rng)}
     labels = {"app": "web"}
     rolling: dict[str, Any] = {
         "podUpdatePolicy": rng.choice(("ReCreate", "InPlaceIfPossible", "InPlaceIfPossible", "InPlaceOnly"))
@@ -75,7 +68,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.2:
         spec["scaleStrategy"] = {"maxUnavailable": rng.choice((1, 2, "50%"))}
     if rng.random() < 0.25:
-        spec["volumeClaimTemplates"] = [_claim("data")]
+        spec["volumeClaimTemplates"] = [claim("data")]
         spec.setdefault("scaleStrategy", {})["enablePVCReuse"] = rng.random() < 0.5
     lifecycle: dict[str, Any] = {}
     if rng.random() < 0.2:
@@ -88,7 +81,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
         spec["lifecycle"] = lifecycle
     if rng.random() < 0.2:
         spec["progressDeadlineSeconds"] = 30
-    spec["template"] = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
     return {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "CloneSet",
@@ -97,20 +90,9 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def _claim(name: str) -> dict[str, Any]:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:
-    found: list[Deed] = []
-    begin_s = rng.choice((0.0, 15.0))
-
-    def add(do: str, **args: Any) -> float:
-        at = round(begin_s + rng.uniform(0, length_s), 2)
-        found.append(Deed(at, do, args))
-        return at
-
+def _deeds(rng: random.Random, length_s: float) -> list[Deed]:
+    chooser = Chooser(rng, length_s)
+    add = chooser.add
     rest = [
         lambda: add("scale", replicas=rng.choice((0, 1, 2, 3, 4, 6, 8))),
         lambda: add("scale", replicas=rng.choice((2, 3, 4, 5, 7))),
@@ -127,40 +109,16 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
         lambda: add("annotate", value=rng.randrange(9)),
         lambda: add("mark", pod=rng.randrange(8)),
         lambda: add("mark", pod=rng.randrange(8)),
-        lambda: add("delete_pod", pod=rng.randrange(8), now=rng.random() < 0.3),
-        lambda: add("delete_pod", pod=rng.randrange(8)),
-        lambda: add("evict", pod=rng.randrange(8)),
-        lambda: add("relabel", pod=rng.randrange(8)),
+        *with_pods(chooser),
         lambda: add("cost", pod=rng.randrange(8), cost=rng.choice((-5, 10))),
-        lambda: add("touch", pod=rng.randrange(8), times=rng.choice((3, 20))),
-        lambda: add("stale_condition", pod=rng.randrange(8)),
+        *writers(chooser),
         lambda: add("drain", node=rng.randrange(4)),
-        lambda: add("node_down", node=rng.randrange(4)),
-        lambda: add("node_lost", node=rng.randrange(4)),
-        lambda: add(
-            "bad_image", tag=rng.choice((2, 3)), how=rng.choice(("never ready", "pull", "crash", "slow"))
-        ),
+        *image_trouble(chooser, nodes=4),
     ]
-    for _ in range(rng.choice((1, 2, 3, 5, 8))):
-        rng.choice(rest)()
-    for deed in tuple(found):
-        later = round(deed.at + rng.uniform(1, 40), 2)
-        if deed.do == "rolling" and deed.args.get("paused") and rng.random() < 0.7:
-            found.append(Deed(later, "rolling", {"paused": False}))
-        elif deed.do == "drain" and rng.random() < 0.7:
-            found.append(Deed(later, "uncordon", deed.args))
-        elif deed.do == "node_down" and rng.random() < 0.7:
-            found.append(Deed(later, "node_up", deed.args))
-        elif deed.do == "bad_image" and rng.random() < 0.5:
-            found.append(Deed(later, "cure"))
-    if rng.random() < 0.12:
-        at = add("delete_set", policy=rng.choice(("Background", "Foreground", "Orphan")))
-        if rng.random() < 0.6:
-            found.append(Deed(at + rng.uniform(0.5, 30), "create_set"))
-    if rng.random() < 0.07:
-        at = add("strategy", type="OnDelete")
-        found.append(Deed(round(at + 5, 2), "image", {"tag": rng.choice((1, 2, 3))}))
-    return found
+    chooser.some_of(rest)
+    chooser.maybe_deleted(0.12)
+    chooser.maybe_on_delete(0.07)
+    return chooser.found
 
 
 def _recovery_unseen(rng: random.Random) -> tuple[list[Deed], list[Fault]]:

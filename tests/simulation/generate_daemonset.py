@@ -6,6 +6,7 @@ seed ──▶ generate() ──▶ Script
 import random
 from typing import Any
 
+from simulation.chance import Chooser, containers, image_trouble, pace, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Script
 
@@ -34,13 +35,7 @@ def generate(seed: int) -> Script:
         nodes=nodes,
         deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
-        latency_s=rng.choice((0.005, 0.02, 0.2)),
-        hook_s=rng.choice((0.5, 3.0, 10.0)),
-        kubelet={
-            "start_s": rng.choice((0.2, 1.0, 5.0)),
-            "ready_s": rng.choice((0.0, 0.5, 4.0)),
-            "stop_s": rng.choice((0.1, 1.0, 8.0)),
-        },
+        **pace(rng),
     )
 
 
@@ -49,9 +44,7 @@ def _pool(document: dict[str, Any]) -> bool:
 
 
 def _daemonset(rng: random.Random) -> dict[str, Any]:
-    containers = [{"name": "main", "image": "app:1"}]
-    if rng.random() < 0.2:
-        containers.append({"name": "side", "image": "app:1"})
+    pod: dict[str, Any] = {"containers": containers(rng)}
     labels = {"app": "web"}
     rolling: dict[str, Any] = {}
     sort = rng.random()
@@ -67,7 +60,6 @@ def _daemonset(rng: random.Random) -> dict[str, Any]:
         }
     if rng.random() < 0.3:
         rolling["partition"] = rng.choice((1, 2, 3, "50%"))
-    pod: dict[str, Any] = {"containers": containers}
     if rng.random() < 0.25:
         pod["nodeSelector"] = {"sim/pool": "a"}
     spec: dict[str, Any] = {
@@ -91,14 +83,9 @@ def _daemonset(rng: random.Random) -> dict[str, Any]:
 
 
 def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:
-    found: list[Deed] = []
-    begin_s = rng.choice((0.0, 15.0))
+    chooser = Chooser(rng, length_s)
+    add = chooser.add
     surges = bool(document["spec"]["updateStrategy"]["rollingUpdate"].get("maxSurge"))
-
-    def add(do: str, **args: Any) -> float:
-        at = round(begin_s + rng.uniform(0, length_s), 2)
-        found.append(Deed(at, do, args))
-        return at
 
     def limit() -> float:
         if surges:
@@ -115,45 +102,19 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
         lambda: add("rolling", paused=True),
         limit,
         lambda: add("annotate", value=rng.randrange(9)),
-        lambda: add("delete_pod", pod=rng.randrange(8), now=rng.random() < 0.3),
-        lambda: add("delete_pod", pod=rng.randrange(8)),
-        lambda: add("evict", pod=rng.randrange(8)),
-        lambda: add("relabel", pod=rng.randrange(8)),
-        lambda: add("touch", pod=rng.randrange(8), times=rng.choice((3, 20))),
-        lambda: add("stale_condition", pod=rng.randrange(8)),
+        *with_pods(chooser),
+        *writers(chooser),
         lambda: add("drain", node=rng.randrange(6)),
         lambda: add("taint", node=rng.randrange(6), effect=rng.choice(("NoSchedule", "NoExecute"))),
         lambda: add("taint", node=rng.randrange(6), effect=rng.choice(("NoSchedule", "NoExecute"))),
         lambda: add("label_node", node=rng.randrange(6), value=rng.choice(("a", "b", None))),
         lambda: add("join", number=rng.randrange(3)),
         lambda: add("leave", node=rng.randrange(6)),
-        lambda: add("node_down", node=rng.randrange(6)),
-        lambda: add("node_lost", node=rng.randrange(6)),
-        lambda: add(
-            "bad_image", tag=rng.choice((2, 3)), how=rng.choice(("never ready", "pull", "crash", "slow"))
-        ),
+        *image_trouble(chooser, nodes=6),
     ]
     if _pool(document):
         rest += [lambda: add("node_selector", pool=rng.choice(("a", "b", None)))]
-    for _ in range(rng.choice((1, 2, 3, 5, 8))):
-        rng.choice(rest)()
-    for deed in tuple(found):
-        later = round(deed.at + rng.uniform(1, 40), 2)
-        if deed.do == "rolling" and deed.args.get("paused") and rng.random() < 0.7:
-            found.append(Deed(later, "rolling", {"paused": False}))
-        elif deed.do == "drain" and rng.random() < 0.7:
-            found.append(Deed(later, "uncordon", deed.args))
-        elif deed.do == "taint" and rng.random() < 0.6:
-            found.append(Deed(later, "untaint", {"node": deed.args["node"]}))
-        elif deed.do == "node_down" and rng.random() < 0.7:
-            found.append(Deed(later, "node_up", deed.args))
-        elif deed.do == "bad_image" and rng.random() < 0.5:
-            found.append(Deed(later, "cure"))
-    if rng.random() < 0.1:
-        at = add("delete_set", policy=rng.choice(("Background", "Foreground", "Orphan")))
-        if rng.random() < 0.6:
-            found.append(Deed(at + rng.uniform(0.5, 30), "create_set"))
-    if rng.random() < 0.12:
-        at = add("strategy", type="OnDelete")
-        found.append(Deed(round(at + 5, 2), "image", {"tag": rng.choice((1, 2, 3))}))
-    return found
+    chooser.some_of(rest)
+    chooser.maybe_deleted(0.1)
+    chooser.maybe_on_delete(0.12)
+    return chooser.found

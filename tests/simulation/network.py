@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +53,22 @@ class Weather:
     def __init__(self, faults: tuple[Fault, ...], *, now: Callable[[], float]) -> None:
         self._now = now
         self._left = [_Left(fault, fault.count) for fault in faults]
-        self.is_clear = False
-        """Set when everything is to go well from now on."""
+        self._cleared = asyncio.Event()
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether everything goes well from now on."""
+        return self._cleared.is_set()
+
+    def clear(self) -> None:
+        """From now on all goes well; connections that hang break."""
+        self._cleared.set()
+
+    async def hang(self, seconds: float) -> None:
+        """Nothing happens for so long, or until all goes well."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._cleared.wait()
 
     def take(self, kinds: tuple[str, ...], path: str, method: str) -> Fault | None:
         """The fault for this request or event, which is one fewer then."""
@@ -141,7 +155,7 @@ class Wire:
             raise ConnectionLostError("the sender is dead")
         answer = await forward() if fault is None else await self._with_fault(fault, forward)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     async def _with_fault(self, fault: Fault, forward: Callable[[], Any]) -> Response:
         answer: Response
@@ -239,7 +253,7 @@ class Wire:
                     assert fault is not None
                     await asyncio.sleep(fault.seconds)
                 case "stall":
-                    await asyncio.sleep(idle_timeout_s or 300.0)
+                    await self._weather.hang(idle_timeout_s or 300.0)
                     raise ConnectionLostError("stalled on purpose")
                 case "duplicate":
                     yield line

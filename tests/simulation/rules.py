@@ -11,12 +11,12 @@ what is left is exact: no tolerance, no time-outs.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from simulation.history import Commit
+from simulation.history import Commit, Turn
 from simulation.pods import PodHistory, Version
 
 __all__ = [
@@ -61,6 +61,10 @@ class Wish(Protocol):
     def pre_delete(self) -> Mapping[str, str]: ...
     @property
     def in_place_hook(self) -> Mapping[str, str]: ...
+    @property
+    def min_ready_s(self) -> float: ...
+    @property
+    def status(self) -> Mapping[str, Any]: ...
 
 
 W = TypeVar("W", bound=Wish)
@@ -70,7 +74,8 @@ class WorkloadRules(Generic[W]):
     """Follows one workload (by name) through its lives. `skew_s`: how far managers' clocks may be off. `is_calm`:
     nothing goes wrong between managers and API server, so what was begun is brought to its end.
 
-    A kind says where its objects are (`shelf`, `shelves`), reads them, and gives `on_pod` and `at_rest`.
+    A kind says where its objects are (`shelf`, `shelves`), reads them, and gives `on_created`, `on_changed` and
+    `settled`.
     """
 
     shelf: str
@@ -97,17 +102,29 @@ class WorkloadRules(Generic[W]):
         """The object as stored. Fields that admission defaults are there."""
         raise NotImplementedError
 
-    def on_pod(self, commit: Commit) -> Iterator[Violation]:
-        """A pod was stored or removed."""
+    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[W]) -> Iterator[Violation]:
+        """A manager made a pod; it has to be right under one of the wishes."""
+        raise NotImplementedError
+
+    def on_changed(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[W]
+    ) -> Iterator[Violation]:
+        """A manager wrote to a pod of the workload, or deleted it."""
+        raise NotImplementedError
+
+    def settled(self, members: list[Version], wish: W, target: str, now: float) -> Iterator[Violation]:
+        """Everything has gone well for long: nothing is missing, left over or unsaid. `target`: its revision."""
         raise NotImplementedError
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         """Something on another of the shelves, in whatever namespace."""
         yield from ()
 
-    def at_rest(self, now: float) -> Iterator[Violation]:
-        """Everything has gone well for long: nothing is missing, left over or unsaid."""
-        raise NotImplementedError
+    def left_behind(self, wish: W, now: float) -> Iterator[Violation]:
+        """The workload is gone for long: what of it is still there?"""
+        left = [pod.name for pod in self.pods.latest() if pod.owner == wish.uid]
+        if left:
+            yield Violation("gone", f"the workload is gone, but {left} are there", now)
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order."""
@@ -119,9 +136,38 @@ class WorkloadRules(Generic[W]):
             elif commit.shelf == REVISIONS:
                 yield from self._on_revision(commit)
             else:
-                yield from self.on_pod(commit)
+                yield from self._on_pod(commit)
         else:
             yield from self.on_other(commit)
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong although everything has gone well for long."""
+        if not self.wishes:
+            return
+        wish = self.wishes[-1]
+        if self._gone_at > wish.revision:
+            yield from self.left_behind(wish, now)
+            return
+        target = self._hash_of(wish)
+        if not target:
+            yield Violation("converges", "the template has no revision", now)
+            return
+        yield from self.settled(list(self._members(wish)), wish, target, now)
+
+    def _on_pod(self, commit: Commit) -> Iterator[Violation]:
+        before, after = self.pods.take(commit)
+        turn = commit.turn
+        if turn is None or not self.wishes:
+            return
+        for found in self._concerned(commit, after, before):
+            if isinstance(found, Violation):
+                yield found
+            elif before is None:
+                yield from self._is_built_right(commit, after)
+                yield from self.on_created(commit, turn, after, found)
+            elif before.owner == after.owner and self._is_member(before, found[-1]):
+                yield from self._on_images(commit, before, after, found)
+                yield from self.on_changed(commit, turn, before, after, found)
 
     def _on_set(self, commit: Commit) -> None:
         if commit.key.name != self._name:
@@ -167,6 +213,27 @@ class WorkloadRules(Generic[W]):
 
     # ── rules of containers ──────────────────────────────────────────────────
 
+    def _is_built_right(self, commit: Commit, pod: Version) -> Iterator[Violation]:
+        """A new pod is as its revision says."""
+        if pod.hash in self._templates:
+            expected = images_of(self._templates[pod.hash])
+            if dict(pod.images) != expected:
+                yield self._broken(
+                    commit, "template", f"{pod.name} has {dict(pod.images)}, revision {expected}"
+                )
+
+    def _on_completed(self, commit: Commit, before: Version, after: Version) -> Iterator[Violation]:
+        """An update in place is over when the node runs what the pod wants, and not before."""
+        if before.state != "Updating" or after.state not in ("Normal", "Updated"):
+            return
+        late = [
+            name for name, image in after.images.items() if not after.running.get(name, image).endswith(image)
+        ]
+        if late:
+            yield self._broken(
+                commit, "template", f"{after.name} counts as updated, but {late} run something else"
+            )
+
     def _on_images(
         self, commit: Commit, before: Version, after: Version, wishes: list[W]
     ) -> Iterator[Violation]:
@@ -199,7 +266,71 @@ class WorkloadRules(Generic[W]):
                 what = f"{after.name}: {wrong} are not of revision {after.hash}"
                 yield self._broken(commit, "template", what)
 
+    # ── rules of deletion ────────────────────────────────────────────────────
+
+    def _is_hook_heeded(
+        self, commit: Commit, pod: Version, versions: list[Version], wishes: list[W]
+    ) -> Iterator[Violation]:
+        """No pod is deleted while its preDelete hook surely is on it."""
+        if all(is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
+            yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
+
+    def _is_taken_out(self, commit: Commit, before: Version, after: Version, wish: W) -> bool:
+        """Whether a commit takes a pod out of service that served, whatever the clocks say."""
+        surely = before.is_available(min_ready_s=wish.min_ready_s, at=commit.at - self._skew_s)
+        return surely and not after.is_available(min_ready_s=wish.min_ready_s, at=commit.at + self._skew_s)
+
+    def _maybe_available(self, version: Version, wishes: list[W], *, until: float) -> bool:
+        """Whether some manager may take it for available until then."""
+        at = until + self._skew_s + 1e-6
+        return any(version.is_available(min_ready_s=wish.min_ready_s, at=at) for wish in wishes)
+
+    # ── rules at rest ────────────────────────────────────────────────────────
+
+    def _all_available(self, members: list[Version], wish: W, now: float) -> Iterator[Violation]:
+        down = [
+            f"{pod.name} ({pod.state}, ready={pod.is_ready})"
+            for pod in members
+            if not pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now)
+        ]
+        if down:
+            yield Violation("converges", f"not available: {down}", now)
+
+    def _all_run_their_revisions(self, members: list[Version], now: float) -> Iterator[Violation]:
+        for pod in members:
+            expected = images_of(self._templates.get(pod.hash))
+            if expected and dict(pod.images) != expected:
+                what = f"{pod.name} runs {dict(pod.images)}, revision has {expected}"
+                yield Violation("template", what, now)
+
+    def _counts_are_true(self, wish: W, wanted: Mapping[str, int], now: float) -> Iterator[Violation]:
+        """The status says these numbers; one that it does not say is 0."""
+        said = {name: wish.status.get(name, 0) for name in wanted}
+        wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
+        if wrong:
+            yield Violation("status", f"the status says something else (said, true): {wrong}", now)
+
+    def _is_impossible(self, old: Iterable[Version], wish: W, condition: str) -> bool:
+        """Some of these pods cannot be updated in place, and the status says so in this condition."""
+        said = {one["type"]: one["status"] for one in wish.status.get("conditions") or ()}
+        target = self._templates.get(self._hash_of(wish))
+        impossible = [pod for pod in old if not is_image_change(self._templates.get(pod.hash), target)]
+        return bool(impossible) and said.get(condition) == "True"
+
+    def _says_failed(self, wish: W) -> list[str]:
+        """Conditions of the status that something has failed."""
+        return [
+            f"{one['type']}: {one.get('message')}"
+            for one in wish.status.get("conditions") or ()
+            if one["type"].startswith("Failed") and one["status"] == "True"
+        ]
+
     # ── what is known ────────────────────────────────────────────────────────
+
+    def _is_known(self, turn: Turn, uid: str) -> bool:
+        """Whether the manager has to know that there is such a pod."""
+        first = self.pods.created_at(uid)
+        return first.revision <= turn.known.get(PODS, 0) or first.sender == turn.manager
 
     def _wishes_since(self, known: int) -> list[W]:
         """Versions that a manager with this knowledge may take for the present one."""

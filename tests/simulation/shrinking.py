@@ -3,6 +3,7 @@
 Script, rule ──▶ shrink() ──▶ a shorter Script that breaks the same rule
 """
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,19 +19,25 @@ replace = msgspec.structs.replace
 
 
 def shrink(
-    script: Script, rule: str, *, play: Callable[[Script], Outcome] = run, most_runs: int = 300
+    script: Script,
+    rule: str,
+    *,
+    play: Callable[[Script], Outcome] = run,
+    most_runs: int = 300,
+    most_s: float = 120.0,
 ) -> Script:
-    """The shortest script found that still breaks `rule`; greedy, in at most `most_runs` runs."""
+    """The shortest script found that still breaks `rule`; greedy, in at most `most_runs` runs or `most_s` of CPU."""
     runs = 0
+    begun = time.process_time()
     changed = True
-    while changed and runs < most_runs:
+    while changed:
         changed = False
         for smaller in _smaller(script):
+            if runs >= most_runs or time.process_time() - begun > most_s:
+                return script
             runs += 1
             if _rule(play, smaller) == rule:
                 script, changed = smaller, True
-                break
-            if runs >= most_runs:
                 break
     return script
 

@@ -10,7 +10,7 @@ rest nothing may be written any more.
 import asyncio
 import gc
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -297,8 +297,18 @@ class _World:
     def _on_commit(self, commit: Commit) -> None:
         for violation in self._rules.on_commit(commit):
             self._found.append(violation)
+        if commit.turn is not None:
+            self._stop_if_it_never_ends()
         if commit.shelf == PODS.plural and commit.new is not None and commit.sender != "user":
             self._serve_hooks(commit)
+
+    def _stop_if_it_never_ends(self) -> None:
+        """A manager that writes for ever is cut off: what is known by then is enough."""
+        writes = self._writes + sum(life.wire.writes for life in self._lives)
+        if writes > MOST_WRITES and not self._found:
+            self._break("writes", f"{writes} writes are too many for so few pods")
+            for life in self._lives:
+                life.wire.dead = True
 
     def _break(self, rule: str, what: str) -> None:
         self._found.append(Violation(rule, what, self._now()))
@@ -326,7 +336,7 @@ class _World:
 
     async def _come_to_rest(self) -> None:
         """Heal everything, wait until nothing changes any more, and look."""
-        self._weather.is_clear = True
+        self._weather.clear()
         while self._helpers:
             await asyncio.wait(self._helpers)
         self._skew_s = 0.0  # somebody sets the clock right
@@ -369,15 +379,8 @@ class _World:
 
     async def _end(self) -> None:
         await self._kill()
-        self._weather.is_clear = True
+        self._weather.clear()
         for task in tuple(self._helpers):
             task.cancel()
         if self._helpers:
             await asyncio.wait(self._helpers)
-        if self._writes > MOST_WRITES and not self._found:
-            self._break("writes", f"{self._writes} writes are too many for so few pods")
-
-
-def summary(violations: Iterable[Violation]) -> str:
-    """One line each."""
-    return "\n".join(map(str, violations))

@@ -13,6 +13,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.explaining import Explanation, explain, text
+from pykruise.cli.insight.gates import settings_of
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.reach import reached
 from pykruise.cli.insight.workloads import CLONE_SET, Workload, named
@@ -20,14 +21,22 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
 
 __all__ = ["explained", "run_explain"]
 
 
-async def explained(client: Client, key: Key, *, now: Instant, workload: Workload = CLONE_SET) -> Explanation:
+async def explained(
+    client: Client,
+    key: Key,
+    *,
+    now: Instant,
+    workload: Workload = CLONE_SET,
+    settings: Settings | None = None,
+) -> Explanation:
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
-        sight = await look(client, workload, key, now=now)
+        sight = await look(client, workload, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {workload.resource.kind} {key}: {error}") from error
     return explain(sight, sight.plan())
@@ -43,17 +52,19 @@ async def run_explain(
     output: str,
     say: Callable[[str], None],
     every_s: float = 2.0,
+    feature_gates: str = "",
 ) -> None:
     """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
     workload, name = named(target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
+    settings = settings_of(feature_gates)
     async with reached(kubeconfig, context) as (client, default_namespace):
         key = Key(namespace or default_namespace, name)
         shown: Explanation | None = None
         while True:
             now = time.time()
-            found = await explained(client, key, now=now, workload=workload)
+            found = await explained(client, key, now=now, workload=workload, settings=settings)
             if found != shown:
                 say(_rendered(found, output, now) if shown is None else f"\n{_rendered(found, output, now)}")
                 shown = found

@@ -204,6 +204,10 @@ Kubeconfig = Annotated[
     Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
 ]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Default: the context's.")]
+FeatureGates = Annotated[
+    str,
+    typer.Option(help="Gates that the cluster's manager runs with: A=true,B=false. Default: the defaults."),
+]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 
 
@@ -215,6 +219,7 @@ def explain(
     output: Output = "text",
     kubeconfig: Kubeconfig = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    feature_gates: FeatureGates = "",
 ) -> None:
     """Say what a rollout does now, what it waits for, and what can be done about it. Reads only."""
     from pykruise.cli.explain import run_explain
@@ -228,6 +233,7 @@ def explain(
             context=context,
             watch=watch,
             output=output,
+            feature_gates=feature_gates,
             say=typer.echo,
         )
     )
@@ -249,6 +255,7 @@ def plan(
     output: Output = "text",
     kubeconfig: Kubeconfig = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    feature_gates: FeatureGates = "",
 ) -> None:
     """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only."""
     from pykruise.cli.plan import run_plan
@@ -263,6 +270,7 @@ def plan(
             kubeconfig=kubeconfig,
             context=context,
             output=output,
+            feature_gates=feature_gates,
             say=typer.echo,
         )
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.forecasting import Forecast, forecast
+from pykruise.cli.insight.gates import settings_of
 from pykruise.cli.insight.reach import reached
 from pykruise.cli.insight.workloads import Workload, named, of_document
 from pykruise.cli.manifests import load_documents, read_documents
@@ -37,6 +38,7 @@ async def run_plan(
     context: str | None,
     output: str,
     say: Callable[[str], None],
+    feature_gates: str = "",
 ) -> int:
     """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails."""
     if output not in ("text", "json"):
@@ -47,6 +49,7 @@ async def run_plan(
         raise CommandError(
             f"{target} as it is changes nothing: say what with --set, such as --set replicas=5"
         )
+    settings = settings_of(feature_gates)
     documents = _documents(file)
     for document in documents:
         of_document(document)
@@ -60,6 +63,7 @@ async def run_plan(
                 changed_by(document, sets),
                 namespace=namespace or document["metadata"].get("namespace") or default_namespace,
                 now=time.time(),
+                settings=settings,
             )
             for document in documents
         ]

@@ -103,6 +103,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The first failed write that is a fault; a stale one only when there is no other."""
     interrupted: bool = False
     """True when `until` ended the plan early: plan anew at once."""
+    is_incomplete: bool = False
+    """Something of an optional stage failed: it is to be tried again, and nobody else may bring the key back."""
     notes: tuple[tuple[Note, int], ...] = ()
     """Events to record, each with how often it happened."""
 
@@ -118,6 +120,7 @@ class _Run:
         self.interrupted = False
         self.incomplete: set[str] = set()
         """Names of optional stages of which something has failed."""
+        self.is_incomplete = False
         self.passed_over = 0
         """Failures of earlier stages that the present one does not mind."""
 
@@ -161,8 +164,17 @@ class Executor:
             written=run.written,
             failure=_worst(run.failures),
             interrupted=run.interrupted,
+            is_incomplete=run.is_incomplete,
             notes=merged(run.notes),
         )
+
+    async def is_there(self, resource: Resource, key: Key, *, uid: str) -> bool:
+        """Whether this very object exists, which the cache learns too. Raises KubeError when nobody can tell."""
+        try:
+            live = decode(await self._writer.read(resource, key, uid=uid, priority=1))
+        except NotFoundError:
+            return False
+        return bool(live["metadata"]["uid"] == uid)
 
     async def _stage(self, stage: Stage, run: _Run) -> None:
         """Chains side by side; a ramp runs batch after batch (1, 2, 4, …) up to `max_in_flight`."""
@@ -194,8 +206,10 @@ class Executor:
                 failure = Failure(stage.name, chain.subject, step, error)
                 if not stage.is_optional:
                     run.failures.append(failure)
-                elif not failure.is_stale:
-                    run.incomplete.add(stage.name)
+                else:
+                    run.is_incomplete = True
+                    if not failure.is_stale:
+                        run.incomplete.add(stage.name)
                 if step.failed and not failure.is_stale:
                     message = f"{step.failed.message}: {error}"
                     run.notes.append((chain.subject, msgspec.structs.replace(step.failed, message=message)))

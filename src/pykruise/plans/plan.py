@@ -67,7 +67,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     chains: tuple[Chain, ...]
     ramp: bool = False
     is_optional: bool = False
-    """What fails in it is told, and the plan goes on."""
+    """What fails in it is told, and the plan goes on; it is tried again after a while."""
     regardless: bool = False
     only_after: str = ""
     """Name of an optional stage: this one is left out when something of that has failed."""

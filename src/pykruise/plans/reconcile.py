@@ -22,7 +22,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import Resource
-from pykruise.plans.actions import Patch
+from pykruise.plans.actions import Create, Patch
 from pykruise.plans.execute import Executor, Failure, Outcome, merged
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.plans.sources import Sources
@@ -35,6 +35,14 @@ _log = logging.getLogger(__name__)
 SLICE_S = 1.0
 """How long one plan is carried out before the world is looked at again: a plan of ten thousand creations
 must notice that somebody scaled back meanwhile, and that its first pods wait for their next step."""
+
+MADE_LATELY_S = 1.0
+"""Who makes objects again so soon first looks whether their owner is still there: garbage collection removes what
+is made for one that is gone, each removal is an event, and a cache that is behind would have them made for ever."""
+
+
+OPTIONAL_AGAIN_S = 30.0
+"""When what failed in an optional stage is tried again, unless something happens before."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +185,7 @@ class Reconciler(Generic[S]):
         self._slice_s = slice_s
         self._pace = StatusPace()
         self._told: dict[Key, dict[tuple[str, str, str], float]] = {}
+        self._made_at: dict[Key, float] = {}
 
     async def __call__(self, key: Key) -> float | None:
         """One turn for `key`. Returns in how many seconds to look again; None: only when something changes.
@@ -188,16 +197,22 @@ class Reconciler(Generic[S]):
         if snapshot is None:
             self._pace.forget(key)
             self._told.pop(key, None)
+            self._made_at.pop(key, None)
             return None
         owner = self._planner.owner(snapshot)
         plan = self._planner.plan(snapshot)
         for note, count in merged([("", note) for note in plan.notes]):
             self._tell(owner, note, count)
         started = asyncio.get_running_loop().time()
+        makes = any(isinstance(step.action, Create) for step in plan.steps)
+        if makes and started - self._made_at.get(key, -MADE_LATELY_S) < MADE_LATELY_S:
+            await self._insist_on(owner)
         # Side by side: neither builds on the other, and a pod should not wait for the telling of it.
         async with asyncio.TaskGroup() as tasks:
             reporting = tasks.create_task(self._report(owner, plan.status))
             outcome = await self._execute(snapshot, plan)
+        if makes:
+            self._made_at[key] = asyncio.get_running_loop().time()
         report = reporting.result()
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
@@ -207,7 +222,10 @@ class Reconciler(Generic[S]):
         # A status that cannot be written must not hold the pods up; it is tried again all the same.
         if report.failure is not None:
             raise _error_of(report.failure) from report.failure.error
-        return 0.0 if outcome.interrupted else _sooner(plan.after, report.due_in_s)
+        if outcome.interrupted:
+            return 0.0
+        again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
+        return _sooner(_sooner(plan.after, report.due_in_s), again_s)
 
     def _tell(self, owner: Owner, note: Note, count: int) -> None:
         """Record an event, unless it is one that was told a short while ago."""
@@ -222,6 +240,11 @@ class Reconciler(Generic[S]):
                 del told[other]
             told[same] = now
         self._record(owner, note, count)
+
+    async def _insist_on(self, owner: Owner) -> None:
+        """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
+        if not await self._executor.is_there(owner.resource, owner.key, uid=owner.uid):
+            raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
 
     async def _execute(self, snapshot: S, plan: Plan) -> Outcome:
         if not plan.stages:
@@ -300,7 +323,10 @@ def _error_of(failure: Failure) -> Exception:
 
 def _stale(failure: Failure) -> ConflictError:
     """Nothing is wrong: what was found is in the cache by now, or comes with the next event."""
-    message = f"{failure.step.action.key} is not as planned with any more: {failure.error}"
+    return _conflict(f"{failure.step.action.key} is not as planned with any more: {failure.error}")
+
+
+def _conflict(message: str) -> ConflictError:
     return ConflictError(Status(code=409, reason="Conflict", message=message))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import ConflictError, ForbiddenError, KubeError, Status
+from pykruise.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create
@@ -31,6 +31,8 @@ class World(msgspec.Struct):
     refuse: Callable[[str], KubeError | None] = lambda _name: None
     gone: bool = False
     current: bool = True
+    live_uid: str = "u"
+    looks: int = 0
 
     # the planner
     def snapshot(self, key: Key) -> "World | None":
@@ -66,7 +68,10 @@ class World(msgspec.Struct):
         return b"{}"
 
     async def read(self, resource: Resource, key: Key, **_options: Any) -> bytes:
-        return b'{"metadata":{"uid":"u"}}'
+        self.looks += 1
+        if not self.live_uid:
+            raise NotFoundError(Status(code=404, reason="NotFound"))
+        return encode({"metadata": {"uid": self.live_uid}})
 
 
 def turn(world: World) -> Reconciler[World]:
@@ -77,7 +82,7 @@ def turn(world: World) -> Reconciler[World]:
     return Reconciler(world, executor, record=record)
 
 
-def creating(*names: str, **fields: Any) -> Plan:
+def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
     chains = tuple(
         Chain(
             subject=name,
@@ -91,7 +96,7 @@ def creating(*names: str, **fields: Any) -> Plan:
         )
         for name in names
     )
-    return Plan(stages=(Stage(name="scale", chains=chains),), **fields)
+    return Plan(stages=(Stage(name="scale", chains=chains, is_optional=is_optional),), **fields)
 
 
 @pytest.fixture
@@ -265,3 +270,48 @@ async def test_notes_of_the_plan_are_recorded_even_when_nothing_is_written(world
     await turn(world)(KEY)
     # then
     assert world.events == [("ScaleUpLimited: 2 of 5", 1)]
+
+
+@pytest.mark.parametrize("live_uid", ["", "another"], ids=["gone", "made anew"])
+async def test_nothing_is_made_again_at_once_for_an_owner_that_is_not_there(
+    world: World, live_uid: str
+) -> None:
+    # given an owner that is gone, which the cache does not know, and garbage collection that removes what is made
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    world.live_uid = live_uid
+    # when
+    with pytest.raises(ConflictError):
+        await reconcile(KEY)
+    # then
+    assert world.writes == ["create a"]
+
+
+async def test_who_makes_objects_now_and_then_does_not_look_at_its_owner(world: World) -> None:
+    # given
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    # when
+    await asyncio.sleep(1.5)
+    await reconcile(KEY)
+    # then
+    assert world.looks == 0
+    # when again at once
+    await reconcile(KEY)
+    # then
+    assert world.looks == 1
+    assert world.writes == ["create a"] * 3
+
+
+@pytest.mark.parametrize("code", [409, 500])
+async def test_what_fails_in_an_optional_stage_is_tried_again_by_itself(world: World, code: int) -> None:
+    # given
+    world.plan_now = creating("a", is_optional=True)
+    status = Status(code=code, reason="Conflict")
+    world.refuse = lambda _name: ConflictError(status) if code == 409 else ForbiddenError(status)
+    # when nothing else happens
+    again_s = await turn(world)(KEY)
+    # then
+    assert again_s == 30.0

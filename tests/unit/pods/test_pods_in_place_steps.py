@@ -704,3 +704,18 @@ def test_a_grace_period_that_another_manager_began_is_ended() -> None:
     assert pod.images() == {"c1": "c1:v2"}
     assert pod.labels()["k"] == "v"
     assert pod.document["metadata"]["finalizers"] == ["f"]
+
+
+def test_a_pod_that_nobody_has_reported_on_is_updated_only_as_it_was_seen() -> None:
+    # given a container that may run, although its status is not seen yet
+    document = pod_document("main")
+    document["status"]["containerStatuses"] = []
+    # when
+    writes = start(PaperPod(document).view(), images(main="main:v2"), labels={}, now=NOW, settings=SETTINGS)
+    # then had it been reported meanwhile, the old image would be taken for the new one
+    assert [write.checked for write in writes] == [True, False]
+    # and one that is known is updated whatever else was written to it
+    known = start(
+        PaperPod(pod_document("main")).view(), images(main="main:v2"), labels={}, now=NOW, settings=SETTINGS
+    )
+    assert [write.checked for write in known] == [False, False]

@@ -64,7 +64,17 @@ _RANKS: Final = (
     ("SchedulingGated", "ResizeInfeasible", "ResizeDeferred", "ReadinessGate", "NotReady"),
     ("BrokenUpdate", "NotInPlace", "PreDeleteHook", "InPlaceUpdateHook", "PreNormalHook", "Backoff"),
     ("GracePeriod", "UpdatingInPlace", "Starting", "Scheduling", "MinReadySeconds", "Departing"),
-    ("Terminating", "ScaleUpLimited", "Paused", "OnDelete", "Budget", "Turn", "Specified", "Partition"),
+    (
+        "Terminating",
+        "ScaleUpLimited",
+        "Paused",
+        "OnDelete",
+        "DisruptionBudget",
+        "Budget",
+        "Turn",
+        "Specified",
+        "Partition",
+    ),
     ("NodeSelector", "Placement", "Other", "Claims", "Orphan", "Deadline"),
 )
 _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
@@ -83,6 +93,11 @@ _LEFT: Final = (
     ),
     ("the partition keeps", "Partition", "lower spec.updateStrategy.rollingUpdate.partition to go on"),
     ("waits for its turn: maxUnavailable", "Budget", "wait, or raise maxUnavailable or maxSurge"),
+    (
+        "waits for its turn: PodUnavailableBudget",
+        "DisruptionBudget",
+        "wait until more of its pods serve, or let the budget allow more",
+    ),
     ("waits for its turn", "Turn", ""),
     ("marked to be recreated", "Turn", ""),
     (

@@ -10,7 +10,7 @@ equally fast), that there is room for them, and that owners of hooks release the
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -27,11 +27,15 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAI
 from pykruise.manager.settings import Settings
 from pykruise.plans.sources import NodeView
 from pykruise.pods import keys
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.in_place import NotInPlace, difference
 from pykruise.pods.revisions import RevisionView
 from pykruise.sandbox.nodes import NodeSpec
 
 __all__ = ["Batch", "Fate", "Forecast", "forecast", "patch_to_apply"]
+
+_BUDGET: Final = POD_UNAVAILABLE_BUDGETS.kind
+"""How refusals of pods/budgets.py begin."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -204,6 +208,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
             workload=sight.document,
             revisions=[decode(raw) for raw in revisions.items],
             pods=list(sight.pods.values()),
+            budgets=sight.budgets,
             claims=[doc for doc in own if sight.workload.has_claim(sight.document, doc)],
             nodes=specs,
         ),
@@ -339,10 +344,15 @@ def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) ->
     if sight is None:
         return ()
     gone = {one.name for one in played.actions if one.do == "delete"}
-    ids = {pod.instance_id for pod in sight.snapshot.pods if pod.name in gone}
-    return tuple(
-        sorted(one.name for one in sight.claims if one.instance_id in ids and one.name not in deleted)
+    gone -= {one.name for one in played.actions if one.do == "create"}
+    mounted = (
+        claim
+        for pod in sight.snapshot.pods
+        if pod.name in gone
+        for _, claim in pod.claim_volumes
+        if claim.endswith(f"-{pod.name}")  # made for this pod, and not shared
     )
+    return tuple(sorted(set(mounted) - set(deleted)))
 
 
 def _holds(workload: Workload, sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
@@ -351,6 +361,12 @@ def _holds(workload: Workload, sight: Sight | None, wanted: Document, played: Pl
         names = [one.name for one in played.actions if one.do == do]
         if names:
             yield f"the {hook} hook has to be released on {_shown(names)}"
+    by_budget: dict[str, list[str]] = {}
+    for pod, why in played.left.items():
+        if _BUDGET in why:
+            by_budget.setdefault(why[why.index(_BUDGET) :], []).append(pod)
+    for refusal, names in sorted(by_budget.items()):
+        yield f"{refusal}: {_shown(sorted(names))}"
     strategy, problem = workload.strategy(wanted["spec"])
     if strategy is None:
         yield problem

@@ -28,6 +28,7 @@ from pykruise.kube.resources import (
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
 from pykruise.plans.sources import NodeView, project_node
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, project_budget
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodProjector
@@ -51,6 +52,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """Those that it controls."""
     nodes: Mapping[str, NodeView] = {}
     """All of the cluster, by name; none when they may not be read."""
+    budgets: Sequence[Document] = ()
+    """PodUnavailableBudgets of its namespace; none when its manager does not ask them."""
 
     def plan(self) -> Plan:
         """What its manager would do now."""
@@ -70,12 +73,14 @@ async def look(
     raw = await client.get(workload.resource, key.namespace, key.name)
     document = decode(raw)
     uid = document["metadata"]["uid"]
-    pods, revisions, claims, nodes, events = await asyncio.gather(
+    settings = settings or Settings()
+    pods, revisions, claims, nodes, events, budgets = await asyncio.gather(
         client.list(PODS, key.namespace),
         client.list(CONTROLLER_REVISIONS, key.namespace),
         client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace),
         _nodes(client),
         _events(client, key, uid),
+        _budgets(client, key.namespace) if settings.cloneset.asks_budgets else _none(),
     )
     project = PodProjector()
     views = [project(bytes(one)) for one in pods.items]
@@ -88,9 +93,10 @@ async def look(
         revisions=[project_revision(one) for one in revisions.items],
         claims=[project_claim(one) for one in claims.items],
         nodes=[view for view, _ in nodes.values()],
+        budgets=[project_budget(one) for one in budgets],
         now=now,
         seed=seed,
-        settings=settings or Settings(),
+        settings=settings,
     )
     return Sight(
         workload=workload,
@@ -101,6 +107,7 @@ async def look(
         lost_nodes=_lost(own, nodes) if nodes else frozenset(),
         claims=[one for one in around.claims if one.controller_uid == uid],
         nodes={name: view for name, (view, _) in nodes.items()},
+        budgets=list(map(decode, budgets)),
     )
 
 
@@ -138,6 +145,19 @@ def _is_ready(node: Document) -> bool:
 def _lost(pods: Mapping[str, Document], nodes: Mapping[str, tuple[NodeView, bool]]) -> frozenset[str]:
     used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
     return frozenset(name for name in used if name not in nodes or not nodes[name][1])
+
+
+async def _budgets(client: Client, namespace: str) -> Sequence[msgspec.Raw]:
+    """None also where nobody has defined the kind. Who may not read them gets the error: a plan that passes over
+    budgets would promise too much."""
+    try:
+        return (await client.list(POD_UNAVAILABLE_BUDGETS, namespace)).items
+    except NotFoundError:
+        return ()
+
+
+async def _none() -> Sequence[msgspec.Raw]:
+    return ()
 
 
 async def _events(client: Client, key: Key, uid: str) -> list[Document]:

@@ -39,6 +39,7 @@ from pykruise.manager.kinds import KINDS
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodProjector, PodView
@@ -81,6 +82,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     revisions: Sequence[Document] = ()
     pods: Sequence[Document] = ()
     claims: Sequence[Document] = ()
+    budgets: Sequence[Document] = ()
+    """PodUnavailableBudgets. Nobody but the manager writes to them: what is spent stays spent."""
     nodes: Sequence[NodeSpec] = ()
     """Empty: `Play.nodes` of them are made."""
 
@@ -248,8 +251,10 @@ class _Stage:
             conversions=ConversionFunctions(conversions()),
         )
         self._cluster = cluster
+        kinds = (self._kind.resource, *((POD_UNAVAILABLE_BUDGETS,) if given.world.budgets else ()))
+        names_of_kinds = {f"{one.plural}.{one.group}" for one in kinds}
         for crd in crds():
-            if crd["metadata"]["name"] == f"{self._kind.resource.plural}.{self._kind.resource.group}":
+            if crd["metadata"]["name"] in names_of_kinds:
                 await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         self._restore()
         async with cluster:
@@ -285,6 +290,7 @@ class _Stage:
             server.restore(self._kind.resource, [world.workload])
         server.restore(CONTROLLER_REVISIONS, world.revisions)
         server.restore(PERSISTENT_VOLUME_CLAIMS, world.claims)
+        server.restore(POD_UNAVAILABLE_BUDGETS, world.budgets)
         server.restore(PODS, world.pods)
 
     async def _play(self, client: Client) -> Played:
@@ -448,7 +454,7 @@ class _Stage:
 
     def on_claim(self, change: Change) -> None:
         """A claim was stored or removed."""
-        if not _IS_MANAGER.get() or (change.old is not None and change.new is not None):
+        if change.old is not None and change.new is not None:
             return
         stored = change.new or change.old
         assert stored is not None

@@ -131,7 +131,7 @@ def start(
         return (*writes, PodPatch(body=body, because=because))
     because = f"updated in place to {spec.revision}"
     writes += _batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
-    return tuple(writes)
+    return _checked(tuple(writes)) if _runs_unseen(pod, wanted) else tuple(writes)
 
 
 def next_step(pod: UpdatablePod, *, now: Instant, settings: Settings) -> NextStep:
@@ -230,6 +230,14 @@ def _new_state(pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings:
         update_images=state.update_images or bool(old.image_records),
         update_resources=state.update_resources or old.update_resources,
     )
+
+
+def _runs_unseen(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
+    """Whether nobody has reported yet what a container runs whose image changes: the record of that says nothing
+    then, and had it been reported meanwhile, the old image would be taken for the new one.
+    """
+    statuses = running_statuses(pod)
+    return any((status := statuses.get(name)) is None or not status.image_id for name in wanted.images)
 
 
 def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:

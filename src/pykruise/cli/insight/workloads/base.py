@@ -18,6 +18,7 @@ from pykruise.kube.resources import Resource
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
 from pykruise.plans.sources import NodeView
+from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.lifecycle import Lifecycle
@@ -62,6 +63,8 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
     """All of its namespace."""
     nodes: Sequence[NodeView]
     """Empty also when they may not be read."""
+    budgets: Sequence[BudgetView] = ()
+    """PodUnavailableBudgets of its namespace, when the manager asks them."""
     now: Instant
     seed: int
     settings: Settings

@@ -27,6 +27,7 @@ def _snapshot(around: Around) -> Snapshot:
         seed=around.seed,
         claims=claims,
         occupied_ids=[one.instance_id for one in claims if pod_name(view.name, one.instance_id) in taken],
+        budgets=around.budgets,
         node_labels={node.name: node.labels for node in around.nodes},
         settings=around.settings.cloneset,
     )

@@ -1,0 +1,120 @@
+"""What generators of scripts share: containers, paces, and what happens to pods and machines of any workload.
+
+random.Random ──▶ a generator of a kind ──▶ these ──▶ parts of its Script
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from simulation.script import Deed
+
+__all__ = ["Chooser", "claim", "containers", "image_trouble", "pace", "with_pods", "writers"]
+
+
+class Chooser:
+    """Collects deeds at times by chance. `length_s`: how long the script is busy."""
+
+    def __init__(self, rng: random.Random, length_s: float) -> None:
+        self.rng = rng
+        self.found: list[Deed] = []
+        self._length_s = length_s
+        self._begin_s = rng.choice((0.0, 15.0))
+
+    def add(self, do: str, **args: Any) -> float:
+        """One more deed; returns its time."""
+        at = round(self._begin_s + self.rng.uniform(0, self._length_s), 2)
+        self.found.append(Deed(at, do, args))
+        return at
+
+    def some_of(self, choices: list[Callable[[], object]]) -> None:
+        """A few of these, and what usually follows each."""
+        for _ in range(self.rng.choice((1, 2, 3, 5, 8))):
+            self.rng.choice(choices)()
+        for deed in tuple(self.found):
+            self._follow_up(deed)
+
+    def _follow_up(self, deed: Deed) -> None:
+        rng = self.rng
+        later = round(deed.at + rng.uniform(1, 40), 2)
+        if deed.do == "rolling" and deed.args.get("paused") and rng.random() < 0.7:
+            self.found.append(Deed(later, "rolling", {"paused": False}))
+        elif deed.do == "drain" and rng.random() < 0.7:
+            self.found.append(Deed(later, "uncordon", deed.args))
+        elif deed.do == "taint" and rng.random() < 0.6:
+            self.found.append(Deed(later, "untaint", {"node": deed.args["node"]}))
+        elif deed.do == "node_down" and rng.random() < 0.7:
+            self.found.append(Deed(later, "node_up", deed.args))
+        elif deed.do == "bad_image" and rng.random() < 0.5:
+            self.found.append(Deed(later, "cure"))
+
+    def maybe_deleted(self, share: float) -> None:
+        """The workload is deleted, and sometimes comes back."""
+        if self.rng.random() < share:
+            at = self.add("delete_set", policy=self.rng.choice(("Background", "Foreground", "Orphan")))
+            if self.rng.random() < 0.6:
+                self.found.append(Deed(at + self.rng.uniform(0.5, 30), "create_set"))
+
+    def maybe_on_delete(self, share: float) -> None:
+        """Updates are left to whoever deletes pods, and there is one."""
+        if self.rng.random() < share:
+            at = self.add("strategy", type="OnDelete")
+            self.found.append(Deed(round(at + 5, 2), "image", {"tag": self.rng.choice((1, 2, 3))}))
+
+
+def containers(rng: random.Random) -> list[dict[str, str]]:
+    """One container, or two."""
+    found = [{"name": "main", "image": "app:1"}]
+    if rng.random() < 0.2:
+        found.append({"name": "side", "image": "app:1"})
+    return found
+
+
+def claim(name: str) -> dict[str, Any]:
+    """A claim template."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def pace(rng: random.Random) -> dict[str, Any]:
+    """How long everything takes: settings of a Script."""
+    return {
+        "latency_s": rng.choice((0.005, 0.02, 0.2)),
+        "hook_s": rng.choice((0.5, 3.0, 10.0)),
+        "kubelet": {
+            "start_s": rng.choice((0.2, 1.0, 5.0)),
+            "ready_s": rng.choice((0.0, 0.5, 4.0)),
+            "stop_s": rng.choice((0.1, 1.0, 8.0)),
+        },
+    }
+
+
+def with_pods(chooser: Chooser) -> list[Callable[[], object]]:
+    """Pods that go, or leave their workload."""
+    rng, add = chooser.rng, chooser.add
+    return [
+        lambda: add("delete_pod", pod=rng.randrange(8), now=rng.random() < 0.3),
+        lambda: add("delete_pod", pod=rng.randrange(8)),
+        lambda: add("evict", pod=rng.randrange(8)),
+        lambda: add("relabel", pod=rng.randrange(8)),
+    ]
+
+
+def writers(chooser: Chooser) -> list[Callable[[], object]]:
+    """Somebody else writes to pods."""
+    rng, add = chooser.rng, chooser.add
+    return [
+        lambda: add("touch", pod=rng.randrange(8), times=rng.choice((3, 20))),
+        lambda: add("stale_condition", pod=rng.randrange(8)),
+    ]
+
+
+def image_trouble(chooser: Chooser, nodes: int) -> list[Callable[[], object]]:
+    """Nodes and images fail."""
+    rng, add = chooser.rng, chooser.add
+    ways = ("never ready", "pull", "crash", "slow")
+    return [
+        lambda: add("node_down", node=rng.randrange(nodes)),
+        lambda: add("node_lost", node=rng.randrange(nodes)),
+        lambda: add("bad_image", tag=rng.choice((2, 3)), how=rng.choice(ways)),
+    ]

@@ -1,0 +1,144 @@
+"""A script by chance: an Advanced StatefulSet, what happens to it, and what goes wrong meanwhile.
+
+seed ──▶ generate() ──▶ Script
+"""
+
+import random
+from typing import Any
+
+from simulation.chance import Chooser, claim, containers, image_trouble, pace, with_pods, writers
+from simulation.faults_by_chance import faults_by_chance
+from simulation.script import Deed, Script
+
+__all__ = ["generate"]
+
+_PATHS = ("/pods", "/statefulsets", "/controllerrevisions", "/persistentvolumeclaims", "")
+_WATCHES = ("/pods", "/pods", "/statefulsets", "/controllerrevisions", "/persistentvolumeclaims")
+_RESERVED: tuple[list[int | str], ...] = ([], [], [0], [1], [2], [0, 3], ["1-2"], ["0-1", 4])
+
+
+def generate(seed: int) -> Script:
+    """The script of this seed, always the same."""
+    rng = random.Random(f"statefulset-{seed}")
+    document = _statefulset(rng)
+    length_s = rng.choice((20.0, 60.0, 180.0))
+    deeds = _deeds(rng, document, length_s)
+    faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
+    return Script(
+        seed=seed,
+        kind="statefulset",
+        object=document,
+        nodes=rng.choice((2, 3, 4)),
+        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        **pace(rng),
+    )
+
+
+def _statefulset(rng: random.Random) -> dict[str, Any]:
+    is_parallel = rng.random() < 0.6
+    pod: dict[str, Any] = {
+        "containers": containers(rng),
+        "readinessGates": [{"conditionType": "InPlaceUpdateReady"}],
+    }
+    labels = {"app": "web"}
+    spec: dict[str, Any] = {
+        "replicas": rng.choice((1, 2, 3, 4, 5, 6)),
+        "podManagementPolicy": "Parallel" if is_parallel else "OrderedReady",
+        "selector": {"matchLabels": {"app": "web"}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": _rolling(rng, is_parallel=is_parallel)},
+    }
+    if is_parallel and rng.random() < 0.3:
+        spec["scaleStrategy"] = {"maxUnavailable": rng.choice((1, 2, "50%"))}
+    if rng.random() < 0.3:
+        spec["reserveOrdinals"] = rng.choice(_RESERVED)
+    if rng.random() < 0.4:
+        spec["volumeClaimTemplates"] = [claim("data")]
+        spec["persistentVolumeClaimRetentionPolicy"] = {
+            "whenScaled": rng.choice(("Retain", "Delete")),
+            "whenDeleted": rng.choice(("Retain", "Delete")),
+        }
+    lifecycle: dict[str, Any] = {}
+    for name, share in (("preDelete", 0.2), ("inPlaceUpdate", 0.2), ("preNormal", 0.1)):
+        if rng.random() < share:
+            lifecycle[name] = {"labelsHandler": {f"hook/{name}": "true"}}
+            if name != "preNormal":
+                labels[f"hook/{name}"] = "true"
+    if lifecycle:
+        spec["lifecycle"] = lifecycle
+    spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+
+
+def _rolling(rng: random.Random, *, is_parallel: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "podUpdatePolicy": rng.choice(("ReCreate", "InPlaceIfPossible", "InPlaceIfPossible", "InPlaceOnly"))
+    }
+    if is_parallel and rng.random() < 0.7:
+        found["maxUnavailable"] = rng.choice((1, 2, 3, "40%", "100%"))
+    if is_parallel and rng.random() < 0.2:
+        found["unorderedUpdate"] = rng.choice(
+            (
+                {},
+                {
+                    "priorityStrategy": {
+                        "orderPriority": [{"orderedKey": "statefulset.kubernetes.io/pod-name"}]
+                    }
+                },
+            )
+        )
+    if rng.random() < 0.35:
+        found["partition"] = rng.choice((1, 2, 3))
+    if rng.random() < 0.2:
+        found["minReadySeconds"] = rng.choice((2, 10))
+    if found["podUpdatePolicy"] != "ReCreate" and rng.random() < 0.3:
+        found["inPlaceUpdateStrategy"] = {"gracePeriodSeconds": rng.choice((0, 5, 30))}
+    return found
+
+
+def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:
+    chooser = Chooser(rng, length_s)
+    add = chooser.add
+    rest = [
+        lambda: add("scale", replicas=rng.choice((0, 1, 2, 3, 4, 6))),
+        lambda: add("scale", replicas=rng.choice((1, 2, 3, 4, 5))),
+        lambda: add("image", tag=rng.choice((1, 2, 3)), sidecar=rng.random() < 0.3),
+        lambda: add("image", tag=rng.choice((1, 2))),
+        lambda: add("image", tag=2),
+        lambda: add("env", value=rng.choice((1, 2))),
+        lambda: add("reserve", ordinals=rng.choice(_RESERVED)),
+        lambda: add("rolling", partition=rng.choice((0, 0, 1, 2, 4))),
+        lambda: add("rolling", paused=True),
+        lambda: add("rolling", podUpdatePolicy=rng.choice(("ReCreate", "InPlaceIfPossible"))),
+        lambda: add("annotate", value=rng.randrange(9)),
+        lambda: add("mark", pod=rng.randrange(8)),
+        lambda: add("mark", pod=rng.randrange(8)),
+        lambda: add("strip", pod=rng.randrange(8), label="statefulset.kubernetes.io/pod-name"),
+        *with_pods(chooser),
+        *writers(chooser),
+        lambda: add("drain", node=rng.randrange(4)),
+        *image_trouble(chooser, nodes=4),
+    ]
+    if document["spec"]["podManagementPolicy"] == "Parallel":
+        rest += [
+            lambda: add("rolling", maxUnavailable=rng.choice((1, 2, "50%"))),
+            lambda: add("limit_scaling", limit=rng.choice((None, 1, 2))),
+        ]
+    if "volumeClaimTemplates" in document["spec"]:
+        rest += [
+            lambda: add(
+                "retain", scaled=rng.choice(("Retain", "Delete")), deleted=rng.choice(("Retain", "Delete"))
+            )
+        ]
+    chooser.some_of(rest)
+    for deed in tuple(chooser.found):
+        if deed.do == "relabel":  # a pod that has left keeps its name, and nobody else can have it
+            chooser.found.append(Deed(round(deed.at + rng.uniform(1, 40), 2), "remove_strangers"))
+    chooser.maybe_deleted(0.12)
+    chooser.maybe_on_delete(0.07)
+    return chooser.found

@@ -1,0 +1,529 @@
+"""What holds for an Advanced StatefulSet at every commit, whatever happens around it.
+
+Rules are those of the specification's "Main pass", "Building", "Update pass" and "Claim retention", written down a
+second time and in another way; rules.py says how what a manager could know is taken into account. A slot is one
+ordinal that the set wants, its rank the place among all slots.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from simulation.history import Commit, Turn
+from simulation.pods import Version
+from simulation.rules import (
+    PODS,
+    REVISIONS,
+    Violation,
+    WorkloadRules,
+    is_image_change,
+    number,
+    plain,
+)
+
+__all__ = ["StatefulSetRules", "Wish"]
+
+SETS, CLAIMS = "statefulsets.apps.kruise.io", "persistentvolumeclaims"
+POD_NAME = "statefulset.kubernetes.io/pod-name"
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """One version of the StatefulSet. `revision` is the API server's."""
+
+    revision: int
+    uid: str
+    is_deleting: bool
+    slots: tuple[int, ...]
+    """Wanted ordinals, ascending."""
+    partition: int
+    is_unordered: bool
+    is_parallel: bool
+    max_unavailable: int
+    scale_max_unavailable: int
+    paused: bool
+    on_delete: bool
+    policy: str
+    min_ready_s: int
+    template: Any
+    pre_delete: Mapping[str, str]
+    in_place_hook: Mapping[str, str]
+    pre_normal: Mapping[str, str]
+    claim_templates: tuple[str, ...]
+    when_scaled: str
+    when_deleted: str
+    current: str
+    status: Mapping[str, Any]
+    generation: int
+
+    def rank(self, name: str) -> int:
+        """The place of this pod among those that are wanted; -1: it is not wanted."""
+        ordinal = _ordinal(name)
+        return self.slots.index(ordinal) if ordinal in self.slots else -1
+
+    def lower(self, name: str) -> list[str]:
+        """Wanted pods that come before this one."""
+        ordinal = _ordinal(name)
+        return [_named(name, one) for one in self.slots if one < ordinal]
+
+    def higher(self, name: str) -> list[str]:
+        """Wanted pods that come after this one."""
+        ordinal = _ordinal(name)
+        return [_named(name, one) for one in self.slots if one > ordinal]
+
+    def others(self, name: str) -> list[str]:
+        """Wanted pods apart from this one."""
+        return [*self.lower(name), *self.higher(name)]
+
+
+def _ordinal(name: str) -> int:
+    digits = name.rpartition("-")[2]
+    return int(digits) if digits.isdecimal() else -1
+
+
+def _named(like: str, ordinal: int) -> str:
+    return f"{like.rpartition('-')[0]}-{ordinal}"
+
+
+def read_wish(doc: Any, revision: int) -> Wish:
+    """A StatefulSet as stored. Fields that admission defaults are there."""
+    spec, status = doc["spec"], doc.get("status") or {}
+    strategy = spec.get("updateStrategy") or {}
+    on_delete = strategy.get("type") == "OnDelete"
+    block = {} if on_delete else strategy.get("rollingUpdate") or {}
+    lifecycle = spec.get("lifecycle") or {}
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    replicas = spec.get("replicas", 1)
+    limit = (spec.get("scaleStrategy") or {}).get("maxUnavailable")
+
+    def hook(name: str) -> Mapping[str, str]:
+        return (lifecycle.get(name) or {}).get("labelsHandler") or {}
+
+    return Wish(
+        revision=revision,
+        uid=doc["metadata"]["uid"],
+        is_deleting="deletionTimestamp" in doc["metadata"],
+        slots=_slots(replicas, spec.get("reserveOrdinals") or ()),
+        partition=block.get("partition", 0),
+        is_unordered="unorderedUpdate" in block,
+        is_parallel=spec.get("podManagementPolicy") == "Parallel",
+        max_unavailable=max(number(block.get("maxUnavailable", 1), replicas, up=False), 1),
+        scale_max_unavailable=10**9 if limit is None else max(number(limit, replicas, up=False), 1),
+        paused=bool(block.get("paused")),
+        on_delete=on_delete,
+        policy=block.get("podUpdatePolicy") or "ReCreate",
+        min_ready_s=block.get("minReadySeconds", 0),
+        template=plain(spec["template"]),
+        pre_delete=hook("preDelete"),
+        in_place_hook=hook("inPlaceUpdate"),
+        pre_normal=hook("preNormal"),
+        claim_templates=tuple(one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()),
+        when_scaled=retention.get("whenScaled", "Retain"),
+        when_deleted=retention.get("whenDeleted", "Retain"),
+        current=(status.get("currentRevision") or "").rpartition("-")[2],
+        status=status,
+        generation=doc["metadata"].get("generation", 0),
+    )
+
+
+def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
+    """The first so many ordinals that are not reserved."""
+    taken: set[int] = set()
+    for entry in reserved:
+        first, _, last = str(entry).partition("-")
+        taken.update(range(int(first), int(last or first) + 1))
+    found: list[int] = []
+    ordinal = 0
+    while len(found) < replicas:
+        if ordinal not in taken:
+            found.append(ordinal)
+        ordinal += 1
+    return tuple(found)
+
+
+class StatefulSetRules(WorkloadRules[Wish]):
+    """Of one StatefulSet."""
+
+    shelf = SETS
+    shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._claims: dict[str, list[tuple[int, Any]]] = {}
+        """Per name: each version with its revision; None: it is gone."""
+        self._scaled_away: dict[str, str] = {}
+        """Claims that go with the pod that a manager scaled away: name → uid of the claim."""
+
+    def read(self, document: Any, revision: int) -> Wish:
+        return read_wish(document, revision)
+
+    def hook_answer(self, state: str) -> Mapping[str, str | None]:
+        if state == "PreparingNormal" and self.wishes:
+            return dict(self.wishes[-1].pre_normal)
+        return super().hook_answer(state)
+
+    def on_other(self, commit: Commit) -> Iterator[Violation]:
+        if commit.shelf == CLAIMS and commit.key.namespace == self._namespace:
+            self._claims.setdefault(commit.key.name, []).append((commit.revision, commit.new))
+            if commit.turn is not None and commit.new is not None and self.wishes:
+                yield from self._are_owners_right(commit, commit.turn)
+
+    def on_changed(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        yield from self._on_completed(commit, before, after)
+        if not after.is_active:
+            yield from self._on_deleted(commit, turn, before, wishes)
+        elif after.hash != before.hash:
+            yield from self._on_updated(commit, turn, before, after, wishes)
+        elif after.state == "PreparingDelete" != before.state:
+            yield from self._is_wanted_gone(commit, turn, before, wishes)
+        yield from self._on_taken_out(commit, turn, before, after, wishes)
+
+    # ── pods that come ───────────────────────────────────────────────────────
+
+    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]) -> Iterator[Violation]:
+        if all(wish.rank(pod.name) < 0 for wish in wishes):
+            yield self._broken(commit, "ordinals", f"{pod.name} is made, wanted are {list(wishes[-1].slots)}")
+            return
+        if pod.labels.get(POD_NAME) != pod.name:
+            yield self._broken(commit, "ordinals", f"{pod.name} lacks the label with its name")
+        wishes = [wish for wish in wishes if wish.rank(pod.name) >= 0]
+        problems = [self._why_not_its_turn(commit, turn, pod, wish) for wish in wishes]
+        if all(problems):
+            rule = "scale limit" if wishes[-1].is_parallel else "order"
+            yield self._broken(commit, rule, f"{pod.name} is made: {problems[-1]}")
+        problems = [self._why_not_of_its_revision(turn, pod, wish, wishes) for wish in wishes]
+        if all(problems):
+            yield self._broken(commit, "partition", f"{pod.name} is made of {pod.hash}: {problems[-1]}")
+        yield from self._are_claims_there(commit, turn, pod, wishes)
+
+    def _why_not_its_turn(self, commit: Commit, turn: Turn, pod: Version, wish: Wish) -> str:
+        """Empty when the pods before it let it be made."""
+        down = self._surely_down(turn, wish.lower(pod.name), wish, until=commit.at)
+        if not wish.is_parallel:
+            return f"{down} come first" if down else ""
+        limit = wish.scale_max_unavailable
+        return f"{down} are down, the limit is {limit}" if len(down) >= limit else ""
+
+    def _why_not_of_its_revision(self, turn: Turn, pod: Version, wish: Wish, wishes: list[Wish]) -> str:
+        update = self._hash_of(wish)
+        currents = {one.current if one.current in self._templates else update for one in wishes}
+        if wish.on_delete:
+            return "" if pod.hash == update else f"OnDelete makes pods of {update}"
+        if not wish.is_unordered:
+            wanted = currents if wish.rank(pod.name) < wish.partition else {update}
+            return "" if pod.hash in wanted else f"its place wants {wanted}"
+        if currents == {update} == {pod.hash}:
+            return ""
+        histories = [self._of_name(turn, name) for name in wish.others(pod.name)]
+        if pod.hash == update:
+            new = sum(
+                self._all_members(one, wish) and all(v.hash == update for v in one[-1]) for one in histories
+            )
+            most = max(len(one.slots) - one.partition for one in wishes)
+            return f"{new} pods are new already, {most} may be" if new >= most else ""
+        if pod.hash not in currents:
+            return f"it is neither {currents} nor {update}"
+        old = sum(
+            self._all_members(one, wish) and all(v.hash != update for v in one[-1]) for one in histories
+        )
+        return (
+            f"{old} pods are old already, the partition is {wish.partition}" if old >= wish.partition else ""
+        )
+
+    def _are_claims_there(
+        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        """Its claims are there, and none is about to go with a pod that had the name before."""
+        if len(wishes) != 1:
+            return
+        for template in wishes[0].claim_templates:
+            name = f"{template}-{pod.name}"
+            versions = self._claim_since(name, turn)
+            if not any(versions):
+                yield self._broken(commit, "claims", f"{pod.name} is made before claim {name}")
+            elif all(_pod_owners(one) for one in versions if one) and all(versions):
+                owners = _pod_owners(versions[-1])
+                yield self._broken(commit, "claims", f"{pod.name} is made, but {name} goes with {owners}")
+
+    # ── pods that go ─────────────────────────────────────────────────────────
+
+    def _on_deleted(
+        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        yield from self._is_hook_heeded(commit, pod, versions, wishes)
+        if all(wish.rank(pod.name) < 0 for wish in wishes):
+            yield from self._do_claims_go(commit, turn, pod, wishes)
+        if not any(one.state == "PreparingDelete" for one in versions):
+            yield from self._is_wanted_gone(commit, turn, pod, wishes)
+
+    def _is_wanted_gone(
+        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        """Somebody asked for it, it is surplus and it is its turn, or it has to be recreated."""
+        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        if any(one.is_marked for one in versions):
+            return
+        problems = [self._why_not_gone(commit, turn, pod, wish) for wish in wishes]
+        if all(problems):
+            surplus = all(wish.rank(pod.name) < 0 for wish in wishes)
+            rule = "order" if surplus else "deletion"
+            yield self._broken(commit, rule, f"{pod.name} ({pod.hash}) goes: {problems[-1]}")
+
+    def _why_not_gone(self, commit: Commit, turn: Turn, pod: Version, wish: Wish) -> str:
+        if wish.rank(pod.name) < 0:
+            return "" if wish.is_parallel else self._why_surplus_waits(commit, turn, pod, wish)
+        if wish.policy == "InPlaceOnly":
+            return "the policy is InPlaceOnly"
+        target = self._hash_of(wish)
+        if wish.policy == "InPlaceIfPossible" and is_image_change(
+            self._templates.get(pod.hash), self._templates.get(target)
+        ):
+            return f"it can be updated in place to {target}"
+        if pod.hash == target:
+            return f"it is of {target}, as wanted"
+        return self._why_update_waits(turn, pod, wish)
+
+    def _why_surplus_waits(self, commit: Commit, turn: Turn, pod: Version, wish: Wish) -> str:
+        """In order, the highest goes, when nothing is missing below."""
+        if down := self._surely_down(
+            turn, [_named(pod.name, one) for one in wish.slots], wish, until=commit.at
+        ):
+            return f"it is surplus, but {down} come first"
+        higher = [
+            versions[-1].name
+            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            if wish.rank(versions[-1].name) < 0
+            and _ordinal(versions[-1].name) > _ordinal(pod.name)
+            and versions[0].owner == wish.uid
+            and not any(one.gone for one in versions)
+            and self._is_known(turn, versions[0].uid)
+        ]
+        return f"it is surplus, but {higher} go first" if higher else ""
+
+    def _do_claims_go(
+        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        """Claims that are to go with a pod that is scaled away know it before the pod is deleted."""
+        if any(wish.when_scaled != "Delete" for wish in wishes):
+            return
+        for template in wishes[-1].claim_templates:
+            name = f"{template}-{pod.name}"
+            versions = self._claim_since(name, turn)
+            if versions and all(one and pod.uid not in _pod_owners(one) for one in versions):
+                yield self._broken(commit, "claims", f"{pod.name} is deleted, {name} does not go with it")
+            elif versions and versions[-1]:
+                self._scaled_away[name] = versions[-1]["metadata"]["uid"]
+
+    def _are_owners_right(self, commit: Commit, turn: Turn) -> Iterator[Violation]:
+        """Owners that a manager gives to a claim are those that some retention policy wants."""
+        name = commit.key.name
+        wishes = self._wishes_since(turn.known.get(SETS, 0))
+        before = set(_pod_owners(commit.old)) if commit.old else set()
+        if set(_pod_owners(commit.new)) - before and not any(
+            wish.when_scaled == "Delete" and wish.rank(name) < 0 for wish in wishes
+        ):
+            yield self._broken(commit, "claims", f"{name} is to go with its pod, which nobody wants")
+        for wish in wishes:
+            if wish.when_deleted == "Delete" or not _is_owner(commit.new, wish.uid):
+                break
+        else:
+            if wishes and not (commit.old and _is_owner(commit.old, wishes[-1].uid)):
+                yield self._broken(commit, "claims", f"{name} is to go with the set, which nobody wants")
+
+    # ── updates ──────────────────────────────────────────────────────────────
+
+    def _on_updated(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        def problem(wish: Wish) -> str:
+            if wish.policy == "ReCreate":
+                return "the policy is ReCreate"
+            if after.hash != self._hash_of(wish):
+                return f"{self._hash_of(wish)} is wanted"
+            return self._why_update_waits(turn, before, wish)
+
+        problems = [problem(wish) for wish in wishes]
+        if all(problems):
+            what = f"{after.name} is updated {before.hash} → {after.hash}: {problems[-1]}"
+            yield self._broken(commit, "update", what)
+
+    def _why_update_waits(self, turn: Turn, pod: Version, wish: Wish) -> str:
+        if wish.is_deleting:
+            return "the StatefulSet terminates"
+        if wish.paused:
+            return "updates are paused"
+        if wish.on_delete:
+            return "updates are OnDelete"
+        target = self._hash_of(wish)
+        if not wish.is_unordered:
+            if wish.rank(pod.name) < wish.partition:
+                return f"the partition keeps {wish.partition} pods"
+            first = [name for name in wish.higher(pod.name) if self._is_surely_idle(turn, name, wish)]
+            costs = all(
+                one.is_available(min_ready_s=wish.min_ready_s, at=turn.at - self._skew_s)
+                for one in self.pods.since(pod.uid, turn.known.get(PODS, 0))
+            )
+            most = wish.max_unavailable - costs
+            return f"{first} come first" if len(first) > most else ""
+        old = sum(
+            not histories or any(one.hash != target for versions in histories for one in versions)
+            for histories in (self._of_name(turn, name) for name in wish.others(pod.name))
+        )
+        return (
+            f"the partition keeps {wish.partition} old pods, {old} are left" if old < wish.partition else ""
+        )
+
+    def _is_surely_idle(self, turn: Turn, name: str, wish: Wish) -> bool:
+        """Whether this pod surely is old and serves: nobody has begun with it."""
+        histories = self._of_name(turn, name)
+        target = self._hash_of(wish)
+        return self._all_members(histories, wish) and all(
+            one.hash != target and one.is_available(min_ready_s=wish.min_ready_s, at=turn.at - self._skew_s)
+            for one in histories[-1]
+        )
+
+    def _on_taken_out(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+    ) -> Iterator[Violation]:
+        """A wanted pod that serves goes out of service only while few enough others are out."""
+
+        def breaks(wish: Wish) -> str:
+            if wish.rank(before.name) < 0 or not self._is_taken_out(commit, before, after, wish):
+                return ""
+            down = self._surely_down(turn, wish.others(before.name), wish, until=commit.at)
+            most = wish.max_unavailable
+            return f"{down} are out already, {most} may be" if len(down) >= most else ""
+
+        problems = [breaks(wish) for wish in wishes]
+        if all(problems):
+            what = f"{before.name} is taken out of service: {problems[-1]}"
+            yield self._broken(commit, "availability", what)
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def left_behind(self, wish: Wish, now: float) -> Iterator[Violation]:
+        yield from super().left_behind(wish, now)
+        claims = [name for name, one in self._present_claims() if _is_owner(one, wish.uid)]
+        if claims:
+            yield Violation("gone", f"the StatefulSet is gone, but its claims {claims} are there", now)
+
+    def settled(self, members: list[Version], wish: Wish, target: str, now: float) -> Iterator[Violation]:
+        ordinals = sorted(_ordinal(pod.name) for pod in members)
+        if ordinals != list(wish.slots):
+            yield Violation("converges", f"pods {ordinals}, wanted {list(wish.slots)}", now)
+            return
+        yield from self._all_available(members, wish, now)
+        old = [pod for pod in members if pod.hash != target]
+        late = [pod for pod in old if wish.is_unordered or wish.rank(pod.name) >= wish.partition]
+        most = wish.partition if wish.is_unordered else 0
+        is_stuck = wish.policy == "InPlaceOnly" and self._is_impossible(old, wish, "FailedUpdatePod")
+        if not wish.paused and not wish.on_delete and len(late) > most and not is_stuck:
+            yield Violation("converges", f"{[pod.name for pod in late]} are old, {most} may be", now)
+        if marked := [pod.name for pod in members if pod.is_marked]:
+            yield Violation("converges", f"still there although specified for deletion: {marked}", now)
+        if unnamed := [pod.name for pod in members if pod.labels.get(POD_NAME) != pod.name]:
+            yield Violation("ordinals", f"{unnamed} lack the label with their name", now)
+        yield from self._all_run_their_revisions(members, now)
+        yield from self._status_is_true(members, wish, target, now)
+        yield from self._claims_are_right(members, wish, now)
+
+    def _status_is_true(
+        self, members: list[Version], wish: Wish, target: str, now: float
+    ) -> Iterator[Violation]:
+        def available(pod: Version) -> bool:
+            return pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now)
+
+        new = [pod for pod in members if pod.hash == target]
+        current = target if wish.current not in self._templates else wish.current
+        wanted = {
+            "replicas": len(members),
+            "readyReplicas": sum(pod.is_ready for pod in members),
+            "availableReplicas": sum(map(available, members)),
+            "updatedReplicas": len(new),
+            "updatedReadyReplicas": sum(pod.is_ready for pod in new),
+            "updatedAvailableReplicas": sum(map(available, new)),
+            "currentReplicas": sum(pod.hash == current for pod in members),
+            "observedGeneration": wish.generation,
+        }
+        yield from self._counts_are_true(wish, wanted, now)
+        failed = self._says_failed(wish)
+        if failed and wish.policy != "InPlaceOnly":
+            yield Violation("status", f"nothing is wrong any more, but it says {failed}", now)
+        is_complete = len(new) == len(members) and not wish.on_delete and (members or not wish.partition)
+        if is_complete and wish.status.get("currentRevision") != wish.status.get("updateRevision"):
+            yield Violation("status", "everything is updated, but currentRevision is another", now)
+
+    def _claims_are_right(self, members: list[Version], wish: Wish, now: float) -> Iterator[Violation]:
+        present = dict(self._present_claims())
+        for pod in members:
+            for template in wish.claim_templates:
+                claim = present.get(f"{template}-{pod.name}")
+                if claim is None:
+                    yield Violation("claims", f"{pod.name} lacks claim {template}", now)
+                    continue
+                owned = _is_owner(claim, wish.uid)
+                if _pod_owners(claim) or owned != (wish.when_deleted == "Delete"):
+                    owners = [one["name"] for one in claim["metadata"].get("ownerReferences") or ()]
+                    what = f"{template} of {pod.name} goes with {owners}, the policy is {wish.when_deleted}"
+                    yield Violation("claims", what, now)
+        stays = [
+            name
+            for name, uid in self._scaled_away.items()
+            if name in present
+            and present[name]["metadata"]["uid"] == uid
+            and wish.rank(name) < 0
+            and wish.when_scaled == "Delete"
+        ]
+        if stays:
+            yield Violation("claims", f"{stays} were to go with their pods, but are there", now)
+
+    # ── what is known ────────────────────────────────────────────────────────
+
+    def _of_name(self, turn: Turn, name: str) -> list[list[Version]]:
+        """Pods of this name, each with the versions that the manager may take for the present one; the last of
+        them is the one that is there now."""
+        return [
+            versions
+            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            if versions[-1].name == name
+        ]
+
+    def _all_members(self, histories: list[list[Version]], wish: Wish) -> bool:
+        """Whether it surely is a pod of the set that lives."""
+        return len(histories) == 1 and all(self._is_member(one, wish) for one in histories[0])
+
+    def _surely_down(self, turn: Turn, names: list[str], wish: Wish, *, until: float) -> list[str]:
+        """Those of these pods that are missing or out of service, whatever the manager may take for the present."""
+        return [
+            name
+            for name in names
+            if not any(
+                self._is_member(one, wish) and self._maybe_available(one, [wish], until=until)
+                for versions in self._of_name(turn, name)
+                for one in versions
+            )
+        ]
+
+    def _claim_since(self, name: str, turn: Turn) -> list[Any]:
+        """What a manager may take for the present state of a claim."""
+        versions = self._claims.get(name) or []
+        known = turn.known.get(CLAIMS, 0)
+        first = max(0, bisect_right(versions, known, key=lambda one: one[0]) - 1)
+        return [one for _, one in versions[first:]]
+
+    def _present_claims(self) -> Iterator[tuple[str, Any]]:
+        return ((name, versions[-1][1]) for name, versions in self._claims.items() if versions[-1][1])
+
+
+def _pod_owners(claim: Any) -> list[str]:
+    """Uids of the pods that a claim goes with."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return [one["uid"] for one in owners if one["kind"] == "Pod"]
+
+
+def _is_owner(claim: Any, uid: str) -> bool:
+    return any(one["uid"] == uid for one in claim["metadata"].get("ownerReferences") or ())
