@@ -149,16 +149,16 @@ async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
 ) -> None:
     """and whoever waits for the place gets it"""
     # given one place, and an answer that comes late
-    arrived = asyncio.Event()
+    arrived, given_up_now = asyncio.Event(), asyncio.Event()
 
     async def late(head: bytes, writer: asyncio.StreamWriter) -> None:
         arrived.set()
-        await asyncio.sleep(0.2)
+        await given_up_now.wait()
         await ok(head, writer)
 
     server[0].say = late
     exchanges = make(limit=1)
-    given_up = asyncio.create_task(get(exchanges, "/slow", timeout_s=0.05 if how == "timed out" else 5.0))
+    given_up = asyncio.create_task(get(exchanges, "/slow", timeout_s=0.5 if how == "timed out" else 5.0))
     await arrived.wait()
     server[0].say = ok
     next_one = asyncio.create_task(get(exchanges, "/next"))
@@ -170,6 +170,7 @@ async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
     else:
         with pytest.raises(RequestTimeoutError, match="GET /slow: no answer in time"):
             await given_up
+    given_up_now.set()
     # then
     assert (await next_one).body == b"/next"
 
@@ -177,13 +178,16 @@ async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
 async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
     server: tuple[Server, int], make: Callable[..., Exchanges]
 ) -> None:
+    arrived = asyncio.Event()
+
     async def never(_: bytes, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
         await asyncio.sleep(5)
 
     server[0].say = never
     exchanges = make(limit=1)
     first = asyncio.create_task(get(exchanges, "/first"))
-    await asyncio.sleep(0.02)
+    await arrived.wait()
     with pytest.raises(UnreachableError, match="no connection became free in time") as caught:
         await get(exchanges, "/second", timeout_s=0.05)
     assert caught.value.sent is False
