@@ -5,8 +5,10 @@ converges, no node ever had more live pods than it may, never were more nodes wi
 maxUnavailable allows, and no pod was created that was not needed.
 """
 
+import asyncio
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -239,6 +241,33 @@ async def test_creations_that_are_refused_hold_up_no_deletion(stage: Stage, pool
     # and once it may, the pod comes
     faulty.clear()
     await pool.settled(nodes=4)
+
+
+@pytest.mark.virtual_time("it counts the tries of ten seconds")
+async def test_a_template_that_is_refused_costs_one_request_a_try(stage: Stage, pool: Pool) -> None:
+    """daemonset case 29: the other nodes are not tried, and tries come less and less often"""
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(faulty)
+    tries: list[float] = []
+
+    def refuse(_request: Request) -> Answer:
+        tries.append(stage.clock())
+        return Answer(403, reason="Forbidden", message="exceeded quota")
+
+    faulty.on(posts("/pods"), refuse)
+    # when
+    await pool.create()
+    await asyncio.sleep(10.0)
+    # then each try is one request (the revision that the first has stored leads to one more at once)
+    waits = [second - first for first, second in pairwise(tries)]
+    assert sum(wait == 0 for wait in waits) <= 1
+    # and a longer wait follows it
+    assert len(tries) < 15
+    assert waits[-1] > 1.0
+    # and when it is let through, all get theirs
+    faulty.clear()
+    await pool.settled(within_s=60.0)
 
 
 async def test_an_update_in_place_that_is_refused_is_told_of_and_tried_again(

@@ -225,7 +225,7 @@ class NodeStates:
         self._looked_at: Instant = float("-inf")
 
         self._nodes: dict[str, NodeView] = {}
-        self._pods: dict[str, dict[int, PodView]] = {}  # by the node they are meant for
+        self._pods: dict[str, tuple[PodView, ...]] = {}  # by the node they are meant for
 
         self._states: dict[str, NodeState] = {}
         self._is_sorted = True
@@ -293,21 +293,25 @@ class NodeStates:
         gone, come = _difference(self._seen_pods, found)
         self._seen_pods = found
         changed: set[str] = set()
-        for pod in gone:
-            here = self._pods[pod.target_node]
-            del here[id(pod)]
-            if not here:
-                del self._pods[pod.target_node]
+        for pod in filter(self._may_count, gone):
+            left = tuple(one for one in self._pods.pop(pod.target_node) if one is not pod)
+            if left:
+                self._pods[pod.target_node] = left
             changed.add(pod.target_node)
-        for pod in come:
-            self._pods.setdefault(pod.target_node, {})[id(pod)] = pod
+        for pod in filter(self._may_count, come):
+            self._pods[pod.target_node] = (*self._pods.get(pod.target_node, ()), pod)
             changed.add(pod.target_node)
         return changed
 
+    def _may_count(self, pod: PodView) -> bool:
+        """Whether it is controlled, or to be adopted: not one of the many others of its namespace."""
+        selector = self._terms.selector
+        return pod.controller is not None or (selector is not None and selector.matches(pod.labels))
+
     def _examine(self, name: str, now: Instant) -> None:
         self._take_out(name)
-        node, pods = self._nodes.get(name), self._pods.get(name, {})
-        state = examine(self._terms, name, node, pods.values(), now=now)
+        node, pods = self._nodes.get(name), self._pods.get(name, ())
+        state = examine(self._terms, name, node, pods, now=now)
         if node is not None or state.pods or state.strangers:
             self._put_in(name, state)
         elif self._states.pop(name, None) is not None:

@@ -209,8 +209,9 @@ def test_under_on_delete_the_block_is_not_looked_at() -> None:
     ],
 )
 def test_every_other_rule_names_its_field(spec: dict[str, Any], field: str, reason: str) -> None:
-    """daemonset cases 9 to 11; rules 1 to 10, 20, 21; lifecycle case 49"""
+    """daemonset cases 9 to 11; rules 1 to 10, 20, 21; lifecycle case 49: on creation and on update"""
     assert (field, reason) in fields(document(**spec))
+    assert (field, reason) in fields(document(**spec), old=document())
 
 
 def test_all_errors_come_at_once() -> None:

@@ -40,6 +40,10 @@ def everybody_beats(builder: DaemonSetBuilder) -> None:
         beat(builder, node)
 
 
+def somebody(builder: DaemonSetBuilder) -> None:
+    builder.on("n2", called="n2b").orphaned("n2b").labelled({"app": "other"}, "n2b")
+
+
 def set_aside(builder: DaemonSetBuilder) -> None:
     builder.labelled({"app": "aside"}, "n2")
 
@@ -55,6 +59,7 @@ DEEDS: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
     "a pod goes": (lambda builder: builder.without_pod("n2"), ["n2"]),
     "a second pod": (lambda builder: builder.on("n2", called="n2b"), ["n2"]),
     "a pod of nobody": (lambda builder: builder.on("n2", called="n2b").orphaned("n2b"), ["n2"]),
+    "a pod of nobody that is not its own kind": (somebody, []),
     "a pod is set aside": (set_aside, ["n2"]),
     "a pod comes to another node": (
         lambda builder: builder.without_pod("n2").on("n3", called="x"),
