@@ -18,6 +18,7 @@ import pytest
 
 from pykruise.admission.certificates import Certificates, renewed
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
+from pykruise.admission.pods.chain import CONDITION
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client import Client, RetryPolicy
@@ -429,6 +430,15 @@ def _ApiWithoutResize(request: Request) -> Answer | None:  # noqa: N802 - a rule
     return Answer(200, body=b'{"resources":[{"name":"pods"}]}') if request.path == "/api/v1" else None
 
 
+async def sidecars_are_not_asked_for(patient: Patient) -> None:
+    # a condition of when there was no SidecarSet, and since then no manager
+    def narrow(entry: Document) -> None:
+        if entry["name"] == "mpod.kb.io":
+            entry["matchConditions"] = [{"name": CONDITION, "expression": "false"}]
+
+    await patient.entries(MUTATING, MUTATING_NAME, narrow)
+
+
 async def old_cluster(patient: Patient) -> None:
     patient.version = "v1.19.16"
 
@@ -464,6 +474,7 @@ async def old_cluster(patient: Patient) -> None:
         (no_bundle, "webhooks", "names no authority", "start a manager"),
         (webhooks_elsewhere, "webhooks", "points to Service kruise-system/other", "pykruise install"),
         (guards_kube_system, "webhooks", "mpod.kb.io guards pods of kube-system", "pykruise install"),
+        (sidecars_are_not_asked_for, "webhooks", "do not ask about all pods", "start a manager"),
         (webhook_not_reachable, "admission", "context deadline exceeded", "network policies"),
         (webhook_certificate_refused, "admission", "signed by unknown authority", "do not fit"),
         (no_account, "rbac", "there is no ServiceAccount", "pykruise install"),

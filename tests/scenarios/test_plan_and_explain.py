@@ -3,8 +3,10 @@
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import forecast
+from pykruise.cli.insight.gates import settings_of
 from pykruise.kube.ids import Key
-from support.scenario import Stage, cloneset, rolling
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from support.scenario import Object, Stage, cloneset, rolling
 
 
 async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
@@ -41,3 +43,51 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
     found: Explanation = await stage.until(is_done, what="explain says done")
     assert found.cause == "Partition"
     assert set(found.waits[0].pods) == names - {fate.pod for fate in fates}
+
+
+async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to_it(stage: Stage) -> None:
+    # given a CloneSet whose pods a PodUnavailableBudget protects, which lets one go
+    settings = settings_of("PodUnavailableBudgetUpdateGate=true")
+    strategy = rolling(maxUnavailable=2, podUpdatePolicy="InPlaceIfPossible")
+
+    def protected(image: str) -> Object:
+        document = cloneset(replicas=3, image=image, updateStrategy=strategy)
+        document["spec"]["template"]["metadata"]["annotations"] = {"kruise.io/related-pub": "guard"}
+        return document
+
+    await stage.start_manager(settings=settings)
+    await stage.create(protected("nginx:1"))
+    await stage.settled(replicas=3)
+    budget = {
+        "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+        "kind": POD_UNAVAILABLE_BUDGETS.kind,
+        "metadata": {"name": "guard"},
+        "spec": {"maxUnavailable": 1},
+    }
+    await stage.create(budget, resource=POD_UNAVAILABLE_BUDGETS)
+    status = {
+        "status": {"desiredAvailable": 2, "currentAvailable": 3, "totalReplicas": 3, "unavailableAllowed": 1}
+    }
+    await stage.merge("guard", status, resource=POD_UNAVAILABLE_BUDGETS, subresource="status")
+
+    # when a change is planned as that manager would carry it out
+    said = await forecast(
+        stage.client, protected("nginx:2"), namespace=stage.namespace, now=stage.clock(), settings=settings
+    )
+
+    # then one pod is updated, and the budget holds the others
+    fates = [fate.pod for batch in said.batches for fate in batch.fates]
+    held = sorted({pod.name for pod in await stage.pods()} - set(fates))
+    assert len(fates) == 1
+    assert f"PodUnavailableBudget guard allows no more unavailable pods: {', '.join(held)}" in said.holds
+
+    # and when it is made, it is so, and explain says it
+    await stage.set_image("web", "nginx:2")
+
+    async def is_held() -> Explanation | None:
+        key = Key(stage.namespace, "web")
+        found = await explained(stage.client, key, now=stage.clock(), settings=settings)
+        return found if found.cause == "DisruptionBudget" else None
+
+    found: Explanation = await stage.until(is_held, what="explain names the budget")
+    assert set(found.waits[0].pods) == set(held)

@@ -6,32 +6,30 @@ API server         ──▶ StoredInterests.read()    as it is now
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
+import msgspec
+
+from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.view import SidecarSetView
-from pykruise.kinds.workloadspread.readers import CachedSpreads, LiveSpreads
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.cache import Change
 from pykruise.kube.cel import Interests, Meant
+from pykruise.kube.client import Client
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import EVERYTHING
 
-__all__ = ["StoredInterests"]
+__all__ = ["StoredInterests", "live_interests"]
 
 
 class StoredInterests:
     """Both ways to know. Without `spreads` nobody asks about WorkloadSpreads' pods."""
 
-    def __init__(
-        self,
-        sidecars: CachedSidecars,
-        spreads: CachedSpreads | None,
-        *,
-        live_sidecars: LiveSidecars,
-        live_spreads: LiveSpreads,
-    ) -> None:
+    def __init__(self, client: Client, sidecars: CachedSidecars, spreads: CachedSpreads | None) -> None:
+        self._client = client
         self._sidecars, self._spreads = sidecars, spreads
-        self._live_sidecars, self._live_spreads = live_sidecars, live_spreads
 
     def known(self) -> Interests | None:
         """None: something has not been read yet."""
@@ -41,8 +39,7 @@ class StoredInterests:
 
     async def read(self) -> Interests:
         """Raises KubeError."""
-        sets = await self._live_sidecars.sidecar_sets()
-        return _interests(sets, () if self._spreads is None else await self._live_spreads.spreads(""))
+        return await live_interests(self._client, with_spreads=self._spreads is not None)
 
     def subscribe(self, hear: Callable[[], None]) -> None:
         """`hear` is called when something means other pods than before, or nothing any more."""
@@ -58,6 +55,20 @@ class StoredInterests:
         self._sidecars.sets.subscribe(changed)
         if self._spreads is not None:
             self._spreads.cache.subscribe(came_or_went)
+
+
+async def live_interests(client: Client, *, with_spreads: bool) -> Interests:
+    """By a list of each kind. Raises KubeError."""
+    sets = [project_sidecarset(raw) for raw in await _listed(client, SIDECAR_SETS)]
+    spreads = await _listed(client, WORKLOAD_SPREADS) if with_spreads else ()
+    return _interests(sets, [project_spread(raw) for raw in spreads])
+
+
+async def _listed(client: Client, resource: Resource) -> Sequence[bytes | msgspec.Raw]:
+    try:
+        return (await client.list(resource)).items
+    except NotFoundError:
+        return ()  # the kind is not installed
 
 
 def _interests(sets: Iterable[SidecarSetView], spreads: Iterable[SpreadView]) -> Interests:

@@ -58,9 +58,9 @@ from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
 from pykruise.kinds.sidecarset.controller import COMPONENT as SIDECAR_COMPONENT
-from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
+from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import CachedSpreads, LiveSpreads
+from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
@@ -221,10 +221,7 @@ class Webhooks:
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
         self._interests = StoredInterests(
-            self._sidecars,
-            self._spreads if self._spreads_pods else None,
-            live_sidecars=LiveSidecars(lambda: client, namespace=settings.own_namespace),
-            live_spreads=LiveSpreads(lambda: client, namespace=settings.own_namespace, clock=clock),
+            client, self._sidecars, self._spreads if self._spreads_pods else None
         )
         narrowing: Narrowing | None = None
         if self._store.is_ours:

@@ -290,7 +290,8 @@ class _Stage:
             server.restore(self._kind.resource, [world.workload])
         server.restore(CONTROLLER_REVISIONS, world.revisions)
         server.restore(PERSISTENT_VOLUME_CLAIMS, world.claims)
-        server.restore(POD_UNAVAILABLE_BUDGETS, world.budgets)
+        if world.budgets:
+            server.restore(POD_UNAVAILABLE_BUDGETS, world.budgets)
         server.restore(PODS, world.pods)
 
     async def _play(self, client: Client) -> Played:

@@ -12,8 +12,17 @@ from pykruise.admission.certificates import (
     read_renew_before,
     shares_authority,
 )
-from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
+from pykruise.admission.configurations import (
+    MUTATING,
+    MUTATING_NAME,
+    VALIDATING,
+    VALIDATING_NAME,
+    told_conditions,
+)
+from pykruise.admission.interests import live_interests
+from pykruise.admission.narrowing import conditions_due
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviews import rules_by_path
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, labels_of
@@ -146,6 +155,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         for entry in found.get("webhooks") or ():
             entries[entry["name"]] = entry
             findings += _check_entry(entry, settings, live.namespace, authority, namespaces)
+        findings += await _check_conditions(live, name, found)
     if len(findings) == 0:
         # An entry about a kind that is not installed is left out by the manager; check_crds names the kind.
         gated = admission_settings(Settings(gates=await live.gates()))
@@ -156,6 +166,22 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     return findings or [
         fine("webhooks", f"{len(entries)} are registered and believe the manager's authority")
     ]
+
+
+async def _check_conditions(live: Live, name: str, found: Document) -> list[Finding]:
+    """API servers ask about every pod, or about those that somebody means."""
+    told = told_conditions(found)
+    if not any(told.values()):
+        return []
+    settings = admission_settings(Settings(gates=await live.gates(), own_namespace=live.namespace))
+    rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in told}
+    interests = await live_interests(live.client, with_spreads=settings.workload_spread)
+    due = conditions_due(rules, interests)
+    if due == {path: told[path] for path in due}:
+        return []
+    what = f"by {name} API servers do not ask about all pods that SidecarSets and WorkloadSpreads mean"
+    log = LOG.format(namespace=live.namespace)
+    return [fault("webhooks", what, f"start a manager: it puts that right within a second; else {log}")]
 
 
 def _check_entry(
