@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykruise.kube.builtin_types import fields_of
 from pykruise.kube.documents import deep_copy
 from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
-from pykruise.sandbox.apiserver.builtin.typed import fields_of
 from pykruise.sandbox.apiserver.catalog import Catalog, builtin_entries
 from pykruise.sandbox.apiserver.json_path import JSONPathError, compile_path
 from pykruise.sandbox.apiserver.protobuf import ProtobufError, to_document

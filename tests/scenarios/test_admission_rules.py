@@ -11,7 +11,8 @@ from pykruise.kinds.cloneset.v1alpha1_rules import field_of
 from pykruise.kube.conversion import convert
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, BadRequestError, InvalidError
-from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
+from support.broken_templates import BROKEN
 from support.cloneset_rules import ACCEPTED, REFUSED, document
 from support.scenario import Object, Stage, cloneset
 
@@ -70,6 +71,48 @@ async def test_every_rule_is_answered_in_v1alpha1_under_the_name_of_its_field_th
 async def test_what_works_is_accepted_by_the_api_server(stage: Stage) -> None:
     refused = [(spec, error) for spec in ACCEPTED if (error := await dry_run(stage, in_scenario(spec)))]
     assert refused == []
+
+
+async def refusals(stage: Stage, doc: Object, resource: Resource) -> set[tuple[str, str]]:
+    """Reasons and fields, or the code of what is refused without any."""
+    try:
+        await stage.client.create(resource, stage.namespace, doc, dry_run=True)
+    except ApiError as error:
+        return {(cause.reason, cause.field) for cause in error.causes} or {("", str(error.code))}
+    return set()
+
+
+async def test_a_template_is_refused_for_what_an_api_server_refuses_in_a_deployment(stage: Stage) -> None:
+    """cloneset rule 6: the same reasons at the same fields, as the API server at hand has them"""
+    differing = {}
+    for name, spec in BROKEN.items():
+        doc = cloneset()
+        doc["spec"]["template"]["spec"] = spec
+        ours = await refusals(stage, doc, CLONE_SETS)
+        doc = {**doc, "apiVersion": "apps/v1", "kind": "Deployment"}
+        theirs = await refusals(stage, doc, DEPLOYMENTS)
+        if not theirs or ours != theirs:
+            differing[name] = {"only here": ours - theirs, "only there": theirs - ours}
+    assert differing == {}
+
+
+async def test_a_field_of_a_newer_kubernetes_is_no_error(stage: Stage) -> None:
+    doc = cloneset()
+    main = {"name": "main", "image": "nginx", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    probe = {"periodSeconds": 3, "telepathy": {"port": 80}}
+    doc["spec"]["template"]["spec"] = {
+        "containers": [{**main, "livenessProbe": probe, "somethingNew": True}],
+        "volumes": [{"name": "v", "cloud": {"size": "1Gi"}}],
+    }
+    assert await dry_run(stage, doc) is None
+
+
+async def test_a_template_that_is_stored_invalid_keeps_nobody_from_scaling(stage: Stage) -> None:
+    doc = cloneset(replicas=0)
+    doc["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 70000}]
+    with stage.past_admission():
+        await stage.create(doc)
+    await stage.merge("web", {"metadata": {"labels": {"touched": "yes"}}})
 
 
 async def test_a_dry_run_stores_nothing_and_answers_with_defaults(stage: Stage) -> None:

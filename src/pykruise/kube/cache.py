@@ -720,13 +720,16 @@ class Cache(Generic[T]):
         else:
             self._outbox.append(Change(key, old, new))
 
-    def _deliver(self) -> None:
+    def _deliver(self, most: int | None = None) -> None:
+        """Tell handlers what is in the outbox, or `most` of it."""
         # A handler may make a change itself; it is then heard after the present one, by all.
         if not self._outbox or self._is_delivering:
             return
         self._is_delivering = True
         try:
-            while self._outbox:
+            told = 0
+            while self._outbox and told != most:
+                told += 1
                 change = self._outbox.popleft()
                 for handler in self._handlers:
                     try:
@@ -857,31 +860,49 @@ class Cache(Generic[T]):
         self._list_number += 1
         number = self._list_number
         floor = max(self._position, self._answered)
-        result = await self._client.list(
+        listed: list[tuple[T, _Values]] = []
+        unreadable: set[Key] = set()
+
+        async def read(page: Sequence[msgspec.Raw]) -> None:
+            for count, raw in enumerate(page, 1):
+                try:
+                    listed.append(self._read(raw))
+                except Exception as error:
+                    self._note_unreadable(raw, error)
+                    unreadable.add(_key_in(raw))
+                if count % _SLICE == 0:
+                    await asyncio.sleep(0)
+
+        text = await self._client.read_list(
             self.resource,
             self._namespace,
+            read,
+            listed.clear,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
-        version = int(result.resource_version)
-        listed: list[tuple[T, _Values]] = []
-        unreadable: set[Key] = set()
-        for count, raw in enumerate(result.items, 1):
-            try:
-                listed.append(self._read(raw))
-            except Exception as error:
-                self._note_unreadable(raw, error)
-                unreadable.add(_key_in(raw))
-            if count % _SLICE == 0:
-                await asyncio.sleep(0)
-        # From here on nothing waits: the list is taken over as a whole.
+        version = int(text)
         self._check_not_stale(version, floor)
+        if not self.synced:
+            await self._begin_with(listed, number)
+        # From here on nothing waits: the list is taken over as a whole.
         self._lists += 1
         self._take_over(version, listed, unreadable, number)
         self._must_list = False
         self._distrust = ""
         self._synced.set()
-        self._deliver()
+        while self._outbox:
+            self._deliver(most=_SLICE)
+            await asyncio.sleep(0)
+
+    async def _begin_with(self, listed: Sequence[tuple[T, _Values]], number: int) -> None:
+        """The first list is put in little by little: nobody plans from a cache that is not synced."""
+        for count, (obj, values) in enumerate(listed, 1):
+            key = Key(obj.namespace, obj.name)
+            if self._is_listed_news(key, obj, number):
+                self._set(key, obj, values)
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
 
     def _check_not_stale(self, version: int, floor: int) -> None:
         if version >= floor:

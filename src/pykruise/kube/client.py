@@ -204,14 +204,51 @@ class Client:
         token that expires between pages (410) makes the list begin again, then in one single page, which
         cannot expire; so there are at most two passes. `timeout_s` is for each page.
         """
+        items: list[msgspec.Raw] = []
+
+        async def keep(page: Sequence[msgspec.Raw]) -> None:
+            items.extend(page)
+
+        version = await self.read_list(
+            resource,
+            namespace,
+            keep,
+            items.clear,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            resource_version=resource_version,
+            timeout_s=timeout_s,
+            priority=priority,
+        )
+        return ListResult(version, items)
+
+    async def read_list(
+        self,
+        resource: Resource,
+        namespace: str,
+        on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]],
+        on_restart: Callable[[], object],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        resource_version: str = "",
+        timeout_s: float = 60.0,
+        priority: int = 0,
+    ) -> str:
+        """The same, page after page as they come, for lists too long to be held; returns the list's version.
+
+        `on_restart`: what was told so far does not count, the list begins again.
+        """
         selectors = _selectors(label_selector, field_selector)
         path = resource.path(namespace)
         try:
-            return await self._list(path, selectors, limit, resource_version, timeout_s, priority)
+            return await self._list(path, selectors, limit, resource_version, timeout_s, priority, on_page)
         except _ExpiredPageError:
-            pass
+            on_restart()
         try:
-            return await self._list(path, selectors, 0, resource_version, timeout_s, priority)
+            return await self._list(path, selectors, 0, resource_version, timeout_s, priority, on_page)
         except _ExpiredPageError as err:  # a server that pages without being asked to
             raise err.gone from err
 
@@ -223,26 +260,27 @@ class Client:
         resource_version: str,
         timeout_s: float,
         priority: int,
-    ) -> ListResult:
+        on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]],
+    ) -> str:
         query = dict(selectors)
         if limit:
             query["limit"] = str(limit)
         if resource_version:
             query["resourceVersion"] = resource_version
         page = await self._page(path, query, timeout_s, priority)
-        items = page.items or []
         # All pages are of one snapshot; should a server ever move on between them, the first page's version
         # makes the watch repeat events rather than miss some.
         version = page.metadata.resource_version
         query.pop("resourceVersion", None)
+        await on_page(page.items or ())
         while page.metadata.continue_:
             query["continue"] = page.metadata.continue_
             try:
                 page = await self._page(path, query, timeout_s, priority)
             except GoneError as err:
                 raise _ExpiredPageError(err) from err
-            items += page.items or ()
-        return ListResult(version, items)
+            await on_page(page.items or ())
+        return version
 
     async def _page(
         self, path: str, query: Mapping[str, str], timeout_s: float, priority: int

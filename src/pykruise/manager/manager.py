@@ -182,6 +182,9 @@ class Manager:
 
     async def _run(self) -> None:
         self._stop.clear()
+        if self._freeze_heap:
+            gc.collect()
+            gc.freeze()
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(self._sources.run(), name="caches"),
@@ -236,7 +239,9 @@ class Manager:
     def _freeze(self) -> None:
         if self._freeze_heap and not self._is_frozen:
             self._is_frozen = True
-            gc.collect()
+            gc.collect(
+                1
+            )  # young garbage only: all of it would stop the loop, and most is frozen since `run()`
             gc.freeze()
 
 

@@ -39,5 +39,11 @@ def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: I
     """The next instant at which one of the pods becomes available by time alone; None: there is none."""
     if min_ready_seconds <= 0:
         return None
-    times = (becomes_available_at(pod, min_ready_seconds=min_ready_seconds) for pod in pods)
-    return min((time for time in times if time is not None and time > now), default=None)
+    # Without a call per pod: it runs over all of them in every plan.
+    latest = now - min_ready_seconds
+    since = [
+        pod.ready_since
+        for pod in pods
+        if pod.is_serving and pod.ready_since is not None and pod.ready_since > latest
+    ]
+    return min(since) + min_ready_seconds if since else None

@@ -1,29 +1,35 @@
 """What is wrong with a pod template, before any pod is made of it.
 
-template ──▶ template_errors() ──▶ field errors
+template ──▶ types of its fields ──▶ defaults ──▶ Kubernetes' rules for pods (kube/pod_rules.py) ──▶ field errors
 
-Pure. These are the rules that users break: names, images, ports, mounts, amounts. The API server checks every
-pod completely when it is created; a template that passes here and fails there shows up as FailedCreate.
+Pure. Checked is what a pod of the template would be: with its defaults, and with a volume for each claim
+template. A field that these rules do not know yet, in a newer Kubernetes, is nobody's fault.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from pykruise.kube.builtin_types import DecodeError, decoder_for
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, invalid, not_found, not_supported, required
+from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules import check_pod_spec, check_whitespace
 from pykruise.kube.quantities import parse_quantity
-from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name, is_valid_label_value
+from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_value
+from pykruise.pods.template_defaults import with_defaults
 
 __all__ = ["labels_errors", "pod_spec_errors", "template_errors"]
 
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_HANDLERS = ("exec", "grpc", "httpGet", "tcpSocket")
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
+
+_LENIENT: Final = re.compile(
+    r"\.((podAffinity|podAntiAffinity)\..*\.matchExpressions\[\d+\]\.values\[\d+\]"
+    r"|topologySpreadConstraints\[\d+\]\.labelSelector\.match(Labels|Expressions\[\d+\]\.values\[\d+\]))$"
+)
+"""Where label values may be anything. Rule: OpenKruise, for templates of before Kubernetes asked for more."""
+
+_UNKNOWN_SOURCE: Final = re.compile(r"spec\.volumes\[(\d+)\]\.[^.]+$")
 
 
 def template_errors(
@@ -37,6 +43,8 @@ def template_errors(
         for problem in is_qualified_name(key.lower()):
             errors.append(invalid(f"{path}.metadata.annotations", key, problem))
     errors += _spec_errors(spec, f"{path}.spec", further_volumes)
+    if spec.get("ephemeralContainers"):
+        errors.append(forbidden(f"{path}.spec.ephemeralContainers", "not allowed in a pod template"))
     return errors
 
 
@@ -54,181 +62,54 @@ def labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
     return errors
 
 
-def _spec_errors(spec: Mapping[str, Any], path: str, further_volumes: Sequence[str]) -> list[Cause]:
-    volumes = [volume.get("name") or "" for volume in spec.get("volumes") or ()]
-    errors = list(_names_errors([*volumes, *further_volumes], f"{path}.volumes"))
-    mountable = {*volumes, *further_volumes}
-    containers = spec.get("containers") or []
-    if not containers:
-        errors.append(required(f"{path}.containers"))
-    init = spec.get("initContainers") or []
-    errors += _names_errors([one.get("name") or "" for one in containers], f"{path}.containers")
-    errors += _names_errors([one.get("name") or "" for one in init], f"{path}.initContainers")
-    taken = {one.get("name") for one in containers}
-    for index, one in enumerate(init):
-        if one.get("name") in taken:
-            errors.append(duplicate(f"{path}.initContainers[{index}].name", one.get("name")))
-    for field, found in (("initContainers", init), ("containers", containers)):
-        for index, container in enumerate(found):
-            errors += _container_errors(container, f"{path}.{field}[{index}]", mountable)
-    errors += _affinity_errors(spec.get("affinity") or {}, f"{path}.affinity")
+def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[str]) -> list[Cause]:
+    if amounts := list(_amount_errors(given, path)):
+        return amounts
+    decoder = decoder_for(_TEMPLATE)
+    assert decoder is not None, "its types are in the package's data"
+    try:
+        template, unknown = decoder.decode({"spec": given})
+    except DecodeError as error:
+        return [invalid(path, "", str(error))]
+    spec = with_defaults(template)["spec"]
+    spec.pop("ephemeralContainers", None)  # not allowed at all
+    spec["volumes"] = [*_volumes(spec.get("volumes") or (), unknown), *map(_claim_volume, further_volumes)]
+    found = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
     grace = spec.get("terminationGracePeriodSeconds")
     if isinstance(grace, int) and grace < 0:
-        errors.append(
-            invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
-        )
-    return errors
+        at_least = "must be greater than or equal to 0"
+        found.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, at_least))
+    return list(_without_doubtful(found, path, unknown))
 
 
-def _affinity_errors(affinity: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Labels that pods are to be near to, or away from. Values in `matchExpressions` may be anything."""
-    when = "DuringSchedulingIgnoredDuringExecution"
-    for side in ("podAffinity", "podAntiAffinity"):
-        terms = affinity.get(side) or {}
-        places = [
-            (f"required{when}[{index}]", term)
-            for index, term in enumerate(terms.get(f"required{when}") or ())
-        ]
-        places += [
-            (f"preferred{when}[{index}].podAffinityTerm", weighted.get("podAffinityTerm") or {})
-            for index, weighted in enumerate(terms.get(f"preferred{when}") or ())
-        ]
-        for place, term in places:
-            for name in ("labelSelector", "namespaceSelector"):
-                labels = (term.get(name) or {}).get("matchLabels") or {}
-                yield from labels_errors(labels, f"{path}.{side}.{place}.{name}.matchLabels")
+def _amount_errors(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Amounts that are none. Nothing can be read of a spec with one of them, so they are looked for first."""
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            resources = container.get("resources") or {}
+            for bound in ("limits", "requests"):
+                for name, text in (resources.get(bound) or {}).items():
+                    try:
+                        parse_quantity(text)
+                    except ValueError as error:
+                        place = f"{path}.{group}[{index}].resources.{bound}[{name}]"
+                        yield invalid(place, text, str(error))
 
 
-def _names_errors(names: Sequence[str], path: str) -> Iterator[Cause]:
-    """Names of a list: there, well-formed, each only once."""
-    seen: set[str] = set()
-    for index, name in enumerate(names):
-        field = f"{path}[{index}].name"
-        if not name:
-            yield required(field)
-            continue
-        yield from (invalid(field, name, problem) for problem in is_dns1123_label(name))
-        if name in seen:
-            yield duplicate(field, name)
-        seen.add(name)
+def _volumes(volumes: Iterable[Document], unknown: Collection[str]) -> Iterator[Document]:
+    """A volume of a type that is not known here is one all the same."""
+    newer = {int(found[1]) for place in unknown if (found := _UNKNOWN_SOURCE.match(place))}
+    for index, volume in enumerate(volumes):
+        yield {"name": volume.get("name"), "emptyDir": {}} if index in newer else volume
 
 
-def _container_errors(container: Mapping[str, Any], path: str, mountable: Collection[str]) -> list[Cause]:
-    errors: list[Cause] = []
-    image = container.get("image") or ""
-    if not image:
-        errors.append(required(f"{path}.image"))
-    elif image != image.strip():
-        errors.append(invalid(f"{path}.image", image, "must not have leading or trailing whitespace"))
-    for field, allowed in (
-        ("imagePullPolicy", _PULL_POLICIES),
-        ("terminationMessagePolicy", _MESSAGE_POLICIES),
-    ):
-        value = container.get(field)
-        if value and value not in allowed:
-            errors.append(not_supported(f"{path}.{field}", value, allowed))
-    errors += _port_errors(container.get("ports") or (), f"{path}.ports")
-    errors += _env_errors(container.get("env") or (), f"{path}.env")
-    mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
-    mounted = {mount.get("mountPath") for mount in mounts}
-    attached = {device.get("devicePath") for device in devices}
-    errors += _place_errors(
-        mounts, f"{path}.volumeMounts", "mountPath", mountable, taken=attached, others="volumeDevices"
-    )
-    errors += _place_errors(
-        devices, f"{path}.volumeDevices", "devicePath", mountable, taken=mounted, others="volumeMounts"
-    )
-    errors += _resource_errors(container.get("resources") or {}, f"{path}.resources")
-    for probe in _PROBES:
-        found = container.get(probe)
-        if found and not any(found.get(handler) for handler in _HANDLERS):
-            errors.append(required(f"{path}.{probe}", "must specify a handler type"))
-    return errors
+def _claim_volume(name: str) -> Document:
+    return {"name": name, "persistentVolumeClaim": {"claimName": name or "claim"}}
 
 
-def _port_errors(ports: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for index, port in enumerate(ports):
-        at = f"{path}[{index}]"
-        number = port.get("containerPort") or 0
-        if not number:
-            yield required(f"{at}.containerPort")
-        elif not 0 < number < 65536:
-            yield invalid(f"{at}.containerPort", number, "must be between 1 and 65535, inclusive")
-        host = port.get("hostPort") or 0
-        if host and not 0 < host < 65536:
-            yield invalid(f"{at}.hostPort", host, "must be between 1 and 65535, inclusive")
-        protocol = port.get("protocol")
-        if protocol and protocol not in _PROTOCOLS:
-            yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
-        name = port.get("name") or ""
-        if name and (len(name) > 15 or not _PORT_NAME.fullmatch(name) or "--" in name):
-            problem = (
-                "must be no more than 15 lower case letters, digits and single '-', with at least one "
-                "letter, and must not start or end with '-'"
-            )
-            yield invalid(f"{at}.name", name, problem)
-        if name in seen:
-            yield duplicate(f"{at}.name", name)
-        seen |= {name} if name else set()
-
-
-def _env_errors(env: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
-    for index, entry in enumerate(env):
-        at = f"{path}[{index}]"
-        name = entry.get("name") or ""
-        if not name:
-            yield required(f"{at}.name")
-        elif "=" in name or not name.isprintable() or not name.isascii():
-            yield invalid(f"{at}.name", name, "must consist of printable ASCII characters other than '='")
-        if entry.get("value") and entry.get("valueFrom"):
-            yield invalid(f"{at}.valueFrom", "", "may not be specified when `value` is not empty")
-
-
-def _place_errors(
-    entries: Sequence[Mapping[str, Any]],
-    path: str,
-    field: str,
-    mountable: Collection[str],
-    *,
-    taken: Collection[Any],
-    others: str,
-) -> Iterator[Cause]:
-    """Of volumeMounts or volumeDevices: each names what can be mounted, at a place (`field`) of its own, which
-    is not one of those `taken` by the `others`."""
-    seen: set[str] = set()
-    for index, entry in enumerate(entries):
-        at = f"{path}[{index}]"
-        name, place = entry.get("name") or "", entry.get(field) or ""
-        if not name:
-            yield required(f"{at}.name")
-        elif name not in mountable:
-            yield not_found(f"{at}.name", name)
-        if not place:
-            yield required(f"{at}.{field}")
-        elif place in seen:
-            yield invalid(f"{at}.{field}", place, "must be unique")
-        if place in taken:
-            yield invalid(f"{at}.{field}", place, f"must not already exist as a path in {others}")
-        seen.add(place)
-
-
-def _resource_errors(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    limits = dict[str, Fraction]()
-    for field in ("limits", "requests"):
-        for name, text in (resources.get(field) or {}).items():
-            at = f"{path}.{field}[{name}]"
-            try:
-                amount = parse_quantity(text)
-            except ValueError as error:
-                yield invalid(at, text, str(error))
-                continue
-            if amount < 0:
-                yield invalid(at, text, "must be greater than or equal to 0")
-            if field == "limits":
-                limits[name] = amount
-            elif name in limits and amount > limits[name]:
-                shown = (resources.get("limits") or {})[name]
-                yield invalid(
-                    f"{path}.requests", text, f"must be less than or equal to {name} limit of {shown}"
-                )
+def _without_doubtful(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
+    """Without what upstream lets pass, and what an unknown field beside it may well satisfy."""
+    beside = {f"{path}{place.removeprefix('spec').rpartition('.')[0]}" for place in unknown}
+    for error in errors:
+        if not _LENIENT.search(error.field) and error.field not in beside:
+            yield error

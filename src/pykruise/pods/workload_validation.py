@@ -60,14 +60,23 @@ def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
 
 
 def pod_errors(
-    spec: Mapping[str, Any], *, kind: str, further_volumes: Collection[str] = ()
+    spec: Mapping[str, Any],
+    *,
+    kind: str,
+    further_volumes: Collection[str] = (),
+    stored: Mapping[str, Any] | None = None,
 ) -> Iterator[Cause]:
-    """`spec.template` as a pod that is always to run."""
+    """`spec.template` as a pod that is always to run.
+
+    `stored`: the object that is updated. A template that it has already, however it got there, keeps nobody
+    from changing something else; its owner's status says what is wrong with it.
+    """
     template = spec.get("template")
     if not template:
         yield required("spec.template")
         return
-    yield from template_errors(template, "spec.template", further_volumes=list(further_volumes))
+    if stored is None or not _has_template(stored, spec):
+        yield from template_errors(template, "spec.template", further_volumes=list(further_volumes))
     pod: Mapping[str, Any] = template.get("spec") or {}
     policy = pod.get("restartPolicy")
     if policy and policy != "Always":
@@ -75,6 +84,11 @@ def pod_errors(
     if pod.get("activeDeadlineSeconds") is not None:
         field = "spec.template.spec.activeDeadlineSeconds"
         yield forbidden(field, f"activeDeadlineSeconds in {kind} is not supported")
+
+
+def _has_template(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    old: Mapping[str, Any] = stored.get("spec") or {}
+    return all(same(old.get(field), spec.get(field)) for field in ("template", "volumeClaimTemplates"))
 
 
 def immutable_errors(

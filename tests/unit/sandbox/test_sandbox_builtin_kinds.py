@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube import field_errors as causes
+from pykruise.kube.builtin_types import decoder_for, fields_of
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import (
     DAEMON_SETS,
@@ -20,7 +21,6 @@ from pykruise.kube.resources import (
 )
 from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
 from pykruise.sandbox.apiserver.builtin.cluster_objects import finalize_namespace
-from pykruise.sandbox.apiserver.builtin.typed import decoder_for, fields_of
 
 
 def made(resource: Resource, *, uid: str = "u-1", **members: Any) -> Document:

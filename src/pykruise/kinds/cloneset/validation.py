@@ -67,7 +67,7 @@ def errors_of(
         errors.append(invalid("spec.replicas", spec.replicas, "must be greater than or equal to 0"))
     errors += selector_errors(given, kind=KIND)  # rules 3 to 5
     claims = [(claim.get("metadata") or {}).get("name") or "" for claim in spec.volume_claim_templates or ()]
-    errors += pod_errors(given, kind=KIND, further_volumes=claims)  # rules 6 to 8
+    errors += pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
     if old is not None:

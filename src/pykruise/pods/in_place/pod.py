@@ -17,6 +17,7 @@ __all__ = [
     "GRACE_ANNOTATIONS",
     "RUNTIME_META_ANNOTATION",
     "STATE_ANNOTATIONS",
+    "GateSettings",
     "PodPatch",
     "Settings",
     "UpdatablePod",

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube import field_errors as causes
+from pykruise.kube.builtin_types import Decoder, decoder_for
 from pykruise.kube.documents import Document, deep_copy, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.go_text import quoted
 from pykruise.kube.resources import Resource
 from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
-from pykruise.sandbox.apiserver.builtin.typed import Decoder, decoder_for
 from pykruise.sandbox.apiserver.catalog import (
     CatalogEntry,
     Column,

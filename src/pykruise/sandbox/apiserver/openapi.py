@@ -2,7 +2,7 @@
 
     path + Catalog ──▶ openapi_answer() ──▶ JSON of /openapi/v3 (the index) or /openapi/v3/<group-version>
 
-Built-in kinds: their fields and types come from data/types.json, their merge keys and list types from
+Built-in kinds: their fields and types come from kube/data/types.json, their merge keys and list types from
 kube/data/merge_keys.json (there are no descriptions). Custom resources: the schema their CRD gives, with
 apiVersion, kind and metadata added. OpenAPI v2 is an empty document. Pure.
 """
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import orjson
 
+from pykruise.kube.builtin_types import Field, fields_of
 from pykruise.kube.documents import Document
-from pykruise.sandbox.apiserver.builtin.typed import Field, fields_of
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.apiserver.discovery import VERSION
 

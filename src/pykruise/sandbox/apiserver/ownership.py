@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from pykruise.kube.builtin_types import decoder_for
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode
-from pykruise.sandbox.apiserver.builtin.typed import decoder_for
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.encoding import encode_object

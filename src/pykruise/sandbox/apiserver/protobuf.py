@@ -3,7 +3,7 @@
     body that begins with "k8s\\0" ──▶ to_document() ──▶ the same object as a JSON document
 
 Only reading is needed: clients that send protobuf take JSON answers. The numbers of the fields are facts in
-data/protobuf.json; their kinds are the same as in JSON (data/types.json). Pure.
+data/protobuf.json; their kinds are the same as in JSON (kube/data/types.json). Pure.
 """
 
 import base64
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import orjson
 
+from pykruise.kube.builtin_types import Field, fields_of
 from pykruise.kube.clock import format_micro_time, format_time
 from pykruise.kube.documents import Document
-from pykruise.sandbox.apiserver.builtin.typed import Field, fields_of
 
 __all__ = ["MEDIA_TYPE", "ProtobufError", "to_document"]
 

@@ -219,6 +219,7 @@ def test_a_device_and_a_mount_do_not_share_a_path() -> None:
     )
     assert errors(doc) == [
         ("Invalid", "spec.containers[0].volumeMounts[0].mountPath"),
+        ("Invalid", "spec.containers[0].volumeMounts[0].name"),
         ("Invalid", "spec.containers[0].volumeDevices[0].devicePath"),
     ]
 
@@ -321,8 +322,8 @@ def test_what_is_wrong_with_containers_is_told_as_of_pods() -> None:
     doc = sidecarset("s", container("A_b"), {"name": "c"}, initContainers=[container("c")])
     assert errors(doc) == [
         ("Invalid", "spec.containers[0].name"),
-        ("Duplicate", "spec.initContainers[0].name"),
         ("Required", "spec.containers[1].image"),
+        ("Duplicate", "spec.initContainers[0].name"),
     ]
 
 

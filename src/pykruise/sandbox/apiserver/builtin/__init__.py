@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from pykruise.kube.builtin_types import DecodeError, Decoder, decoder_for
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.builtin.cluster_objects import (
     ConfigMapStrategy,
@@ -35,7 +36,6 @@ from pykruise.sandbox.apiserver.builtin.policies import (
 )
 from pykruise.sandbox.apiserver.builtin.services import EndpointSliceStrategy, ServiceStrategy
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
-from pykruise.sandbox.apiserver.builtin.typed import DecodeError, Decoder, decoder_for
 from pykruise.sandbox.apiserver.builtin.volumes import (
     CSIDriverStrategy,
     PersistentVolumeClaimStrategy,

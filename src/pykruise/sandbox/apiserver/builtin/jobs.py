@@ -19,7 +19,7 @@ from pykruise.kube.field_errors import (
     not_supported,
     required,
 )
-from pykruise.sandbox.apiserver.builtin.fields import (
+from pykruise.kube.field_rules import (
     Causes,
     check_immutable,
     check_not_negative,
@@ -27,8 +27,8 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     go_selector,
     selects,
 )
+from pykruise.kube.pod_rules import check_pod_template
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
-from pykruise.sandbox.apiserver.builtin.pod_validation import check_pod_template
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
 __all__ = ["CronJobStrategy", "JobStrategy"]

@@ -15,17 +15,17 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, canonical, decode, deep_copy, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
-from pykruise.kube.validation_rules import is_qualified_name
-from pykruise.sandbox.apiserver.builtin.fields import Causes, check_immutable, check_subdomain
-from pykruise.sandbox.apiserver.builtin.pod_spec import (
-    fill_pod,
-    qos_class,
-)
-from pykruise.sandbox.apiserver.builtin.pod_validation import (
+from pykruise.kube.field_rules import Causes, check_immutable, check_subdomain
+from pykruise.kube.pod_rules import (
     check_names,
     check_pod_spec,
     check_tolerations,
     check_whitespace,
+)
+from pykruise.kube.validation_rules import is_qualified_name
+from pykruise.sandbox.apiserver.builtin.pod_spec import (
+    fill_pod,
+    qos_class,
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 

@@ -8,6 +8,7 @@ Pure.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pykruise.kube.builtin_types import Decoder
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
@@ -18,9 +19,7 @@ from pykruise.kube.field_errors import (
     not_supported,
     required,
 )
-from pykruise.kube.go_text import quoted
-from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
-from pykruise.sandbox.apiserver.builtin.fields import (
+from pykruise.kube.field_rules import (
     Causes,
     check_at_most_100_percent,
     check_immutable,
@@ -29,8 +28,9 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_one_of,
     check_selector,
 )
+from pykruise.kube.go_text import quoted
+from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
-from pykruise.sandbox.apiserver.builtin.typed import Decoder
 from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, ExpressionError, compile_expression
 
 __all__ = [

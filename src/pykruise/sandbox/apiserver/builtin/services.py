@@ -19,9 +19,7 @@ from pykruise.kube.field_errors import (
     invalid_shown,
     required,
 )
-from pykruise.kube.go_text import quoted
-from pykruise.kube.hashing import fnv32a
-from pykruise.sandbox.apiserver.builtin.fields import (
+from pykruise.kube.field_rules import (
     Causes,
     check_immutable,
     check_label,
@@ -31,6 +29,8 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_port_number,
     check_subdomain,
 )
+from pykruise.kube.go_text import quoted
+from pykruise.kube.hashing import fnv32a
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
 __all__ = ["EndpointSliceStrategy", "ServiceStrategy"]

@@ -11,8 +11,7 @@ from typing import Any, Final
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
-from pykruise.kube.quantities import parse_quantity
-from pykruise.sandbox.apiserver.builtin.fields import (
+from pykruise.kube.field_rules import (
     Causes,
     check_immutable,
     check_one_of,
@@ -20,6 +19,7 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_selector,
     check_subdomain,
 )
+from pykruise.kube.quantities import parse_quantity
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 

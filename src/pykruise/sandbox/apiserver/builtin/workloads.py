@@ -20,8 +20,7 @@ from pykruise.kube.field_errors import (
     not_supported,
     required,
 )
-from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.sandbox.apiserver.builtin.fields import (
+from pykruise.kube.field_rules import (
     Causes,
     check_at_most_100_percent,
     check_immutable,
@@ -33,8 +32,9 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     int_or_percent_number,
     selects,
 )
+from pykruise.kube.pod_rules import check_pod_template
+from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
-from pykruise.sandbox.apiserver.builtin.pod_validation import check_pod_template
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 
 __all__ = [

@@ -4,7 +4,7 @@
                           ├──▶ Shape: Struct, Map, List, Scalar or Free, made as far as it is looked at
     CRD's schema ─────────┘
 
-`of_definition` reads data/types.json and kube/data/merge_keys.json, `of_schema` the structural schema of a
+`of_definition` reads kube/data/types.json and kube/data/merge_keys.json, `of_schema` the structural schema of a
 custom resource. Pure.
 
 Rules: structured-merge-diff's schemas, as kube-apiserver makes them of OpenAPI's `x-kubernetes-list-type`,
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.sandbox.apiserver.builtin.typed import fields_of
+from pykruise.kube.builtin_types import fields_of
 
 __all__ = ["FREE", "SCALAR", "Shape", "of_definition", "of_schema"]
 

@@ -2,9 +2,9 @@
 
     a defaulted spec ──▶ check_pod_spec(spec, path) ──▶ Causes
 
-Everything here reads documents in canonical form (builtin/typed.py) after defaulting (builtin/pod_spec.py),
-so absent means empty. Pure. Rules of features the sandbox's pods cannot have (Windows, device claims) are
-left out.
+Everything here reads documents in canonical form (builtin_types.py) after defaulting, so absent means empty.
+Pure. An API server has these rules for every pod; the sandbox's asks them, and so does admission before a
+workload makes pods of its template. Those about Windows and device claims are left out.
 """
 
 import ipaddress
@@ -21,9 +21,7 @@ from pykruise.kube.field_errors import (
     not_supported,
     required,
 )
-from pykruise.kube.quantities import parse_quantity
-from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name, is_valid_label_value
-from pykruise.sandbox.apiserver.builtin.fields import (
+from pykruise.kube.field_rules import (
     Causes,
     check_annotations,
     check_config_key,
@@ -39,6 +37,8 @@ from pykruise.sandbox.apiserver.builtin.fields import (
     check_selector,
     check_subdomain,
 )
+from pykruise.kube.quantities import parse_quantity
+from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name, is_valid_label_value
 
 __all__ = ["check_names", "check_pod_spec", "check_pod_template", "check_tolerations", "check_whitespace"]
 
@@ -609,6 +609,7 @@ def _check_descending(value: str, path: str) -> Causes:
 def _check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
     devices = container.get("volumeDevices") or ()
     device_names = {device.get("name") for device in devices}
+    device_paths = {device.get("devicePath") for device in devices}
     mount_paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         here, name, where = (
@@ -625,6 +626,8 @@ def _check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Caus
         if where in mount_paths:
             yield invalid(f"{here}.mountPath", where, "must be unique")
         mount_paths.add(where)
+        if where and where in device_paths:
+            yield invalid(f"{here}.mountPath", where, "must not already exist as a path in volumeDevices")
         if name in device_names:
             yield invalid(f"{here}.name", name, "must not already exist in volumeDevices")
         if mount.get("subPath"):
@@ -634,8 +637,10 @@ def _check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Caus
                 detail = "subPathExpr and subPath are mutually exclusive"
                 yield invalid(f"{here}.subPathExpr", mount["subPathExpr"], detail)
             yield from _check_descending(mount["subPathExpr"], f"{path}.volumeMounts.subPathExpr")
+    seen: set[str] = set()
     for index, device in enumerate(devices):
         here, name = f"{path}.volumeDevices[{index}]", device.get("name") or ""
+        place = device.get("devicePath") or ""
         if not name:
             yield required(f"{here}.name")
         if name not in volumes:
@@ -646,8 +651,13 @@ def _check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Caus
                 name,
                 "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
             )
-        if not device.get("devicePath"):
+        if not place:
             yield required(f"{here}.devicePath")
+        elif place in seen:
+            yield invalid(f"{here}.devicePath", place, "must be unique")
+        elif place in mount_paths:
+            yield invalid(f"{here}.devicePath", place, "must not already exist as a path in volumeMounts")
+        seen.add(place)
 
 
 # --- probes and hooks ---

@@ -1,6 +1,6 @@
 """Built-in kinds have types: what a Kubernetes API server's decoder does to a document of one.
 
-    data/types.json (fields and Go types of every definition) ──▶ decoder_for(definition)   (compiled once)
+    kube/data/types.json (fields and Go types of every definition) ──▶ decoder_for(definition)   (compiled once)
     a document as sent ──▶ Decoder.decode() ──▶ the document as the server writes it, and its unknown fields
 
 Decoding is where a real server drops fields it does not know, refuses values of a wrong type, writes
@@ -33,7 +33,7 @@ class DecodeError(ValueError):
 
 
 class Field(NamedTuple):
-    """One field of a definition, as data/types.json has it."""
+    """One field of a definition, as kube/data/types.json has it."""
 
     kind: str
     """`string`, `quantity`, …, the name of a definition, `[]` + item, `{}` + value or `*` + target."""
@@ -78,7 +78,7 @@ def fields_of(definition: str) -> Mapping[str, Field] | None:
 @cache
 def _definitions() -> Mapping[str, Mapping[str, str]]:
     found: Mapping[str, Mapping[str, str]] = orjson.loads(
-        (files("pykruise.sandbox") / "data" / "types.json").read_bytes()
+        (files("pykruise.kube") / "data" / "types.json").read_bytes()
     )
     return found
 
