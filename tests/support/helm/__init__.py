@@ -1,0 +1,77 @@
+"""Helm itself, built from its Go module, to see what it makes of the chart.
+
+go.mod ──`go build`, once──▶ cache of the testbed ──▶ Helm.template(), Helm.run()
+"""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed.build import cache_dir
+
+__all__ = ["Helm", "build"]
+
+HERE = Path(__file__).parent
+PACKAGE = "helm.sh/helm/v3/cmd/helm"
+
+
+def build() -> Path:
+    """The program, built with the flags of testbed/build.py; the first time takes minutes."""
+    key = hashlib.sha256((HERE / "go.sum").read_bytes()).hexdigest()[:16]
+    program = cache_dir() / f"helm-{key}"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with program.with_name(f"{program.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            partial = program.with_name(f"{program.name}.partial")
+            command = [
+                "go",
+                "build",
+                "-mod=readonly",
+                "-buildvcs=false",
+                "-trimpath",
+                "-o",
+                str(partial),
+                PACKAGE,
+            ]
+            env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+            done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            partial.rename(program)
+    return program
+
+
+class Helm:
+    """Helm on one cluster; without a kubeconfig it can only render. `home`: where it keeps what it keeps."""
+
+    def __init__(self, program: Path, *, home: Path, kubeconfig: Path | None = None) -> None:
+        self._program = program
+        self._env = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "KUBECONFIG": str(kubeconfig or home / "none"),
+        }
+
+    def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
+        """What it prints. Fails when it does."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump(dict(values or {}), file)
+            file.flush()
+            told = [*arguments, "--values", file.name] if values else arguments
+            done = subprocess.run(
+                [str(self._program), *told], env=self._env, capture_output=True, text=True, check=False
+            )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def template(self, chart: Path, values: Mapping[str, Any], *, kubernetes: str = "1.37") -> list[Any]:
+        """All objects of a chart, without a cluster."""
+        text = self.run("template", "kruise", str(chart), "--kube-version", kubernetes, values=values)
+        return [doc for doc in yaml.safe_load_all(text) if doc is not None]
