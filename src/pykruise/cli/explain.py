@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.attached import ALL, Attached
 from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.reach import reached
-from pykruise.cli.insight.workloads import CLONE_SET, Workload, named
+from pykruise.cli.insight.workloads import CLONE_SET, Known, Workload, named_among
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import NotFoundError
@@ -24,9 +25,12 @@ from pykruise.kube.ids import Key
 __all__ = ["explained", "run_explain"]
 
 
-async def explained(client: Client, key: Key, *, now: Instant, workload: Workload = CLONE_SET) -> Explanation:
+async def explained(client: Client, key: Key, *, now: Instant, workload: Known = CLONE_SET) -> Explanation:
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
+        if isinstance(workload, Attached):
+            return await workload.explain(client, key, now)
+        assert isinstance(workload, Workload)
         sight = await look(client, workload, key, now=now)
     except NotFoundError as error:
         raise CommandError(f"there is no {workload.resource.kind} {key}: {error}") from error
@@ -45,11 +49,11 @@ async def run_explain(
     every_s: float = 2.0,
 ) -> None:
     """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
-    workload, name = named(target)
+    workload, name = named_among(ALL, target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
     async with reached(kubeconfig, context) as (client, default_namespace):
-        key = Key(namespace or default_namespace, name)
+        key = Key((namespace or default_namespace) if workload.resource.namespaced else "", name)
         shown: Explanation | None = None
         while True:
             now = time.time()
