@@ -12,11 +12,12 @@ from pathlib import Path
 import msgspec
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.attached import ALL, Attached
 from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.gates import settings_of
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.reach import reached
-from pykruise.cli.insight.workloads import CLONE_SET, Workload, named
+from pykruise.cli.insight.workloads import CLONE_SET, Known, Workload, named_among
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import NotFoundError
@@ -31,11 +32,14 @@ async def explained(
     key: Key,
     *,
     now: Instant,
-    workload: Workload = CLONE_SET,
+    workload: Known = CLONE_SET,
     settings: Settings | None = None,
 ) -> Explanation:
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
+        if isinstance(workload, Attached):
+            return await workload.explain(client, key, now)
+        assert isinstance(workload, Workload)
         sight = await look(client, workload, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {workload.resource.kind} {key}: {error}") from error
@@ -55,12 +59,12 @@ async def run_explain(
     feature_gates: str = "",
 ) -> None:
     """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
-    workload, name = named(target)
+    workload, name = named_among(ALL, target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
     settings = settings_of(feature_gates)
     async with reached(kubeconfig, context) as (client, default_namespace):
-        key = Key(namespace or default_namespace, name)
+        key = Key((namespace or default_namespace) if workload.resource.namespaced else "", name)
         shown: Explanation | None = None
         while True:
             now = time.time()

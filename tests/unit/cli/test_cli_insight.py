@@ -3,8 +3,6 @@
 `PYKRUISE_GOLDEN=write pytest tests/unit/cli/test_cli_insight.py` writes the golden files anew.
 """
 
-import os
-import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
 from pykruise.kube.clock import parse_time
 from pykruise.pods.views import PodProjector
+from support import golden
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = parse_time("2026-01-31T12:10:00Z")
@@ -33,15 +32,8 @@ START = parse_time("2026-01-01T00:00:00Z")
 
 
 def same_as(name: str, told: str) -> None:
-    """Compare with the golden file. Random parts of names stand there as their number of appearance."""
-    found: dict[str, str] = {}
-    plain = re.sub(
-        r"web-[a-z0-9]{5}\b", lambda match: found.setdefault(match[0], f"web-<{len(found) + 1}>"), told
-    )
-    path = GOLDEN / name
-    if os.environ.get("PYKRUISE_GOLDEN") == "write":
-        path.write_text(plain, "utf-8")
-    assert plain == path.read_text("utf-8")
+    """Compare with the golden file."""
+    golden.same_as(GOLDEN / name, told)
 
 
 def app_yaml(*, image: str = "nginx:1", policy: str = "ReCreate", replicas: int = 5) -> dict[str, Any]:

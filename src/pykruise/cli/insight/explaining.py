@@ -22,7 +22,18 @@ from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING
 
-__all__ = ["Explanation", "Wait", "explain", "text"]
+__all__ = [
+    "Explanation",
+    "Wait",
+    "explain",
+    "next_of",
+    "not_taken_up",
+    "ranked",
+    "shown_age",
+    "text",
+    "verdict_of",
+    "wait_of",
+]
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +70,21 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _RANKS: Final = (
-    ("Refused", "Terminating set", "NoManager", "Quota", "Webhook", "Forbidden", "WriteFailed"),
+    (
+        "Refused",
+        "Terminating set",
+        "NoManager",
+        "NoTarget",
+        "Conflict",
+        "NoWebhook",
+        "InjectionFails",
+        "Patch",
+    ),
+    ("Quota", "Webhook", "Forbidden", "WriteFailed"),
     ("NodeLost", "Finalizer", "ImagePull", "ContainerFails", "UnboundClaims", "Unschedulable"),
     ("SchedulingGated", "ResizeInfeasible", "ResizeDeferred", "ReadinessGate", "NotReady"),
     ("BrokenUpdate", "NotInPlace", "PreDeleteHook", "InPlaceUpdateHook", "PreNormalHook", "Backoff"),
+    ("NotInjected", "HotUpgrade", "NoSubset"),
     ("GracePeriod", "UpdatingInPlace", "Starting", "Scheduling", "MinReadySeconds", "Departing"),
     (
         "Terminating",
@@ -76,6 +98,8 @@ _RANKS: Final = (
         "Partition",
     ),
     ("NodeSelector", "Placement", "Other", "Claims", "Orphan", "Deadline"),
+    ("NotUpdate", "NotSelected", "Canary", "InjectionPaused", "NoPods"),
+    ("Closed", "Creating", "Leaving", "Surplus"),
 )
 _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
 
@@ -140,17 +164,17 @@ def explain(sight: Sight, plan: Plan) -> Explanation:
     now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
-    waits = sorted(_merged(_waits(sight, plan, status, now)), key=lambda wait: _ORDER.get(wait.code, 99))
+    waits = ranked(_waits(sight, plan, status, now))
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        verdict=_verdict(waits, plan, sight.document),
+        verdict=verdict_of(waits, plan, sight.document),
         headline=_headline(sight, plan, status),
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_done(sight, plan, status)),
-        waits=tuple(waits),
-        next=tuple(_next(plan, waits)),
+        waits=waits,
+        next=tuple(next_of(plan, waits)),
     )
 
 
@@ -174,7 +198,15 @@ def _condition_of(status: Mapping[str, Any]) -> str:
     return ""
 
 
-def _verdict(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
+_AT_REST: Final = frozenset(
+    {"Partition", "NodeSelector", "Claims", "Orphan", "OnDelete", "Paused", "Deadline"}
+    | {"NotUpdate", "NotSelected", "Canary", "InjectionPaused", "NoPods", "Surplus"}
+)
+"""As it was asked for, or worth knowing: nothing is waited for."""
+
+
+def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
+    """The state in one word; see Explanation."""
     codes = {wait.code for wait in waits}
     if "deletionTimestamp" in document["metadata"]:
         return "terminating"
@@ -184,7 +216,7 @@ def _verdict(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
         return "waiting"  # what comes next is tried, or would be, but does not come about
     if any(stage.name != "tidy up" for stage in plan.stages):
         return "moving"
-    if codes - {"Partition", "NodeSelector", "Claims", "Orphan", "OnDelete", "Paused", "Deadline"}:
+    if codes - _AT_REST:
         return "waiting"
     if codes & {"Paused"}:
         return "paused"
@@ -216,7 +248,7 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
             if pod.is_active:
                 down.append(pod.name)
             if not (pod.name in written and cause.code in ("Starting", "Scheduling")):
-                yield _wait(cause, pod.name)
+                yield wait_of(cause, pod.name)
         elif pod.is_active and not pod.is_serving:
             down.append(pod.name)
     for name, reason in plan.left.items():
@@ -246,14 +278,7 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code="Terminating set", words=words, since=meta["deletionTimestamp"])
         return
-    stored = sight.document.get("status") or {}
-    if stored.get("observedGeneration", 0) != meta.get("generation", 0):
-        yield Wait(
-            code="NoManager",
-            words=f"no manager has taken up its latest change yet (generation {meta.get('generation')}, "
-            f"observed {stored.get('observedGeneration', 0)})",
-            remedy="if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
-        )
+    yield from not_taken_up(sight.document)
     yield from _conditions(status)
     if sight.workload.tells_failures_by_event:
         yield from _events(sight, plan)
@@ -266,6 +291,19 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
             )
         elif note.warning and note.reason in _REFUSING:
             yield Wait(code="Refused", words=note.message, remedy=_CORRECT)
+
+
+def not_taken_up(document: Document) -> Iterator[Wait]:
+    """That no manager has seen the latest generation, if that is so."""
+    generation = document["metadata"].get("generation", 0)
+    observed = (document.get("status") or {}).get("observedGeneration", 0)
+    if observed != generation:
+        yield Wait(
+            code="NoManager",
+            words=f"no manager has taken up its latest change yet (generation {generation}, "
+            f"observed {observed})",
+            remedy="if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
+        )
 
 
 _REFUSING: Final = frozenset({"InvalidSpec", "SelectingAll", SELECTOR_MISMATCH})
@@ -351,9 +389,15 @@ def _word(workload: Workload, reason: str) -> tuple[str, str]:
     return next(((code, tip) for start, code, tip in table if reason.startswith(start)), ("", ""))
 
 
-def _wait(cause: Cause, pod: str) -> Wait:
+def wait_of(cause: Cause, pod: str) -> Wait:
+    """That a pod waits for this."""
     since = format_time(cause.since) if cause.since is not None else ""
     return Wait(code=cause.code, words=cause.words, pods=(pod,), since=since, remedy=cause.remedy)
+
+
+def ranked(waits: Iterable[Wait]) -> tuple[Wait, ...]:
+    """The cause first; pods with the same reason together."""
+    return tuple(sorted(_merged(waits), key=lambda wait: _ORDER.get(wait.code, len(_ORDER))))
 
 
 def _merged(waits: Iterable[Wait]) -> list[Wait]:
@@ -374,7 +418,8 @@ def _merged(waits: Iterable[Wait]) -> list[Wait]:
 # What comes next
 
 
-def _next(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
+def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
+    """What the manager does next, one line each."""
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}
         for chain in stage.chains:
@@ -384,7 +429,7 @@ def _next(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
     if plan.stages:
         return
     if plan.after is not None:
-        yield f"it looks again in {_duration(plan.after)}"
+        yield f"it looks again in {shown_age(plan.after)}"
     elif any(wait.code not in ("Partition", "NodeSelector", "Claims", "Orphan") for wait in waits):
         yield "nothing, until one of these changes"
 
@@ -406,7 +451,8 @@ def _listed(names: Sequence[str]) -> str:
 def text(explanation: Explanation, *, now: Instant) -> str:
     """As a person reads it."""
     one = explanation
-    lines = [f"{one.kind} {one.namespace}/{one.name}: {one.verdict}. {_capital(one.headline)}."]
+    where = f"{one.namespace}/{one.name}" if one.namespace else one.name
+    lines = [f"{one.kind} {where}: {one.verdict}. {_capital(one.headline)}."]
     if one.condition:
         lines += ["", f"It says itself: {one.condition}"]
     if one.done:
@@ -425,7 +471,7 @@ def _wait_lines(wait: Wait, now: Instant) -> list[str]:
     if wait.pods:
         shown = ", ".join(wait.pods[:6]) + (f", and {len(wait.pods) - 6} more" if len(wait.pods) > 6 else "")
         who = f"{shown}: "
-    age = f" (for {_duration(max(now - parse_time(wait.since), 0))})" if wait.since else ""
+    age = f" (for {shown_age(max(now - parse_time(wait.since), 0))})" if wait.since else ""
     lines = [f"  {wait.code}: {who}{wait.words}{age}"]
     if wait.remedy:
         lines.append(f"    → {wait.remedy}")
@@ -436,7 +482,7 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _duration(seconds: float) -> str:
+def shown_age(seconds: float) -> str:
     """`45s`, `3m20s`, `2h5m`."""
     whole = round(seconds)
     if whole < 60:

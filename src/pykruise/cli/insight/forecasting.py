@@ -23,7 +23,7 @@ from pykruise.kube.documents import Document, decode, deep_copy, same
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, Resource
 from pykruise.manager.settings import Settings
 from pykruise.plans.sources import NodeView
 from pykruise.pods import keys
@@ -32,7 +32,16 @@ from pykruise.pods.in_place import NotInPlace, difference
 from pykruise.pods.revisions import RevisionView
 from pykruise.sandbox.nodes import NodeSpec
 
-__all__ = ["Batch", "Fate", "Forecast", "forecast", "patch_to_apply"]
+__all__ = [
+    "Batch",
+    "Fate",
+    "Forecast",
+    "Verdict",
+    "asked",
+    "changed_paths",
+    "forecast",
+    "patch_to_apply",
+]
 
 _BUDGET: Final = POD_UNAVAILABLE_BUDGETS.kind
 """How refusals of pods/budgets.py begin."""
@@ -96,17 +105,11 @@ async def forecast(
     resource = workload.resource
     name = document["metadata"]["name"]
     key = Key(namespace, name)
-    try:
-        live: Document | None = decode(await client.get(resource, namespace, name))
-    except NotFoundError:
-        live = None
     known: dict[str, Any] = {"kind": resource.kind, "namespace": namespace, "name": name}
-    try:
-        wanted = await _admitted(client, workload, key, live, document)
-    except ApiError as error:
-        if not _is_refusal(error):
-            raise
-        return Forecast(**known, change="refused", errors=_errors(error))
+    verdict = await asked(client, resource, key, document)
+    live, wanted = verdict.live, verdict.wanted
+    if wanted is None:
+        return Forecast(**known, change=verdict.change, errors=verdict.errors)
     if live is None:
         nodes = await nodes_of(client) if workload.is_per_node else {}
         given = Play(
@@ -121,24 +124,56 @@ async def forecast(
         return _told(known, "created", workload, None, wanted, played, settings)
     sight = await look(client, workload, key, now=now, settings=settings)
     played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
-    change = "unchanged" if same(live["spec"], wanted["spec"]) else "changed"
-    return _told(known, change, workload, sight, wanted, played, settings)
+    return _told(known, verdict.change, workload, sight, wanted, played, settings)
 
 
 # Admission
 
 
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cluster says to a manifest."""
+
+    live: Document | None = None
+    """The object as it is; None: there is none."""
+    wanted: Document | None = None
+    """As it would be stored: defaults and all; None: it is refused."""
+    errors: tuple[str, ...] = ()
+
+    @property
+    def change(self) -> str:
+        """created, changed, unchanged or refused."""
+        if self.wanted is None:
+            return "refused"
+        if self.live is None:
+            return "created"
+        return "unchanged" if same(self.live.get("spec"), self.wanted.get("spec")) else "changed"
+
+
+async def asked(client: Client, resource: Resource, key: Key, document: Document) -> Verdict:
+    """Ask admission in a dry run. Raises what says nothing about the object."""
+    try:
+        live: Document | None = decode(await client.get(resource, key.namespace, key.name))
+    except NotFoundError:
+        live = None
+    try:
+        return Verdict(live=live, wanted=await _admitted(client, resource, key, live, document))
+    except ApiError as error:
+        if not _is_refusal(error):
+            raise
+        return Verdict(live=live, errors=_errors(error))
+
+
 async def _admitted(
-    client: Client, workload: Workload, key: Key, live: Document | None, document: Document
+    client: Client, resource: Resource, key: Key, live: Document | None, document: Document
 ) -> Document:
     """The object as it would be stored: defaults and all. Raises what admission refuses with."""
     if live is None:
-        return decode(await client.create(workload.resource, key.namespace, document, dry_run=True))
+        return decode(await client.create(resource, key.namespace, document, dry_run=True))
     patch = patch_to_apply(live, document)
     if not patch:
         return live
     answer = await client.patch(
-        workload.resource, key.namespace, key.name, patch, patch_type=PatchType.MERGE, dry_run=True
+        resource, key.namespace, key.name, patch, patch_type=PatchType.MERGE, dry_run=True
     )
     return decode(answer)
 
@@ -258,7 +293,7 @@ def _told(
     return Forecast(
         **known,
         change=change,
-        fields=tuple(_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
+        fields=tuple(changed_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
         ways=_ways(workload, sight, wanted, settings) if sight else {},
         batches=batches,
         stays=stays,
@@ -398,18 +433,18 @@ def _shown(names: Sequence[str]) -> str:
     return f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
 
 
-def _paths(old: Any, new: Any, path: str) -> Iterator[str]:
+def changed_paths(old: Any, new: Any, path: str) -> Iterator[str]:
     """Where two documents differ, lists of named things by name."""
     if same(old, new):
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
-            yield from _paths(old.get(key), new.get(key), f"{path}.{key}")
+            yield from changed_paths(old.get(key), new.get(key), f"{path}.{key}")
         return
     if isinstance(old, list) and isinstance(new, list) and _are_named(old) and _are_named(new):
         before, after = ({one["name"]: one for one in items} for items in (old, new))
         for name in sorted({*before, *after}):
-            yield from _paths(before.get(name), after.get(name), f"{path}[{name}]")
+            yield from changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
         return
     yield f"{path}: {_short(old)} → {_short(new)}"
 

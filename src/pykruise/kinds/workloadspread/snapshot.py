@@ -148,6 +148,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one WorkloadSpread at one instant."""
 
     spread: SpreadView
+    is_there: bool = True
+    """Whether the workload is, and is not on its way out."""
     replicas: int = 0
     """Pods that the workload wants."""
     pods: Sequence[PodView] = ()

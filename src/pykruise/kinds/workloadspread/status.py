@@ -23,7 +23,16 @@ from pykruise.plans.plan import Note
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
 
-__all__ = ["Computed", "computed", "normalized"]
+__all__ = [
+    "CREATION_S",
+    "DELETION_S",
+    "WINDOW_S",
+    "Computed",
+    "closed_at",
+    "computed",
+    "moves_at",
+    "normalized",
+]
 
 CREATION_S: Final = 30.0
 """A pod that was admitted must show itself in this time; else its place is free again."""
@@ -214,20 +223,37 @@ def _key_of(pod: PodView) -> str:
 # ── whether pods find nodes ──────────────────────────────────────────────────
 
 
+def moves_at(pod: PodView, snapshot: Snapshot) -> Instant | None:
+    """When a pod that finds no node has waited long enough in its subset; None: it is not to move.
+
+    Pods of the last subset never are; who asks knows which it is.
+    """
+    patience = snapshot.spread.reschedule_after_s
+    if not patience or pod.created_at is None or not _is_unschedulable(pod):
+        return None
+    return pod.created_at + patience
+
+
 def _timed_out(pods: Iterable[PodView], snapshot: Snapshot, tally: _Tally) -> tuple[PodView, ...]:
     """Those that found no node for as long as they may."""
-    patience = snapshot.spread.reschedule_after_s
     found: list[PodView] = []
-    if not patience:
-        return ()
     for pod in pods:
-        if pod.created_at is None or not _is_unschedulable(pod):
+        at = moves_at(pod, snapshot)
+        if at is None:
             continue
-        if pod.created_at + patience <= snapshot.now:
+        if at <= snapshot.now:
             found.append(pod)
         else:
-            tally.due.append(pod.created_at + patience)
+            tally.due.append(at)
     return tuple(found)
+
+
+def closed_at(entry: SubsetStatus) -> Instant | None:
+    """Since when new pods pass the subset over; None: they do not."""
+    for one in entry.conditions or ():
+        if one.type == SCHEDULABLE and one.status == "False":
+            return parse_time(one.last_transition_time)
+    return None
 
 
 def _is_unschedulable(pod: PodView) -> bool:

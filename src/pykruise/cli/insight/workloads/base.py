@@ -25,7 +25,7 @@ from pykruise.pods.lifecycle import Lifecycle
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
-__all__ = ["Around", "Counts", "Snapshot", "Strategy", "Workload"]
+__all__ = ["Around", "Counts", "Known", "Snapshot", "Strategy", "Workload"]
 
 
 class Snapshot(Protocol):
@@ -104,29 +104,12 @@ def is_owner(workload: Document, dependent: Document) -> bool:
     return any(ref.get("uid") == uid for ref in dependent["metadata"].get("ownerReferences") or ())
 
 
-class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind."""
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind by its names."""
 
     resource: Resource
-    names: frozenset[str]
+    names: frozenset[str] = frozenset()
     """What a person may type for it besides its plural and kind: `cloneset`, `clone`."""
-    snapshot: Callable[[Around], Snapshot]
-    plan: Callable[[Any], Plan]
-    strategy: Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]
-    """Of a spec; or None and what cannot be read."""
-    counts: Callable[[Document, Mapping[str, Any], Plan], Counts]
-    """Of the document, the status (stored, or as planned), and the plan."""
-    in_place_settings: Callable[[Settings], InPlaceSettings]
-    words: Sequence[tuple[str, str, str]] = ()
-    """How reasons of its plan begin → code, remedy; beyond those that all kinds share."""
-    fields: Mapping[str, tuple[str, ...]]
-    """What --set can change → where it is in the object."""
-    has_claim: Callable[[Document, Document], bool] = is_owner
-    """Whether a claim of its namespace is one of its pods'."""
-    is_per_node: bool = False
-    """Pods go to nodes by name, so all nodes have to be known."""
-    tells_failures_by_event: bool = False
-    """Its status has no place for a failed write."""
 
     def answers_to(self, name: str) -> bool:
         """Whether a person means this kind."""
@@ -144,3 +127,25 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the document is one of this kind."""
         group = str(document.get("apiVersion") or "").rpartition("/")[0]
         return document.get("kind") == self.resource.kind and group == self.resource.group
+
+
+class Workload(Known, frozen=True, kw_only=True):
+    """One kind that owns pods."""
+
+    snapshot: Callable[[Around], Snapshot]
+    plan: Callable[[Any], Plan]
+    strategy: Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]
+    """Of a spec; or None and what cannot be read."""
+    counts: Callable[[Document, Mapping[str, Any], Plan], Counts]
+    """Of the document, the status (stored, or as planned), and the plan."""
+    in_place_settings: Callable[[Settings], InPlaceSettings]
+    words: Sequence[tuple[str, str, str]] = ()
+    """How reasons of its plan begin → code, remedy; beyond those that all kinds share."""
+    fields: Mapping[str, tuple[str, ...]]
+    """What --set can change → where it is in the object."""
+    has_claim: Callable[[Document, Document], bool] = is_owner
+    """Whether a claim of its namespace is one of its pods'."""
+    is_per_node: bool = False
+    """Pods go to nodes by name, so all nodes have to be known."""
+    tells_failures_by_event: bool = False
+    """Its status has no place for a failed write."""

@@ -1,0 +1,45 @@
+"""The kinds that change pods of others: one line each. They own no pods, so they are looked at in their own way.
+
+a kind's folder (sidecars/, spreads/) ──▶ Attached ──▶ explain, plan
+
+A further kind is a folder beside those and a line in the table.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.sidecars.explaining import explain_sidecars
+from pykruise.cli.insight.sidecars.look import look_at as look_at_sidecars
+from pykruise.cli.insight.spreads.explaining import explain_spread
+from pykruise.cli.insight.spreads.look import look_at as look_at_spread
+from pykruise.cli.insight.workloads import WORKLOADS, Known
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
+
+__all__ = ["ALL", "ATTACHED", "SIDECAR_SET", "WORKLOAD_SPREAD", "Attached"]
+
+
+class Attached(Known, frozen=True, kw_only=True):
+    """One kind."""
+
+    explain: Callable[[Client, Key, Instant], Awaitable[Explanation]]
+    """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
+
+
+async def _explain_sidecars(client: Client, key: Key, now: Instant) -> Explanation:
+    return explain_sidecars(await look_at_sidecars(client, key.name, now=now))
+
+
+async def _explain_spread(client: Client, key: Key, now: Instant) -> Explanation:
+    return explain_spread(await look_at_spread(client, key, now=now))
+
+
+SIDECAR_SET = Attached(resource=SIDECAR_SETS, explain=_explain_sidecars)
+WORKLOAD_SPREAD = Attached(resource=WORKLOAD_SPREADS, names=frozenset({"ws"}), explain=_explain_spread)
+
+ATTACHED: Sequence[Attached] = (SIDECAR_SET, WORKLOAD_SPREAD)
+ALL: Sequence[Known] = (*WORKLOADS, *ATTACHED)
+"""Every kind that can be explained and planned."""

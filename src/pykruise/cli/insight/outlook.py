@@ -1,0 +1,83 @@
+"""What applying a manifest of a kind that changes pods of others would do: the value, and how a person reads it.
+
+a kind's forecasting.py ──▶ Outlook ──▶ lines() for people, JSON for programs
+
+Pure. Workloads, whose rollouts are played, have a Forecast instead (forecasting.py).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pykruise.cli.insight.forecasting import Batch
+
+__all__ = ["Outlook", "lines", "shown"]
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything `pykruise plan` says about one object."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+    change: str
+    """created, changed, unchanged or refused."""
+    errors: tuple[str, ...] = ()
+    """What admission refuses, all of it."""
+    fields: tuple[str, ...] = ()
+    """Paths of the spec that change."""
+    batches: tuple[Batch, ...] = ()
+    """What is done to pods that are there, a number at a time."""
+    stays: Mapping[str, tuple[str, ...]] = {}
+    """Why pods stay as they are, and which."""
+    new_pods: tuple[str, ...] = ()
+    """What pods get that are created afterwards."""
+    notes: tuple[str, ...] = ()
+    """What else is worth knowing."""
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything at all would happen."""
+        return self.change != "unchanged" or bool(self.batches)
+
+
+_WORDS = {
+    "created": "would be created",
+    "changed": "would change",
+    "unchanged": "is not changed, but not finished either",
+}
+
+
+def lines(one: Outlook) -> list[str]:
+    """As a person reads it."""
+    title = f"{one.kind} {one.namespace}/{one.name}" if one.namespace else f"{one.kind} {one.name}"
+    if one.change == "refused":
+        return [f"{title}: would be refused", *(f"  {error}" for error in one.errors)]
+    if not one.has_changes:
+        return [f"{title}: nothing would change"]
+    found = [f"{title}: {_WORDS[one.change]}"]
+    found += _section("Fields", one.fields)
+    found += _section("Pods that are there", [_batch(batch) for batch in one.batches])
+    found += _section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
+    found += _section("New pods", one.new_pods)
+    found += _section("Note", one.notes)
+    return found
+
+
+def _section(title: str, told: Sequence[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in told)] if told else []
+
+
+def _batch(batch: Batch) -> str:
+    groups: dict[str, list[str]] = {}
+    for fate in batch.fates:
+        groups.setdefault(fate.do, []).append(fate.pod)
+    wait = "then, as these are ready: " if batch.number > 1 else ""
+    told = "; ".join(f"{do}: {shown(pods)}" for do, pods in groups.items())
+    return f"{batch.number:3d}. {wait}{told}"
+
+
+def shown(names: Sequence[str]) -> str:
+    """The first ten names, and how many there are besides."""
+    first = ", ".join(names[:10])
+    return f"{first}, and {len(names) - 10} more" if len(names) > 10 else first

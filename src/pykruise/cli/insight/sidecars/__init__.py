@@ -1,0 +1,1 @@
+"""SidecarSets, as plan and explain know them: they change pods of others, and own none."""

@@ -1,0 +1,40 @@
+"""What differs between the sidecars that pods have and those that a SidecarSet describes.
+
+recorded revision, present spec ──▶ forcing_fields() ──▶ paths of fields that only a new pod can get
+
+Pure. Images are what an upgrade in place changes; everything else of a sidecar comes with the pod's creation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.hashes import typed_sidecar
+from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kube.documents import same
+from pykruise.pods.revisions import RevisionView
+
+__all__ = ["forcing_fields", "revision_of"]
+
+_SIDECARS: Final = ("containers", "initContainers")
+
+
+def revision_of(pod: ManagedPod, revisions: Sequence[RevisionView]) -> RevisionView | None:
+    """The revision that the pod's sidecars are of; None: it is not known any more."""
+    name = pod.record.revision if pod.record is not None else ""
+    return next((one for one in revisions if name and one.name == name), None)
+
+
+def forcing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Fields of sidecars that differ, images aside, as `containers[log].env`. Both have the fields of a spec."""
+    return [path for field in _SIDECARS for path in _of_list(field, old.get(field), new.get(field))]
+
+
+def _of_list(field: str, old: Any, new: Any) -> Iterator[str]:
+    before, after = ({one["name"]: typed_sidecar(one) for one in items or ()} for items in (old, new))
+    for name in sorted({*before, *after}):
+        if name not in before or name not in after:
+            yield f"{field}[{name}]"
+            continue
+        for key in sorted({*before[name], *after[name]} - {"image"}):
+            if not same(before[name].get(key), after[name].get(key)):
+                yield f"{field}[{name}].{key}"

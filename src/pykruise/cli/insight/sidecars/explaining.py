@@ -1,0 +1,299 @@
+"""The state of a SidecarSet in words: which pods have its sidecars, which wait and why, which never got them.
+
+SidecarSight + Plan ──▶ explain_sidecars() ──▶ Explanation
+
+Pure. Why a pod is not upgraded is said by the plan that the manager makes of the same snapshot; why a pod that
+was upgraded does not count is said by the pod. Pods without sidecars are no business of the manager's; why they
+have none is reasoned here, from the rules by which admission injects.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.explaining import (
+    Explanation,
+    Wait,
+    next_of,
+    not_taken_up,
+    ranked,
+    verdict_of,
+    wait_of,
+)
+from pykruise.cli.insight.sidecars.differences import forcing_fields, revision_of
+from pykruise.cli.insight.sidecars.look import SidecarSight
+from pykruise.cli.insight.webhooks import POD_WEBHOOK, is_fresh
+from pykruise.kinds.sidecarset.conflicts import conflict_errors
+from pykruise.kinds.sidecarset.contents import sidecars_in_pod
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.matching import chosen_contents
+from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.plans.plan import Plan
+from pykruise.pods.sidecars import injected_sets
+from pykruise.pods.views import PodView
+
+__all__ = ["explain_sidecars", "why_left"]
+
+_STRATEGY: Final = "spec.updateStrategy"
+
+_LEFT: Final = (
+    (
+        "updateStrategy.type is NotUpdate",
+        "NotUpdate",
+        f"set {_STRATEGY}.type to RollingUpdate, or recreate the pods",
+    ),
+    ("updateStrategy.paused", "Paused", f"resume: set {_STRATEGY}.paused to false"),
+    ("waits until hot upgrades", "HotUpgrade", ""),
+    ("its labels are not those", "NotSelected", f"change {_STRATEGY}.selector, or the pod's labels"),
+    ("cannot be upgraded in place", "NotInPlace", "recreate the pod: a new one gets everything"),
+    ("waits until the upgrade before", "UpdatingInPlace", ""),
+    ("the partition keeps", "Partition", f"lower {_STRATEGY}.partition to go on"),
+    ("waits for its turn", "Budget", f"wait, or raise {_STRATEGY}.maxUnavailable"),
+)
+"""How the plan's reasons begin → code and what a person can do."""
+
+_RECREATE: Final = "delete the pod, or recreate it through its workload: a new one gets them"
+
+
+def explain_sidecars(sight: SidecarSight) -> Explanation:
+    """What is going on with the SidecarSet."""
+    plan = plan_sidecarset(sight.snapshot)
+    document, view = sight.document, sight.view
+    waits = ranked(_waits(sight, plan))
+    return Explanation(
+        kind=str(document["kind"]),
+        namespace="",
+        name=view.name,
+        verdict=verdict_of(waits, plan, document),
+        headline=_headline(sight),
+        done=tuple(_done(sight)),
+        waits=waits,
+        next=tuple(next_of(plan, waits)),
+    )
+
+
+def _headline(sight: SidecarSight) -> str:
+    managed, meant = sight.managed, _meant(sight)
+    updated = sum(pod.is_updated for pod in managed)
+    return (
+        f"{len(managed)} of {len(meant)} pods that it selects have its sidecars, {updated} of them the present "
+        f"ones, {sum(_serves(pod) for pod in managed)} ready"
+    )
+
+
+def _meant(sight: SidecarSight) -> dict[str, PodView]:
+    return {label: pod for label, pod in sight.views.items() if sight.selects_namespace(pod.namespace)}
+
+
+def _serves(pod: ManagedPod) -> bool:
+    return pod.is_consistent and pod.is_ready
+
+
+def _done(sight: SidecarSight) -> Iterator[str]:
+    updated = [pod for pod in sight.managed if pod.is_updated]
+    if updated:
+        name = sight.view.contents.revision if sight.view.contents is not None else ""
+        yield f"{len(updated)} pods have the sidecars of {name}, {sum(map(_serves, updated))} of them are ready"
+
+
+# ── the SidecarSet itself ────────────────────────────────────────────────────
+
+
+def _waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+    meta = sight.document["metadata"]
+    if "deletionTimestamp" in meta:
+        words = "it is being deleted; pods keep their sidecars"
+        yield Wait(code="Terminating set", words=words, since=meta["deletionTimestamp"])
+        return
+    yield from not_taken_up(sight.document)
+    refusals = [note.message for note in plan.notes if note.warning and note.reason == "InvalidSpec"]
+    for message in refusals:
+        remedy = "correct the field that the message names; nothing is touched until then"
+        yield Wait(code="Refused", words=message, remedy=remedy)
+    if not refusals:
+        yield from _of_the_set(sight, plan)
+    for pod in sight.managed:
+        if pod.is_updated:
+            yield from _not_serving(pod, sight)
+        elif pod.label in plan.left and not refusals:
+            yield why_left(pod, plan.left[pod.label], sight)
+    yield from _without_sidecars(sight)
+
+
+def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+    view = sight.view
+    if view.spec is None:
+        return
+    for error in conflict_errors(sight.document, view.spec, sight.sets):
+        remedy = "rename one of the two, or let their selectors part: only one of them gets into a pod"
+        yield Wait(code="Conflict", words=f"{error.field}: {error.message}", remedy=remedy)
+    yield from _injection(sight)
+    yield from _failures(sight, plan)
+    if not sight.views:
+        words = (
+            "no pod matches spec.selector" if view.selector is not None else "spec.selector selects nothing"
+        )
+        yield Wait(code="NoPods", words=words, remedy="correct spec.selector, or the labels of the pods")
+    elif not _meant(sight):
+        names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
+        words = f"{len(sight.views)} pods match spec.selector, but not their namespaces ({names})"
+        remedy = "correct spec.namespaceSelector, or the labels of the namespaces"
+        yield Wait(code="NoPods", words=words, remedy=remedy)
+
+
+def _injection(sight: SidecarSight) -> Iterator[Wait]:
+    """Why new pods get other sidecars than the present ones, or are refused."""
+    view = sight.view
+    assert view.spec is not None
+    if _is_injection_paused(sight):
+        words = "injectionStrategy.paused: new pods get no sidecars"
+        yield Wait(code="InjectionPaused", words=words, remedy="set spec.injectionStrategy.paused to false")
+        return
+    try:
+        chosen_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
+    except InjectionError as error:
+        remedy = "correct spec.injectionStrategy.revision: until then new pods are refused"
+        yield Wait(code="InjectionFails", words=str(error), remedy=remedy)
+
+
+def _is_injection_paused(sight: SidecarSight) -> bool:
+    spec = sight.view.spec
+    return spec is not None and spec.injection_strategy is not None and spec.injection_strategy.paused
+
+
+_TOLD: Final = {
+    "FailedInjection": ("InjectionFails", "correct what it names: until then such pods are refused"),
+    "FailedUpgradeSidecar": ("WriteFailed", "see what refuses it; it is tried again and again"),
+    "ResetContainerFailed": ("WriteFailed", "see what refuses it; it is tried again and again"),
+    "FailedCreateRevision": ("WriteFailed", "see what refuses it; it is tried again and again"),
+}
+"""Reasons of events → code and what a person can do."""
+
+_FRESH_S: Final = 600.0
+"""An older event is no news."""
+
+
+def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+    """The latest event of each reason that something did not work, while it may still be so."""
+    latest = {str(one.get("reason")): one for one in sight.events if one.get("type") == "Warning"}
+    for reason, (code, remedy) in _TOLD.items():
+        event = latest.get(reason)
+        if event is None or not is_fresh(event, now=sight.snapshot.now, within_s=_FRESH_S):
+            continue
+        if code == "WriteFailed" and not plan.stages:
+            continue
+        yield Wait(code=code, words=str(event.get("message") or ""), remedy=remedy)
+
+
+# ── pods with sidecars ───────────────────────────────────────────────────────
+
+
+def why_left(pod: ManagedPod, reason: str, sight: SidecarSight) -> Wait:
+    """The plan's reason for a pod that it leaves alone, with what more is known."""
+    code, remedy = next(
+        ((code, tip) for start, code, tip in _LEFT if reason.startswith(start)),
+        ("BrokenUpdate", "correct the annotation, or recreate the pod"),
+    )
+    words = reason
+    if code == "NotInPlace" and (fields := _changed_fields(pod, sight)):
+        words = f"{reason} ({fields})"
+    elif code == "Budget":
+        busy = [one.label for one in sight.managed if one.is_updated and not _serves(one)]
+        words += f" by {', '.join(busy[:5])}{' …' if len(busy) > 5 else ''}" if busy else ""
+    return Wait(code=code, words=words, pods=(pod.label,), remedy=remedy)
+
+
+def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
+    old = revision_of(pod, sight.revisions)
+    return ", ".join(forcing_fields(old.template, sight.document["spec"])[:5]) if old is not None else ""
+
+
+def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
+    """Why a pod that has the present sidecars does not count as ready, and so holds others up."""
+    if _serves(pod):
+        return
+    cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now)
+    if cause is not None:
+        found = wait_of(cause, pod.label)
+        yield msgspec.structs.replace(found, remedy=_remedy(found, sight))
+        return
+    busy = next((twins for twins in pod.twins if not twins.is_idle), None)
+    if busy is not None:
+        words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
+        yield Wait(code="HotUpgrade", words=words, pods=(pod.label,))
+    else:
+        words = "its sidecars have new images, and do not run them yet"
+        yield Wait(code="UpdatingInPlace", words=words, pods=(pod.label,))
+
+
+def _remedy(found: Wait, sight: SidecarSight) -> str:
+    """What a container needs that is a sidecar stands in the SidecarSet, not in the pod's template."""
+    contents = sight.view.contents
+    names = sidecars_in_pod(contents.containers) if contents is not None else []
+    if not any(f"container {name} " in f"{found.words} " for name in names):
+        return found.remedy
+    return found.remedy.replace("in spec.template", "in spec.containers").replace(
+        "the template or roll back", "the SidecarSet"
+    )
+
+
+# ── pods without them ────────────────────────────────────────────────────────
+
+
+def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
+    managed = {pod.label for pod in sight.managed}
+    missed = [
+        _why_without(pod, sight) for label, pod in sorted(_meant(sight).items()) if label not in managed
+    ]
+    yield from missed
+    if sight.are_reviewed is False and any(one.code == "NotInjected" for one in missed):
+        yield Wait(
+            code="NoWebhook",
+            words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
+            remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
+        )
+
+
+def _why_without(pod: PodView, sight: SidecarSight) -> Wait:
+    view = sight.view
+    label = f"{pod.namespace}/{pod.name}"
+    canary = _canary_of(pod, sight)
+    if canary:
+        words = f"it has the sidecars of canary {canary}, which takes this one's place"
+        return Wait(code="Canary", words=words, pods=(label,))
+    if view.name in injected_sets(pod.annotations):
+        words = "it lists this SidecarSet, but lacks containers of it"
+    elif not _is_asked_about(pod.namespace, sight):
+        words = "webhooks are not asked about pods of its namespace"
+        remedy = "put it into another namespace" if pod.namespace in _never_asked(sight) else ""
+        remedy = remedy or "take the label control-plane=openkruise off the namespace"
+        return Wait(code="NotInjected", words=words, pods=(label,), remedy=remedy)
+    elif pod.created_at is not None and view.created_at is not None and pod.created_at < view.created_at:
+        words = "it was there before this SidecarSet, and sidecars come when a pod is created"
+    elif _is_injection_paused(sight):
+        return Wait(code="InjectionPaused", words="it was created while injection is paused", pods=(label,))
+    else:
+        words = (
+            "it was created without its sidecars: injection was paused, webhooks were not asked, "
+            "or its labels were others then"
+        )
+    return Wait(code="NotInjected", words=words, pods=(label,), remedy=_RECREATE)
+
+
+def _canary_of(pod: PodView, sight: SidecarSight) -> str:
+    listed = injected_sets(pod.annotations)
+    found = (one.name for one in sight.sets if one.base == sight.view.name and one.name in listed)
+    return next(found, "")
+
+
+def _never_asked(sight: SidecarSight) -> tuple[str, ...]:
+    return ("kube-system", sight.own_namespace)
+
+
+def _is_asked_about(namespace: str, sight: SidecarSight) -> bool:
+    """As the namespace selector of the webhook has it (admission/reviewers.py)."""
+    labels = sight.namespaces.get(namespace) or {}
+    return namespace not in _never_asked(sight) and labels.get("control-plane") != "openkruise"

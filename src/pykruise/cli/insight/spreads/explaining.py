@@ -1,0 +1,290 @@
+"""The state of a WorkloadSpread in words: where pods are, who finds no node, what becomes of it when.
+
+SpreadSight + Plan ──▶ explain_spread() ──▶ Explanation
+
+Pure. Numbers, and who is moved when, come from the functions that the manager writes its status and its plan with;
+why a pod finds no node is said by the pod.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.charts import duration
+from pykruise.cli.insight.explaining import (
+    Explanation,
+    Wait,
+    next_of,
+    not_taken_up,
+    ranked,
+    verdict_of,
+    wait_of,
+)
+from pykruise.cli.insight.spreads.look import SpreadSight
+from pykruise.cli.insight.webhooks import POD_WEBHOOK, is_fresh
+from pykruise.kinds.workloadspread.grouping import Grouped, grouped
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
+from pykruise.kinds.workloadspread.patch_validation import patch_errors
+from pykruise.kinds.workloadspread.places import is_schedulable
+from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.status import (
+    CREATION_S,
+    DELETION_S,
+    WINDOW_S,
+    closed_at,
+    computed,
+    moves_at,
+)
+from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.plans.plan import Plan
+
+__all__ = ["explain_spread"]
+
+_FRESH_S: Final = 600.0
+"""An older event is no news."""
+
+_TOLD: Final = {
+    "CreatePodFailed": "see why its workload does not create it: a quota, or another webhook",
+    "DeletePodFailed": "see what holds the pod: a budget, or another webhook",
+    "PatchPodDeletionCostFailed": "see what refuses it; it is tried again and again",
+    "AdoptPodFailed": "see what refuses it; it is tried again and again",
+}
+"""Reasons of events → what a person can do."""
+
+
+def explain_spread(sight: SpreadSight) -> Explanation:
+    """What is going on with the WorkloadSpread."""
+    snapshot = sight.snapshot
+    plan = Plan() if sight.problem else plan_spread(snapshot)
+    groups = grouped(snapshot)
+    status = computed(snapshot, groups).status
+    waits = ranked(_waits(sight, plan, groups, status))
+    due = tuple(_due(sight, groups, status))
+    return Explanation(
+        kind=str(sight.document["kind"]),
+        namespace=sight.view.namespace,
+        name=sight.view.name,
+        verdict=verdict_of(waits, plan, sight.document),
+        headline=_headline(sight, status),
+        done=tuple(_done(sight, status)),
+        waits=waits,
+        next=due if due and not plan.stages else (*due, *next_of(plan, waits)),
+    )
+
+
+def _headline(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
+    target = sight.view.target
+    if target is None:
+        return "it names no workload"
+    if sight.problem:
+        return f"what {target[0].kind} {target[1]} wants is not known"
+    if not sight.snapshot.is_there:
+        return f"{target[0].kind} {target[1]} is not there; {status.spread}"
+    return (
+        f"{target[0].kind} {target[1]} wants {sight.snapshot.replicas} pods; {status.spread or 'no subsets'}"
+    )
+
+
+def _done(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
+    for subset, entry in _pairs(sight, status):
+        try:
+            limit = limit_of(subset, replicas=sight.snapshot.replicas)
+        except LimitError:
+            continue
+        room = "takes any number" if limit == ANY_NUMBER else f"takes {limit}"
+        closed = "" if is_schedulable(entry) else ", passed over now"
+        yield f"subset {entry.name} has {entry.replicas} pods, and {room}{closed}"
+
+
+def _pairs(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[Subset, SubsetStatus]]:
+    if not sight.problem:
+        yield from zip(sight.view.subsets, status.subset_statuses or (), strict=True)
+
+
+# ── what is waited for ───────────────────────────────────────────────────────
+
+
+def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[Wait]:
+    meta = sight.document["metadata"]
+    if "deletionTimestamp" in meta:
+        words = "it is being deleted; pods stay where they are"
+        yield Wait(code="Terminating set", words=words, since=meta["deletionTimestamp"])
+        return
+    if not sight.problem:
+        yield from not_taken_up(sight.document)
+    problems = [sight.problem] if sight.problem else []
+    problems += [one.message for one in plan.notes if one.reason in ("InvalidSpec", "InvalidMaxReplicas")]
+    for problem in problems:
+        remedy = "correct what the message names; nothing is done about it until then"
+        yield Wait(code="Refused", words=problem, remedy=remedy)
+    if sight.problem or sight.view.spec is None:
+        return
+    yield from _of_the_target(sight)
+    yield from _patches(sight)
+    yield from _pods(sight, groups)
+    yield from _nowhere(sight, plan)
+    yield from _subsets(sight, status)
+    yield from _failures(sight)
+
+
+def _of_the_target(sight: SpreadSight) -> Iterator[Wait]:
+    target, snapshot = sight.view.target, sight.snapshot
+    if target is None:
+        return
+    if not snapshot.is_there:
+        remedy = "create it; or, since targetRef cannot be changed, replace the WorkloadSpread by another"
+        yield Wait(code="NoTarget", words=f"{target[0].kind} {target[1]} is not there", remedy=remedy)
+    elif snapshot.latest is None:
+        words = "which version of its pods is the newest is not known now; deletion costs wait for it"
+        yield Wait(code="Other", words=words)
+
+
+def _patches(sight: SpreadSight) -> Iterator[Wait]:
+    """Patches that would make invalid pods of the workload as it is now; admission may have seen another one."""
+    for number, subset in enumerate(sight.view.subsets):
+        if subset.patch is None:
+            continue
+        for error in patch_errors(
+            subset, sight.view.target, sight.target, path=f"spec.subsets[{number}].patch"
+        ):
+            remedy = f"correct the patch of subset {subset.name}: until then its pods are refused"
+            yield Wait(code="Patch", words=f"{error.field}: {error.message}", remedy=remedy)
+
+
+def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
+    """Pods that find no node, and what comes of it."""
+    subsets = sight.view.subsets
+    for number, subset in enumerate(subsets):
+        for pod in groups.of(subset.name):
+            if not pod.is_active or pod.node_name:
+                continue
+            cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now)
+            if cause is None:
+                continue
+            found = wait_of(cause, pod.name)
+            if moves_at(pod, sight.snapshot) is None and cause.code != "Unschedulable":
+                yield found
+                continue
+            words, remedy = _outlook(sight, subset, is_last=number == len(subsets) - 1)
+            yield Wait(
+                code=found.code,
+                words=f"{found.words}; {words}",
+                pods=found.pods,
+                since=found.since,
+                remedy=remedy or found.remedy,
+            )
+
+
+def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str, str]:
+    """What becomes of a pod that finds no node in this subset, and what a person can do."""
+    room = f"make room on the nodes of subset {subset.name}"
+    if is_last:
+        return f"{subset.name} is the last subset, whose pods always wait", room
+    patience = sight.view.reschedule_after_s
+    if not patience:
+        return (
+            f"subset {subset.name} is strict, so it waits",
+            f"{room}, or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
+        )
+    return f"{patience} s after its creation it leaves subset {subset.name} for the next one", ""
+
+
+def _nowhere(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
+    """Pods of the workload that are of no subset."""
+    for name, reason in plan.left.items():
+        remedy = ""
+        if "is not there any more" in reason or "fits no subset" in reason:
+            remedy = (
+                "nothing has to be done: it goes first at the next scale-down; delete it to have it placed"
+            )
+        yield Wait(code="NoSubset", words=f"of no subset: {reason}", pods=(name,), remedy=remedy)
+    if plan.left and sight.are_reviewed is False:
+        yield Wait(
+            code="NoWebhook",
+            words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
+            remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
+        )
+
+
+def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]:
+    for subset, entry in _pairs(sight, status):
+        since = closed_at(entry)
+        if since is not None:
+            words = f"subset {entry.name} is passed over, since pods found no node there"
+            remedy = f"make room on its nodes; it is tried again {WINDOW_S:g} s after it was closed"
+            yield Wait(code="Closed", words=words, since=_time_of(entry), remedy=remedy)
+        try:
+            limit = limit_of(subset, replicas=sight.snapshot.replicas)
+        except LimitError:
+            continue
+        if limit != ANY_NUMBER and entry.replicas > limit:
+            words = f"subset {entry.name} has {entry.replicas} pods for {limit} places: none is moved"
+            remedy = (
+                "the surplus goes first at the next scale-down; delete pods to have them placed elsewhere"
+            )
+            yield Wait(code="Surplus", words=words, remedy=remedy)
+    for entry in _versioned(status):
+        for kind, noted in (("Creating", entry.creating_pods), ("Leaving", entry.deleting_pods)):
+            if noted:
+                yield _noted(kind, entry.name, noted)
+
+
+def _time_of(entry: SubsetStatus) -> str:
+    return next((one.last_transition_time for one in entry.conditions or () if one.status == "False"), "")
+
+
+def _noted(code: str, subset: str, noted: dict[str, str]) -> Wait:
+    names = tuple(sorted(noted))
+    if code == "Creating":
+        words = f"admitted to subset {subset} and not seen yet; its place is kept for {CREATION_S:g} s"
+    else:
+        words = f"on its way out of subset {subset}; it has its place again if it stays for {DELETION_S:g} s"
+    return Wait(code=code, words=words, pods=names, since=min(noted.values()))
+
+
+def _versioned(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
+    for entries in (status.versioned_subset_statuses or {}).values():
+        yield from entries
+
+
+def _failures(sight: SpreadSight) -> Iterator[Wait]:
+    """The latest event of each reason that something did not work."""
+    latest = {str(one.get("reason")): one for one in sight.events if one.get("type") == "Warning"}
+    for reason, remedy in _TOLD.items():
+        event = latest.get(reason)
+        if event is not None and is_fresh(event, now=sight.snapshot.now, within_s=_FRESH_S):
+            yield Wait(code="WriteFailed", words=str(event.get("message") or ""), remedy=remedy)
+
+
+# ── what is due when ─────────────────────────────────────────────────────────
+
+
+def _due(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[str]:
+    """What time alone brings about, the soonest first."""
+    for at, what in sorted(_deadlines(sight, groups, status)):
+        if at > sight.snapshot.now:
+            yield f"in {duration(at - sight.snapshot.now)}: {what}"
+
+
+def _deadlines(
+    sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus
+) -> Iterator[tuple[Instant, str]]:
+    if sight.problem:
+        return
+    for subset in sight.view.subsets[:-1]:
+        for pod in groups.of(subset.name):
+            at = moves_at(pod, sight.snapshot)
+            if at is not None:
+                yield at, f"{pod.name} is deleted, to come again in another subset"
+    for entry in status.subset_statuses or ():
+        since = closed_at(entry)
+        if since is not None:
+            yield since + WINDOW_S, f"subset {entry.name} is tried again"
+    for entry in _versioned(status):
+        for name, since_text in (entry.creating_pods or {}).items():
+            at = parse_time(since_text) + CREATION_S
+            yield at, f"the place of {name} in subset {entry.name} is free again, unless the pod shows itself"
+        for name, since_text in (entry.deleting_pods or {}).items():
+            at = parse_time(since_text) + DELETION_S
+            yield at, f"{name} has its place in subset {entry.name} again, unless it is gone"

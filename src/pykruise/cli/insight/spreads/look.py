@@ -1,0 +1,106 @@
+"""Reading what belongs to one WorkloadSpread, once: its workload, the pods with their nodes, what events say.
+
+Client ──get, list──▶ look_at() ──▶ SpreadSight ──gathering.look_once()──▶ the snapshot that its manager
+                                                                           would plan from
+
+Reads only.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pykruise.cli.insight.webhooks import events_about, reviews_pods
+from pykruise.kinds.workloadspread.gathering import GatherError, look_once
+from pykruise.kinds.workloadspread.readers import TargetReader
+from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.targets import BUILT_IN, WhiteListError
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode, encode
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.manager.settings import Settings
+
+__all__ = ["SpreadSight", "look_at", "sight_of"]
+
+
+class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
+    """One WorkloadSpread as it is now, or would be."""
+
+    document: Document
+    view: SpreadView
+    snapshot: Snapshot
+    """Without pods where `problem` says why nothing could be gathered."""
+    problem: str = ""
+    target: Document | None = None
+    """The workload; None: it is not there, or cannot be read."""
+    pods: Mapping[str, Document] = {}
+    """All of its namespace, by name."""
+    events: Sequence[Document] = ()
+    """About it, oldest first; empty also when they may not be read."""
+    are_reviewed: bool | None = None
+    """Whether API servers show new pods to webhooks; None: that may not be read."""
+
+
+async def look_at(client: Client, key: Key, *, now: Instant, settings: Settings | None = None) -> SpreadSight:
+    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    document = decode(await client.get(WORKLOAD_SPREADS, key.namespace, key.name))
+    return await sight_of(client, document, now=now, settings=settings)
+
+
+async def sight_of(
+    client: Client, document: Document, *, now: Instant, settings: Settings | None = None
+) -> SpreadSight:
+    """The same of a document that may not be stored, with what is there around it."""
+    settings = settings or Settings()
+    view = project_spread(encode(document))
+    reader = TargetReader(lambda: client, namespace=settings.own_namespace)
+    snapshot, problem = Snapshot(spread=view, now=now), await _unlisted(reader, view)
+    if not problem and view.target is not None:
+        try:
+            snapshot = await look_once(
+                client,
+                view,
+                namespace=settings.own_namespace,
+                versioned=settings.versioned_status_kinds,
+                clock=lambda: now,
+                rng=random.Random(1),
+            )
+        except GatherError as error:
+            problem = str(error)
+    pods, target, events, are_reviewed = await asyncio.gather(
+        client.list(PODS, view.namespace),
+        reader.target(view),
+        events_about(client, view.namespace, view.uid),
+        reviews_pods(client),
+    )
+    return SpreadSight(
+        document=document,
+        view=view,
+        snapshot=snapshot,
+        problem=problem,
+        target=target,
+        pods={doc["metadata"]["name"]: doc for doc in map(decode, pods.items)},
+        events=events,
+        are_reviewed=are_reviewed,
+    )
+
+
+async def _unlisted(reader: TargetReader, view: SpreadView) -> str:
+    """Why a kind that is not built in is not followed; empty: it is."""
+    if view.target is None or view.target[0] in BUILT_IN:
+        return ""
+    kind = view.target[0]
+    try:
+        listed = await reader.white_list()
+    except WhiteListError as error:
+        return f"the white list of kinds cannot be read: {error}"
+    except KubeError as error:
+        return f"the white list of kinds may not be read: {error}"
+    return "" if listed.find(kind) else f"{kind.kind} ({kind.group}) is not on the white list of kinds"

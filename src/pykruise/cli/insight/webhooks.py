@@ -1,0 +1,56 @@
+"""Whether the cluster shows new pods to webhooks, and what events say of an object.
+
+Client ──▶ reviews_pods(), events_about()
+
+Reads only. What may not be read is no error here: an explanation goes without it.
+"""
+
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
+from pykruise.kube.resources import EVENTS
+from pykruise.sandbox.apiserver.discovery import VERSION
+
+__all__ = ["POD_WEBHOOK", "events_about", "is_fresh", "reviews_pods"]
+
+POD_WEBHOOK = "mpod.kb.io"
+"""The webhook that new pods are shown to."""
+
+
+async def reviews_pods(client: Client) -> bool | None:
+    """Whether API servers are told to ask about new pods; None: that may not be read, or nothing is told.
+
+    `pykruise up` reviews by itself, without any configuration.
+    """
+    try:
+        found = decode(await client.get(MUTATING, "", MUTATING_NAME))
+    except NotFoundError:
+        return None if await _reviews_by_itself(client) else False
+    except ApiError:
+        return None
+    return any(one.get("name") == POD_WEBHOOK for one in found.get("webhooks") or ())
+
+
+async def _reviews_by_itself(client: Client) -> bool:
+    version = decode((await client.transport.request("GET", "/version")).body)
+    return str(version.get("gitVersion") or "").endswith(VERSION["gitVersion"].partition("-")[2])
+
+
+async def events_about(client: Client, namespace: str, uid: str) -> list[Document]:
+    """Events about the object with this uid, oldest first; none when they may not be read."""
+    try:
+        listed = await client.list(EVENTS, namespace)
+    except (ForbiddenError, NotFoundError):
+        return []
+    about = [
+        event for event in map(decode, listed.items) if (event.get("involvedObject") or {}).get("uid") == uid
+    ]
+    return sorted(about, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+
+
+def is_fresh(event: Document, *, now: Instant, within_s: float) -> bool:
+    """Whether the event was told in the last `within_s` seconds."""
+    at = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp")
+    return at is not None and parse_time(at) >= now - within_s

@@ -1,0 +1,224 @@
+"""`pykruise explain` names the true cause of WorkloadSpreads that are stuck, each staged on a cluster."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.attached import WORKLOAD_SPREAD
+from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import DEPLOYMENTS, Resource
+from support.daemonsets import Pool
+from support.faults import Answer, FaultyTransport, patches
+from support.golden import same_as
+from support.scenario import Object, Stage
+from support.spread_stage import Spread
+
+GOLDEN = Path(__file__).parent / "golden" / "explain" / "workloadspread"
+TRAINING = Resource("example.org", "v1", "trainings", "Training")
+
+
+@pytest.fixture
+async def spread(stage: Stage, pool: Pool) -> Spread:
+    """Two zones."""
+    found = Spread(stage, pool)
+    await found.label_nodes()
+    return found
+
+
+def adaptive(seconds: int) -> Object:
+    return {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": seconds}}
+
+
+async def running(spread: Spread, *subsets: Object, replicas: int = 4, **spec: Any) -> None:
+    """A manager, a WorkloadSpread and its CloneSet."""
+    await spread.stage.start_manager()
+    await spread.create(CLONE_SETS, *subsets, **spec)
+    await spread.run(CLONE_SETS, replicas)
+
+
+async def close_zone_a(spread: Spread) -> None:
+    for node in spread.pool.nodes[:2]:
+        await spread.pool.cordon(node)
+
+
+async def a_strict_subset_has_no_room(spread: Spread) -> None:
+    await close_zone_a(spread)
+    await running(spread, spread.subset("a", 2), spread.subset("b"))
+
+
+async def pods_are_about_to_move_on(spread: Spread) -> None:
+    await close_zone_a(spread)
+    await running(spread, spread.subset("a", 2), spread.subset("b"), scheduleStrategy=adaptive(200))
+
+
+async def a_subset_is_passed_over(spread: Spread) -> None:
+    await close_zone_a(spread)
+    await running(spread, spread.subset("a", 2), spread.subset("b"), scheduleStrategy=adaptive(2))
+    await spread.settled(b=4)
+
+
+async def the_last_subset_has_no_room(spread: Spread) -> None:
+    await close_zone_a(spread)
+    await running(spread, spread.subset("b", 2), spread.subset("a"), scheduleStrategy=adaptive(2))
+
+
+async def the_workload_is_not_there(spread: Spread) -> None:
+    await spread.stage.start_manager()
+    await spread.create(CLONE_SETS, spread.subset("a", 2), spread.subset("b"))
+
+
+async def the_kind_is_not_listed(spread: Spread) -> None:
+    with spread.stage.past_admission():
+        await spread.create(TRAINING, spread.subset("a", 2), spread.subset("b"))
+
+
+async def a_path_leads_nowhere(spread: Spread) -> None:
+    filtered = {"replicasPathList": ["spec.workers"]}
+    await running(spread, spread.subset("a", "50%"), spread.subset("b"), targetFilter=filtered)
+
+
+async def a_patch_makes_no_pod(spread: Spread) -> None:
+    # given it was written before its workload, so nobody could try it
+    patch = {"spec": {"containers": [{"name": "extra"}]}}
+    await running(spread, spread.subset("a", 2, patch=patch), spread.subset("b"))
+
+
+async def pods_are_beyond_the_limit(spread: Spread) -> None:
+    await running(spread, spread.subset("a", 4), spread.subset("b"))
+    await spread.settled(a=4)
+    await spread.stage.merge(
+        "ws", {"spec": {"subsets": [spread.subset("a", 1), spread.subset("b")]}}, resource=WORKLOAD_SPREADS
+    )
+
+
+async def a_subset_was_removed(spread: Spread) -> None:
+    await running(spread, spread.subset("a", 2), spread.subset("b"))
+    await spread.settled(a=2, b=2)
+    await spread.stage.merge("ws", {"spec": {"subsets": [spread.subset("a", 2)]}}, resource=WORKLOAD_SPREADS)
+
+
+async def a_node_fits_no_subset(spread: Spread) -> None:
+    # given pods that were there before, some of them in zone b
+    await spread.stage.start_manager()
+    await spread.run(CLONE_SETS, 4)
+    await spread.stage.settled(replicas=4)
+    await spread.create(CLONE_SETS, spread.subset("a", 2))
+
+
+async def a_pod_did_not_come(spread: Spread) -> None:
+    # given the status notes a pod that nobody ever creates
+    stage = spread.stage
+    await spread.create(CLONE_SETS, spread.subset("a", 2), spread.subset("b"))
+    noted = {"creatingPods": {"web-lost": "2026-01-01T00:00:00Z"}}
+    entries = [{"name": "a", "replicas": 0, "missingReplicas": 1, **noted}]
+    entries.append({"name": "b", "replicas": 0, "missingReplicas": -1})
+    status = {"status": {"versionedSubsetStatuses": {"versionIgnored": entries}}}
+    await stage.merge("ws", status, resource=WORKLOAD_SPREADS, subresource="status")
+    await spread.run(CLONE_SETS, 0)
+    await stage.start_manager()
+
+
+async def costs_are_refused(spread: Spread) -> None:
+    faulty = FaultyTransport(spread.stage.manager_transport())
+    faulty.on(patches("/pods/"), lambda _: Answer(422, message="no costs here"))
+    await spread.stage.start_manager(faulty)
+    await spread.create(DEPLOYMENTS, spread.subset("a", 2), spread.subset("b"))
+    await spread.run(DEPLOYMENTS, 3)
+
+
+async def nobody_manages(spread: Spread) -> None:
+    await spread.create(CLONE_SETS, spread.subset("a", 2), spread.subset("b"))
+    await spread.run(CLONE_SETS, 0)
+
+
+class Stuck(NamedTuple):
+    """One staged case: what is done, the code of the cause, words that must be there, the verdict."""
+
+    stage_it: Callable[[Spread], Awaitable[None]]
+    cause: str
+    says: str
+    verdict: str = "waiting"
+
+
+CASES = (
+    Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive"),
+    Stuck(pods_are_about_to_move_on, "Unschedulable", "is deleted, to come again in another subset"),
+    Stuck(a_subset_is_passed_over, "Closed", "subset a is tried again"),
+    Stuck(the_last_subset_has_no_room, "Unschedulable", "a is the last subset, whose pods always wait"),
+    Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web is not there"),
+    Stuck(the_kind_is_not_listed, "Refused", "Training (example.org) is not on the white list", "refused"),
+    Stuck(a_path_leads_nowhere, "Refused", "spec.workers: is not there", "refused"),
+    Stuck(a_patch_makes_no_pod, "Patch", "spec.subsets[0].patch.containers[0].image: Required value"),
+    Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 places", "done"),
+    Stuck(a_subset_was_removed, "NoSubset", "its subset b is not there any more"),
+    Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset"),
+    Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted and has not come"),
+    Stuck(costs_are_refused, "WriteFailed", "no costs here"),
+    Stuck(nobody_manages, "NoManager", "is the manager running"),
+)
+
+
+async def told(stage: Stage, case: Stuck) -> Explanation:
+    """The explanation, once it names the cause."""
+    found: Explanation | None = None
+
+    async def names_it() -> bool:
+        nonlocal found
+        key = Key(stage.namespace, "ws")
+        found = await explained(stage.client, key, now=stage.clock(), workload=WORKLOAD_SPREAD)
+        return (found.cause, found.verdict) == (case.cause, case.verdict) and case.says in text(
+            found, now=stage.clock()
+        )
+
+    try:
+        await stage.until(names_it, within_s=min(stage.patience_s, 90.0))
+    except AssertionError as error:
+        assert found is not None
+        raise AssertionError(f"{found.cause!r}\n{text(found, now=stage.clock())}") from error
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+async def test_explain_names_the_true_cause(
+    spread: Spread, stage: Stage, case: Stuck, request: pytest.FixtureRequest
+) -> None:
+    # given
+    await case.stage_it(spread)
+    # when
+    said = text(await told(stage, case), now=stage.clock())
+    # then
+    assert case.says in said
+    if request.config.getoption("--cluster") == "sandbox":
+        same_as(GOLDEN / f"{case.stage_it.__name__}.txt", said, with_ages=False)
+
+
+async def test_where_all_is_well_nothing_is_waited_for(spread: Spread, stage: Stage) -> None:
+    await running(spread, spread.subset("a", 2), spread.subset("b"))
+    await spread.settled(a=2, b=2)
+    key = Key(stage.namespace, "ws")
+
+    async def is_done() -> Explanation | None:
+        found = await explained(stage.client, key, now=stage.clock(), workload=WORKLOAD_SPREAD)
+        return found if found.verdict == "done" else None
+
+    found = await stage.until(is_done)
+    assert (found.waits, found.next) == ((), ())
+    assert found.headline == "CloneSet web wants 4 pods; a 2/2, b 2"
+
+
+async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> None:
+    # given
+    await a_strict_subset_has_no_room(spread)
+    reading = FaultyTransport(stage.client.transport)
+    # when
+    key = Key(stage.namespace, "ws")
+    await explained(stage.client.over(reading), key, now=stage.clock(), workload=WORKLOAD_SPREAD)
+    # then
+    assert {request.method for request in reading.log} <= {"GET", "STREAM"}
