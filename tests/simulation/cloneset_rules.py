@@ -101,6 +101,8 @@ class CloneSetRules(WorkloadRules[Wish]):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._claims: dict[str, Any] = {}
+        self._claims_made: set[str] = set()
+        """Names, but of those that managers deleted: what others take away is not for them to know at once."""
         self._deleted_ids: set[str] = set()
         """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""
 
@@ -120,8 +122,11 @@ class CloneSetRules(WorkloadRules[Wish]):
             self._claims.pop(commit.key.name, None)
         began = commit.new is None or "deletionTimestamp" in commit.new["metadata"]
         was = commit.old is not None and "deletionTimestamp" not in commit.old["metadata"]
+        if commit.new is not None and not began:
+            self._claims_made.add(commit.key.name)
         if commit.turn is None or not (began and was) or commit.old is None:
             return
+        self._claims_made.discard(commit.key.name)
         instance = (commit.old["metadata"].get("labels") or {}).get(INSTANCE)
         known = commit.turn.known.get(PODS, 0)
         for pod in self.pods.latest():
@@ -196,7 +201,7 @@ class CloneSetRules(WorkloadRules[Wish]):
         missing = [
             f"{template}-{pod.name}"
             for template in wishes[-1].claim_templates
-            if f"{template}-{pod.name}" not in self._claims
+            if f"{template}-{pod.name}" not in self._claims_made
         ]
         if missing and len(wishes) == 1:
             yield self._broken(commit, "claims", f"{pod.name} is created before {missing}")

@@ -136,10 +136,10 @@ def _joined(
     unrecorded: RevisionView | None,
 ) -> Plan:
     scale = plan_scale(ws)
-    update = Phase() if scale.stages else plan_update(ws)
+    update, chosen = (Phase(), None) if scale.stages else plan_update(ws)
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     touched = scale.touched | update.touched
-    refresh = plan_refresh(ws, except_for=touched)
+    refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
     before = [
         *_record_selector(ws, choice, unrecorded),
         *clean_up_stages(ws.snapshot, ws.spec, touched=touched),

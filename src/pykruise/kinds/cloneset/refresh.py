@@ -27,12 +27,16 @@ _NORMAL: Final = LifecycleState.NORMAL.value
 _DURING_UPDATE: Final = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
 
 
-def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
-    """The writes for each pod that is not as far as it could be; `except_for` are pods written to anyway."""
+def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: Collection[str]) -> Phase:
+    """The writes for each pod that is not as far as it could be.
+
+    `chosen`: names of the pods whose update is to come; None: this plan does not tell. `except_for`: pods that
+    are written to anyway.
+    """
     pods = (pod for pod in ws.pods if pod.name not in except_for and not _is_settled(pod))
     return refresh_phase(
         pods,
-        steps_of=lambda pod, progress: _steps(ws, pod, progress),
+        steps_of=lambda pod, progress: _steps(ws, pod, progress, chosen),
         why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
         now=ws.now,
         settings=ws.settings.in_place,
@@ -48,12 +52,17 @@ def _is_settled(pod: PodView) -> bool:
     )
 
 
-def _steps(ws: WorkingSet, pod: PodView, progress: Progress) -> tuple[Step, ...]:
+def _steps(
+    ws: WorkingSet, pod: PodView, progress: Progress, chosen: Collection[str] | None
+) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
+    # One that prepares for an update which does not come any more (paused, partition raised) goes back like one
+    # that was rolled back: it would be out of service for as long.
+    is_done_with = chosen is not None and pod.name not in chosen
     state = next_state(
         pod,
         ws.spec.lifecycle,
-        is_updated=pod.revision == ws.update.hash,
+        is_updated=is_done_with or pod.revision == ws.update.hash,
         is_update_complete=progress.is_complete,
     )
     metadata: Document = state_metadata(state, now=ws.now) if state else {}

@@ -37,19 +37,24 @@ __all__ = ["SPEND_BUDGETS", "UPDATE_PODS", "plan_update"]
 UPDATE_PODS: Final = "update pods"
 SPEND_BUDGETS: Final = "spend budgets"
 
+KEPT_BY_PARTITION: Final = "the partition keeps this many pods in older revisions"
+
 ASK_AGAIN_S: Final = 1.0
 """When a PodUnavailableBudget refused."""
 
 
-def plan_update(ws: WorkingSet) -> Phase:
-    """The update phase; only asked when the scale phase changes nothing."""
+def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
+    """The update phase, and the names of all pods whose update is to come: now, or when it is their turn.
+
+    Only asked when the scale phase changes nothing.
+    """
     if ws.spec.is_on_delete:
-        return Phase(left=_leave(_old(ws), "OnDelete: it is updated when somebody deletes it"))
+        return Phase(left=leave(_old(ws), "OnDelete: it is updated when somebody deletes it")), ()
     if ws.spec.is_paused:
-        return Phase(left=_leave(_old(ws), "updates are paused"))
+        return Phase(left=leave(_old(ws), "updates are paused")), ()
     numbers = ws.update_numbers()
     if numbers.update == 0:
-        return Phase(left=_leave(_old(ws), "the partition keeps this many pods in older revisions"))
+        return Phase(left=leave(_old(ws), KEPT_BY_PARTITION)), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
     differences = Differences(ws, target) if is_in_place_policy(ws.spec.policy) else None
@@ -59,11 +64,11 @@ def plan_update(ws: WorkingSet) -> Phase:
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused]
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
-    left = _leave(kept, "the partition keeps this many pods in older revisions")
+    left = leave(kept, KEPT_BY_PARTITION)
     left |= _leave(able[len(now) :], refusal or "waits for its turn: maxUnavailable is used up")
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused}
     phase = _update(ws, now, target, differences)
-    return msgspec.structs.replace(
+    phase = msgspec.structs.replace(
         phase,
         stages=(*_spend(ws, spends, phase.touched), *phase.stages),
         left={**left, **stuck, **phase.left},
@@ -71,6 +76,7 @@ def plan_update(ws: WorkingSet) -> Phase:
         failure_reason="CannotUpdate",
         look_at=ws.now + ASK_AGAIN_S if refusal else None,
     )
+    return phase, {pod.name for pod in wanted}
 
 
 def _update(

@@ -254,12 +254,37 @@ def test_a_preparing_pod_waits_while_it_is_held_and_goes_before_all_others_when_
     assert states(planned(builder)) == {"c": "Updating"}
 
 
-def test_a_preparing_pod_that_nothing_happens_to_says_that_it_is_out_of_service() -> None:
-    plan = planned(in_place(2).paused().in_state("PreparingUpdate", "b"))
-    assert left(plan) == {
-        "a": "updates are paused",
-        "b": "updates are paused; it has been chosen before, and stays out of service in PreparingUpdate",
-    }
+@pytest.mark.parametrize("how", ["paused", "partition", "OnDelete"])
+@pytest.mark.parametrize("hook", ["on the pod", "taken off"])
+def test_a_preparing_pod_whose_update_does_not_come_any_more_goes_back(how: str, hook: str) -> None:
+    """lifecycle case 26, and better: it is not updated, and does not stay out of service either"""
+    # given
+    builder = in_place(2, partition=2 if how == "partition" else None).with_hook("inPlaceUpdate")
+    builder.in_state("PreparingUpdate", "b")
+    if how == "paused":
+        builder.paused()
+    if how == "OnDelete":
+        builder.on_delete()
+    if hook == "on the pod":
+        builder.with_finalizer(HOOK, "b")
+    # when
+    plan = planned(builder)
+    # then
+    assert states(plan) == {"b": "Normal" if hook == "on the pod" else "Updated"}
+    assert writes(plan) == []
+
+
+def test_a_preparing_pod_that_has_to_wait_for_its_turn_says_that_it_is_out_of_service() -> None:
+    # given two that prepare, and no pod that may be unavailable beside them
+    builder = in_place(3, max_unavailable=1).in_state("PreparingUpdate", "a", "b")
+    # when
+    plan = planned(builder)
+    # then
+    waiting = [why for why in left(plan).values() if "stays out of service" in why]
+    assert waiting == [
+        "waits for its turn: maxUnavailable is used up; it has been chosen before, and stays out of service in "
+        "PreparingUpdate"
+    ]
 
 
 def test_an_updated_pod_prepares_again_with_its_hook_put_back() -> None:

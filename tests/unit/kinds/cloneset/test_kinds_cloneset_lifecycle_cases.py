@@ -133,10 +133,10 @@ def test_a_pod_that_prepares_takes_the_place_of_the_only_one() -> None:
 
 
 def test_a_partition_that_is_raised_holds_the_one_that_prepares_too() -> None:
-    """lifecycle case 26"""
+    """lifecycle case 26; it goes back into service (test_kinds_cloneset_in_place.py)"""
     plan = planned(in_place(3, partition=3).in_state("PreparingUpdate", "a"))
-    assert pod_patches(plan) == {}
-    assert "partition" in left(plan)["a"]
+    assert states(plan) == {"a": "Updated"}
+    assert image_given(plan, "a") == ""
 
 
 def test_state_and_condition_are_one_write_so_neither_is_there_without_the_other() -> None:
