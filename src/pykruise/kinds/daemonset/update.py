@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.node_states import NodeState, is_leaving
+from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go
 from pykruise.kinds.daemonset.revisions import hash_of

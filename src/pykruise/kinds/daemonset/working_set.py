@@ -3,16 +3,16 @@
 Snapshot + revisions ──▶ WorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
 Pure. Counting is in nodes: what a DaemonSet has too few or too many of is decided node by node. Of the quiet
-nodes (node_states.py) those of the update revision are counted, those of another are old and nothing else, and
+nodes (node_state.py) those of the update revision are counted, those of another are old and nothing else, and
 only the open ones are looked at by every phase.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from pykruise.kinds.daemonset.node_states import (
+from pykruise.kinds.daemonset.board import Board
+from pykruise.kinds.daemonset.node_state import (
     TEMPLATE_GENERATION_LABEL,
-    Board,
     MadeFor,
     NodeState,
     available_at,
