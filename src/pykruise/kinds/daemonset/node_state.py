@@ -110,6 +110,11 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """When time alone makes it another state; None: never."""
 
     @property
+    def has_part(self) -> bool:
+        """Whether there is such a node, and it has or should have a pod."""
+        return self.place is Place.RUN or (bool(self.pods) and self.place is not Place.GONE)
+
+    @property
     def is_idle(self) -> bool:
         """Whether it is to have no pod and has none."""
         return not self.pods and self.place in (Place.STAY, Place.LEAVE)
