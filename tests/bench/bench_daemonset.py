@@ -25,9 +25,10 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.kinds import crds  # noqa: E402
-from pykruise.kinds.daemonset import controller, node_states  # noqa: E402
+from pykruise.kinds.daemonset import board, controller  # noqa: E402
+from pykruise.kinds.daemonset.board import NodeStates  # noqa: E402
 from pykruise.kinds.daemonset.controller import Waker  # noqa: E402
-from pykruise.kinds.daemonset.node_states import NodeState, NodeStates, examine  # noqa: E402
+from pykruise.kinds.daemonset.node_state import NodeState, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
 from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot, terms_of  # noqa: E402
 from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
@@ -248,7 +249,7 @@ class Looks:
 
         self._undone.enter_context(patch.object(controller, "build_snapshot", made))
         self._undone.enter_context(patch.object(controller, "plan_daemonset", plan))
-        self._undone.enter_context(patch.object(node_states, "examine", examined))
+        self._undone.enter_context(patch.object(board, "examine", examined))
         return self
 
     def __exit__(self, *_: object) -> None:

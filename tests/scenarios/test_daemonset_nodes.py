@@ -2,9 +2,12 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
+from pykruise.kinds.daemonset import board
+from pykruise.kinds.daemonset.node_state import NodeState, Terms, examine
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.cache import Change
 from pykruise.kube.errors import NotFoundError
@@ -53,6 +56,31 @@ async def test_a_taint_that_expels_takes_the_pod_away(stage: Stage, pool: Pool) 
     # then
     await pool.settled(nodes=3)
     assert pool.nodes[2] not in await pool.by_node()
+
+
+async def test_an_event_of_a_node_has_that_node_examined_and_no_other(
+    stage: Stage, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A taint and its end, with all that follows: the deletion, the new pod, its start"""
+    # given a settled set whose manager has nothing left to do
+    await stage.start_manager()
+    await pool.create()
+    await pool.settled()
+    await asyncio.sleep(2.0)
+    seen: set[str] = set()
+
+    def counted(terms: Terms, name: str, *args: Any, **kwargs: Any) -> NodeState:
+        seen.add(name)
+        return examine(terms, name, *args, **kwargs)
+
+    monkeypatch.setattr(board, "examine", counted)
+    # when
+    await pool.taint(pool.nodes[2], "example.com/x:NoExecute")
+    await pool.settled(nodes=3)
+    await pool.taint(pool.nodes[2])
+    await pool.settled()
+    # then
+    assert seen == {pool.nodes[2]}
 
 
 async def test_a_cordoned_node_gets_its_pod(stage: Stage, pool: Pool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from pykruise.kinds.daemonset.node_states import NodeStates
+from pykruise.kinds.daemonset.board import NodeStates
 from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot, terms_of
 from pykruise.plans.sources import NodeView, project_node
 from pykruise.pods.views import PodProjector, PodView

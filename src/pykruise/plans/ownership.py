@@ -2,7 +2,7 @@
 
 pods, revisions ──▶ adoption_stages() ──▶ a check that the owner is still there, then the adoptions
 pods            ──▶ release_stages()  ──▶ patches that take the owner off
-revision        ──▶ revision_stages() ──▶ what is stored of it;  record_selector(), delete_revision() ──▶ a chain
+revisions       ──▶ revision_stages() ──▶ what is stored of them before a pod can be of one;  delete_revision()
 
 Pure; serves every kind. Which pods match is decided before, and only under the selector that pods are managed
 by (pods/selector_guard.py).
@@ -29,11 +29,9 @@ __all__ = [
     "Adopter",
     "adoption_stages",
     "delete_revision",
-    "record_selector",
     "release_pod",
     "release_stages",
     "revision_stages",
-    "store_revision",
 ]
 
 _ADOPTED: Final = "it matches the selector, and nobody controls it"
@@ -113,14 +111,24 @@ def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done:
     return Step(action=_as_seen(pod, body), because=because, done=done)
 
 
-def record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
-    """Write down by which selector pods are managed, on a revision that another manager has stored."""
-    body = {"metadata": {"annotations": record_of(selector)}}
-    return _patched(revision, body, PatchType.MERGE, because="it says by which selector pods are managed")
+def revision_stages(
+    choice: UpdateChoice, *, namespace: str, selector: Mapping[str, Any], unrecorded: RevisionView | None
+) -> list[Stage]:
+    """What has to be written of revisions before a pod can be of the update revision.
+
+    `unrecorded`: a revision of another manager, which has no record of the selector yet. One that is written
+    anyway brings the record with it.
+    """
+    stored = _stored(choice, namespace=namespace)
+    if stored is not None:
+        return [Stage(name="store revision", chains=(stored,))]
+    if unrecorded is None:
+        return []
+    return [Stage(name="record selector", chains=(_recorded(unrecorded, selector),))]
 
 
-def store_revision(choice: UpdateChoice, *, namespace: str) -> Stage | None:
-    """What has to be written before a pod can be of the update revision; None: it is stored as it has to be."""
+def _stored(choice: UpdateChoice, *, namespace: str) -> Chain | None:
+    """The write of the update revision; None: it is stored as it has to be."""
     key = Key(namespace, choice.revision.name)
     action: Create | Patch
     if choice.create is not None:
@@ -137,24 +145,13 @@ def store_revision(choice: UpdateChoice, *, namespace: str) -> Stage | None:
         because = "the template is that of an older revision again"
     else:
         return None
-    chain = Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))
-    return Stage(name="store revision", chains=(chain,))
+    return Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))
 
 
-def revision_stages(
-    choice: UpdateChoice, *, namespace: str, selector: Mapping[str, Any], unrecorded: RevisionView | None
-) -> list[Stage]:
-    """What has to be written of revisions before a pod can be of the update revision.
-
-    `unrecorded`: a revision of another manager, which has no record of the selector yet. One that is written
-    anyway brings the record with it.
-    """
-    stored = store_revision(choice, namespace=namespace)
-    if stored is not None:
-        return [stored]
-    if unrecorded is None:
-        return []
-    return [Stage(name="record selector", chains=(record_selector(unrecorded, selector),))]
+def _recorded(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
+    """Write down by which selector pods are managed, on a revision that another manager has stored."""
+    body = {"metadata": {"annotations": record_of(selector)}}
+    return _patched(revision, body, PatchType.MERGE, because="it says by which selector pods are managed")
 
 
 def delete_revision(revision: RevisionView, because: str) -> Chain:

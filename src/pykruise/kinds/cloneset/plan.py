@@ -19,7 +19,7 @@ from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
-from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
+from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
@@ -40,7 +40,7 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Patch
-from pykruise.plans.ownership import delete_revision, record_selector, release_pod, store_revision
+from pykruise.plans.ownership import delete_revision, release_pod, revision_stages
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.plans.troubles import trouble_notes
@@ -141,10 +141,14 @@ def _joined(
     touched = scale.touched | update.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
     before = [
-        *_record_selector(ws, choice, unrecorded),
         *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
         *_release(ws.snapshot, strangers),
-        *_revision(ws.snapshot.cloneset, choice),
+        *revision_stages(
+            choice,
+            namespace=ws.snapshot.cloneset.namespace,
+            selector=msgspec.to_builtins(ws.spec.selector),
+            unrecorded=unrecorded,
+        ),
     ]
     left = {**refresh.left, **update.left, **scale.left}
     keeping = keeping_their_claims(ws, touched=touched | refresh.touched)
@@ -245,14 +249,6 @@ def _guarded(snapshot: Snapshot, mismatch: Mismatch) -> Plan:
     )
 
 
-def _record_selector(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionView | None) -> list[Stage]:
-    """Revisions of another manager have no record of the selector yet; one that is written anyway gets it so."""
-    if unrecorded is None or choice.create is not None or choice.patch is not None:
-        return []
-    chain = record_selector(unrecorded, msgspec.to_builtins(ws.spec.selector))
-    return [Stage(name="record selector", chains=(chain,))]
-
-
 # Pods that no longer match
 
 
@@ -329,11 +325,6 @@ def _choose_update(snapshot: Snapshot, spec: CloneSetSpec) -> UpdateChoice:
         ),
         annotations=annotations,
     )
-
-
-def _revision(cloneset: CloneSetView, choice: UpdateChoice) -> list[Stage]:
-    stored = store_revision(choice, namespace=cloneset.namespace)
-    return [stored] if stored is not None else []
 
 
 # Tidying up

@@ -1,6 +1,6 @@
 """Whose pods and revisions are the DaemonSet's: adopting what nobody has, releasing what no longer matches.
 
-Snapshot ──▶ claim() ──▶ the stages that make the pods that count (node_states.py) its own, and no others
+Snapshot ──▶ claim() ──▶ the stages that make the pods that count (node_state.py) its own, and no others
 
 Pure. Only reached when the selector is the one that pods are managed by (pods/selector_guard.py). A pod whose
 own labels were changed is let go: that is how people put one aside. A revision is never let go.

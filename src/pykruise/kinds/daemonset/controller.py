@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pykruise.kinds.daemonset.backoff import Backoffs
-from pykruise.kinds.daemonset.node_states import FINISHED, NodeStates
+from pykruise.kinds.daemonset.board import NodeStates
+from pykruise.kinds.daemonset.node_state import FINISHED
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.snapshot import (

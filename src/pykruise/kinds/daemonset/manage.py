@@ -8,7 +8,7 @@ replaced, less and less often; a pod on a node that must not run it goes.
 
 from collections.abc import Sequence
 
-from pykruise.kinds.daemonset.node_states import FINISHED, NodeState, is_leaving
+from pykruise.kinds.daemonset.node_state import FINISHED, NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go
 from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet

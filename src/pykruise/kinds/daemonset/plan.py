@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.daemonset.board import by_ownership
 from pykruise.kinds.daemonset.claim import claim
 from pykruise.kinds.daemonset.manage import plan_manage
-from pykruise.kinds.daemonset.node_states import by_ownership
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
 from pykruise.kinds.daemonset.refresh import plan_refresh
 from pykruise.kinds.daemonset.revisions import (

@@ -2,7 +2,7 @@
 
 bytes of a DaemonSet ──▶ project_daemonset() ──▶ DaemonSetView (what a cache keeps)
 views from caches + now + seed ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
-                                     └─ node_states.py: nodes with their pods, as far as they changed
+                                     └─ board.py: nodes with their pods, made anew where they changed
 
 Pure. The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.daemonset.node_states import Board, NodeStates, Terms
+from pykruise.kinds.daemonset.board import Board, NodeStates
+from pykruise.kinds.daemonset.node_state import Terms
 from pykruise.kinds.daemonset.placement import Placement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
 from pykruise.kube.clock import Instant

@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.node_states import NodeState, is_leaving
+from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go
 from pykruise.kinds.daemonset.revisions import hash_of
-from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet, has_part
+from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
 from pykruise.plans.in_place import begin_steps, begun_at_once
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Stage
@@ -103,7 +103,7 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, str]]:
 
 def _counts(ws: WorkingSet, state: NodeState) -> bool:
     """Whether the node is one of those that the partition is about."""
-    return has_part(state) and (state.place is Place.RUN or not ws.settings.prune_ineligible_nodes)
+    return state.has_part and (state.place is Place.RUN or not ws.settings.prune_ineligible_nodes)
 
 
 # Old pods first

@@ -11,7 +11,7 @@ and goes with every pod of a rollout is told in counts, so that it costs no writ
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pykruise.kinds.daemonset.node_states import FINISHED, NodeState, is_leaving
+from pykruise.kinds.daemonset.node_state import FINISHED, NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.update import BY_PARTITION, BY_SELECTOR, INVALID_SPEC
 from pykruise.kinds.daemonset.working_set import WorkingSet

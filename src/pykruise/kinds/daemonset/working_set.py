@@ -3,16 +3,16 @@
 Snapshot + revisions ──▶ WorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
 Pure. Counting is in nodes: what a DaemonSet has too few or too many of is decided node by node. Of the quiet
-nodes (node_states.py) those of the update revision are counted, those of another are old and nothing else, and
+nodes (node_state.py) those of the update revision are counted, those of another are old and nothing else, and
 only the open ones are looked at by every phase.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from pykruise.kinds.daemonset.node_states import (
+from pykruise.kinds.daemonset.board import Board
+from pykruise.kinds.daemonset.node_state import (
     TEMPLATE_GENERATION_LABEL,
-    Board,
     MadeFor,
     NodeState,
     available_at,
@@ -79,7 +79,7 @@ class WorkingSet:
         )
         """Quiet nodes of other revisions."""
         self.open = board.open
-        """All others that have or should have a pod, or have a part in one; gone ones too."""
+        """All others that have or should have a pod, or one that does not match any more; gone ones too."""
 
     @property
     def now(self) -> Instant:
@@ -116,7 +116,7 @@ class WorkingSet:
     @cached_property
     def nodes(self) -> Sequence[NodeState]:
         """The open nodes that have or should have a pod."""
-        return [state for state in self.open if has_part(state)]
+        return [state for state in self.open if state.has_part]
 
     @cached_property
     def strays(self) -> Sequence[PodView]:
@@ -181,8 +181,3 @@ class WorkingSet:
     def available_at(self, pod: PodView) -> Instant | None:
         """When a ready pod that is not available yet will be, by time alone; None: not by time."""
         return available_at(pod, min_ready_seconds=self._min_ready_s, now=self.now)
-
-
-def has_part(state: NodeState) -> bool:
-    """Whether the node has or should have a pod."""
-    return state.place is Place.RUN or (bool(state.pods) and state.place is not Place.GONE)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.daemonset import node_states
-from pykruise.kinds.daemonset.node_states import examine
+from pykruise.kinds.daemonset import board
+from pykruise.kinds.daemonset.node_state import examine
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset
 from support.daemonset_builder import DaemonSetBuilder, created_on, daemonset, template, updatable
@@ -25,7 +25,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return examine(terms, name, *args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(node_states, "examine", counted)
+        patched.setattr(board, "examine", counted)
         yield seen
 
 
@@ -132,6 +132,29 @@ def test_a_clock_that_is_set_back_makes_pods_wait_again() -> None:
     mirror.builder.at(-30)
     assert [state.name for state in mirror.snapshot().board.open] == ["n2"]
     assert mirror.snapshot().board == mirror.afresh().board
+
+
+def test_a_look_that_failed_half_way_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    # given two nodes that changed, and a fault at the second of them
+    mirror = Mirror(daemonset(3))
+    mirror.snapshot()
+    mirror.builder.taint("n1", "x:NoExecute").taint("n3", "x:NoExecute")
+    examined = 0
+
+    def faulty(*args: Any, **kwargs: Any) -> Any:
+        nonlocal examined
+        examined += 1
+        if examined == 2:
+            raise ValueError("a fault")
+        return examine(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(board, "examine", faulty)
+        with pytest.raises(ValueError, match="a fault"):
+            mirror.snapshot()
+    # then the next look sees both
+    assert mirror.snapshot().board == mirror.afresh().board
+    assert deleted(plan_daemonset(mirror.snapshot())) == {"n1", "n3"}
 
 
 def test_a_snapshot_stays_as_it_was_when_nodes_change() -> None:
