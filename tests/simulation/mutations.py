@@ -21,7 +21,6 @@ from pykruise.kinds.cloneset import (
     numbers,
     phase,
     plan,
-    refresh,
     scale,
     status,
     update,
@@ -43,7 +42,7 @@ from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube import cache
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
-from pykruise.plans import execute, phases, reconcile
+from pykruise.plans import execute, in_place_turns, phases, reconcile, refreshing
 from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.in_place import steps as in_place_engine
@@ -167,13 +166,16 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "surge goes on while paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes go without preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
-        *((module, "version", _always("")) for module in (phases, in_place, in_place_steps, refresh)),
+        *(
+            (module, "version", _always(""))
+            for module in (phases, in_place_turns, in_place_steps, refreshing)
+        ),
     ),
     "a pod that does not serve is deleted as it was never seen": ((phases, "version", _always("")),),
     "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
     "the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
-    "the inPlaceUpdate hook is ignored": ((in_place, "is_hooked", _always(False)),),
+    "the inPlaceUpdate hook is ignored": ((in_place_turns, "is_hooked", _always(False)),),
     "a CloneSet that terminates goes on": ((controller, "plan_cloneset", _terminating_is_ignored),),
     "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
     "minReadySeconds is ignored": (
@@ -189,7 +191,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "what can be updated in place is recreated": (
         (in_place, "difference", _always(NotInPlace("on purpose"))),
     ),
-    "an update in place counts as complete at once": ((refresh, "go_on", _refreshed_too_early),),
+    "an update in place counts as complete at once": ((refreshing, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
     "nobody looks whether the owner is still there": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     "a pod that was never reported is updated as it was never seen": (
