@@ -3,7 +3,8 @@
 seed ──▶ generate() ──▶ Script of kind cloneset
 
 What the usual scripts meet rarely happens here all the time: the answer of a write is lost while the watch lags, a
-watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused.
+watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused, somebody wants
+another pod gone before the watch has told of the deletion of the first.
 """
 
 import random
@@ -27,7 +28,8 @@ def generate(seed: int) -> Script:
         _recovery_unseen,
         _in_order,
     )
-    deeds, faults = rng.choice(spots)(rng, at)
+    spot = _other_victim if seed % 4 == 3 else rng.choice(spots)
+    deeds, faults = spot(rng, at)
     return Script(
         seed=seed,
         object=document,
@@ -102,6 +104,16 @@ def _recovery_unseen(rng: random.Random, at: float) -> tuple[list[Deed], list[Fa
     )
     deeds = [Deed(at, "bad_image", {"tag": 1, "how": "never ready"}), Deed(at + 2, "cure"), change]
     return deeds, [Fault(round(at + 1.5, 2), "delay", "/pods", 8, 5.0)]
+
+
+def _other_victim(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+    """A pod is deleted, and before the watch says so somebody else is to go."""
+    first, second = rng.sample(range(5), 2)
+    deeds = [
+        Deed(at, "list_to_delete", {"pods": [first]}),
+        Deed(round(at + 0.4, 2), "list_to_delete", {"pods": [second]}),
+    ]
+    return deeds, [Fault(round(at - 0.1, 2), "delay", "/pods", 12, 5.0)]
 
 
 def _in_order(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:

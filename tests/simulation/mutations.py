@@ -21,7 +21,6 @@ from pykruise.kinds.cloneset import (
     numbers,
     phase,
     plan,
-    refresh,
     scale,
     status,
     update,
@@ -33,12 +32,20 @@ from pykruise.kinds.daemonset import snapshot as daemon_snapshot
 from pykruise.kinds.daemonset import working_set as daemon_working_set
 from pykruise.kinds.daemonset.placement import RUNS, Placement
 from pykruise.kinds.daemonset.types import DaemonSetSpec
+from pykruise.kinds.statefulset import plan as set_plan
+from pykruise.kinds.statefulset import scale as set_scale
+from pykruise.kinds.statefulset import update as set_update
+from pykruise.kinds.statefulset import working_set as set_working_set
+from pykruise.kinds.statefulset.building import RevisionChoice
+from pykruise.kinds.statefulset.ordinals import Reserved
+from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube import cache
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
-from pykruise.plans import execute, phases
+from pykruise.plans import execute, in_place_turns, phases, reconcile, refreshing
 from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
+from pykruise.pods.in_place import steps as in_place_engine
 from simulation.kinds import generate
 from simulation.world import run
 
@@ -159,13 +166,16 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "surge goes on while paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes go without preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
-        *((module, "version", _always("")) for module in (phases, in_place, in_place_steps, refresh)),
+        *(
+            (module, "version", _always(""))
+            for module in (phases, in_place_turns, in_place_steps, refreshing)
+        ),
     ),
     "a pod that does not serve is deleted as it was never seen": ((phases, "version", _always("")),),
     "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
     "the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
-    "the inPlaceUpdate hook is ignored": ((in_place, "is_hooked", _always(False)),),
+    "the inPlaceUpdate hook is ignored": ((in_place_turns, "is_hooked", _always(False)),),
     "a CloneSet that terminates goes on": ((controller, "plan_cloneset", _terminating_is_ignored),),
     "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
     "minReadySeconds is ignored": (
@@ -181,7 +191,12 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "what can be updated in place is recreated": (
         (in_place, "difference", _always(NotInPlace("on purpose"))),
     ),
-    "an update in place counts as complete at once": ((refresh, "go_on", _refreshed_too_early),),
+    "an update in place counts as complete at once": ((refreshing, "go_on", _refreshed_too_early),),
+    "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
+    "nobody looks whether the owner is still there": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
+    "a pod that was never reported is updated as it was never seen": (
+        (in_place_engine, "_runs_unseen", _always(False)),
+    ),
     # An announced claim is deleted later, whoever forgets it: both have to be missing.
     "claims stay when their pod is deleted": (
         (phase, "claims_to_delete", _always(())),
@@ -259,11 +274,54 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
 }
 
 
-HARMLESS: dict[str, tuple[Change, ...]] = {
-    "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
+def _set_limits(**changes: Callable[[Any], Any]) -> Change:
+    def changed(original: Any) -> Any:
+        def limits_of(spec: StatefulSetSpec) -> Any:
+            limits, problems = original(spec)
+            return replace(limits, **{name: make(limits) for name, make in changes.items()}), problems
+
+        return limits_of
+
+    return set_plan, "limits_of", changed
+
+
+STATEFULSET: dict[str, tuple[Change, ...]] = {
+    "StatefulSet: paused is ignored": ((StatefulSetSpec, "is_paused", _as_property(False)),),
+    "StatefulSet: OnDelete is ignored": ((StatefulSetSpec, "is_on_delete", _as_property(False)),),
+    "StatefulSet: the partition is one less": (
+        _set_limits(partition=lambda limits: max(limits.partition - 1, 0)),
+    ),
+    "StatefulSet: one pod more may be unavailable": (
+        _set_limits(max_unavailable=lambda limits: limits.max_unavailable + 1),
+    ),
+    "StatefulSet: scaleStrategy.maxUnavailable is ignored": (
+        _set_limits(scale_max_unavailable=lambda _limits: None),
+    ),
+    "StatefulSet: minReadySeconds is ignored": (_set_limits(min_ready_seconds=lambda _limits: 0),),
+    "StatefulSet: pods in order are made all at once": (
+        (set_scale, "_ordered", lambda _original: set_scale._parallel),
+    ),
+    "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", _always(Reserved())),),
+    "StatefulSet: lost pods come back updated": (
+        (RevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
+    ),
+    "StatefulSet: the lowest ordinal is updated first": (
+        (set_update, "candidates", lambda original: lambda ws: list(reversed(original(ws)))),
+    ),
+    "StatefulSet: claims are not created with their pods": (
+        (set_scale, "claims_to_create", _always(((), ""))),
+    ),
+    "StatefulSet: claims do not go with pods that are scaled away": (
+        (set_scale, "owner_steps", _always(())),
+    ),
+    "StatefulSet: the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
+    "StatefulSet: own writes are not seen until the watch tells them": (
+        (cache.Cache, "observe_written", _tombless),
+    ),
+    "StatefulSet: what was refused once is not tried again": (
+        (reconcile, "OPTIONAL_AGAIN_S", lambda _original: None),
+    ),
 }
-"""Mutations that no seed has been seen to notice. A pod whose deletion is forgotten is chosen again, being the
-first in an order that has not changed; the DELETE carries its uid, so it is the same deletion once more."""
 
 
 @contextmanager
@@ -286,6 +344,7 @@ UNSEEN = frozenset(
     {
         "writes go without preconditions",
         "a pod that does not serve is deleted as it was never seen",
+        "tombstones are ignored",
         "a lost answer counts as a failure",
         "a 410 is answered by watching on",
         "claims stay when their pod is deleted",
@@ -297,7 +356,8 @@ UNSEEN = frozenset(
 
 def generator_of(name: str) -> str:
     """Which scripts a mutation is hunted with."""
-    return "daemonset" if name in DAEMONSET else "blind" if name in UNSEEN else "cloneset"
+    by_kind = {"daemonset": DAEMONSET, "statefulset": STATEFULSET, "blind": UNSEEN}
+    return next((generator for generator, names in by_kind.items() if name in names), "cloneset")
 
 
 def caught_by(
@@ -323,7 +383,7 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
     survivors = 0
-    for name, changes in {**MUTATIONS, **DAEMONSET}.items():
+    for name, changes in {**MUTATIONS, **DAEMONSET, **STATEFULSET}.items():
         if arguments.only not in (None, name):
             continue
         found = caught_by(changes, generator=generator_of(name), most_seeds=arguments.seeds)

@@ -28,6 +28,8 @@ __all__ = ["StatefulSetRules", "Wish"]
 SETS, CLAIMS = "statefulsets.apps.kruise.io", "persistentvolumeclaims"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 
+_TAKEN_OUT = ("PreparingUpdate", "Updating", "Updated", "PreparingDelete")
+
 
 class Wish(msgspec.Struct, frozen=True):
     """One version of the StatefulSet. `revision` is the API server's."""
@@ -362,10 +364,12 @@ class StatefulSetRules(WorkloadRules[Wish]):
         if not wish.is_unordered:
             if wish.rank(pod.name) < wish.partition:
                 return f"the partition keeps {wish.partition} pods"
+            versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+            if not wish.is_parallel and any(one.state in _TAKEN_OUT for one in versions):
+                return ""  # in order, everything waits for it: only its update ends that
             first = [name for name in wish.higher(pod.name) if self._is_surely_idle(turn, name, wish)]
             costs = all(
-                one.is_available(min_ready_s=wish.min_ready_s, at=turn.at - self._skew_s)
-                for one in self.pods.since(pod.uid, turn.known.get(PODS, 0))
+                one.is_available(min_ready_s=wish.min_ready_s, at=turn.at - self._skew_s) for one in versions
             )
             most = wish.max_unavailable - costs
             return f"{first} come first" if len(first) > most else ""

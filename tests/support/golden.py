@@ -1,26 +1,37 @@
-"""Texts as a person reads them, kept in files.
+"""Texts as a person reads them, compared with files.
 
-`PYKRUISE_GOLDEN=write pytest …` writes them anew.
+`PYKRUISE_GOLDEN=write pytest …` writes the files anew.
 """
 
 import os
 import re
 from pathlib import Path
 
-_RANDOM = re.compile(r"\bweb-(?:[a-z0-9]{8,10}-)?[a-z0-9]{5}\b")
+__all__ = ["same_as"]
+
+COMMANDS = Path(__file__).parents[1] / "unit" / "cli" / "golden"
+"""What the commands say."""
+
+_HASH = "[bcdfghjklmnpqrstvwxz2456789]{8,10}"
+_RANDOM = re.compile(rf"\b(web|agent)-((?:[a-z0-9]{{8,10}}-)?[a-z0-9]{{5}}|{_HASH})\b")
 _AGES = re.compile(r"\(for [0-9hms]+\)|(?<=^  in )[0-9hms]+(?=:)", re.MULTILINE)
 
 
-def same_as(path: Path, told: str, *, with_ages: bool = True) -> None:
-    """Compare with the file. Random parts of names stand there as their number of appearance.
+def same_as(file: str | Path, told: str, *, namespace: str = "", with_ages: bool = True) -> None:
+    """Compare with the file; a mere name is one of COMMANDS.
 
-    Without `with_ages` it does not matter how long something lasts.
+    Random parts of names stand there as their number of appearance, `namespace` as shop. Without `with_ages` it
+    does not matter how long something lasts.
     """
     found: dict[str, str] = {}
-    plain = _RANDOM.sub(lambda match: found.setdefault(match[0], f"web-<{len(found) + 1}>"), told)
+    plain = told.replace(namespace, "shop") if namespace else told
+    plain = _RANDOM.sub(lambda match: found.setdefault(match[0], f"{match[1]}-<{len(found) + 1}>"), plain)
+    plain = re.sub(f"pods of {_HASH}:", "pods of <hash>:", plain)
     if not with_ages:
         plain = _AGES.sub(lambda match: "(for …)" if match[0].startswith("(") else "…", plain)
+    plain = plain.rstrip("\n") + "\n"
+    path = file if isinstance(file, Path) else COMMANDS / file
     if os.environ.get("PYKRUISE_GOLDEN") == "write":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(plain, "utf-8")
-    assert plain == path.read_text("utf-8")
+    assert plain == path.read_text("utf-8").rstrip("\n") + "\n"

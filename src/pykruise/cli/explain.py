@@ -16,7 +16,7 @@ from pykruise.cli.insight.attached import ALL, Attached
 from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.gates import settings_of
 from pykruise.cli.insight.look import look
-from pykruise.cli.insight.reach import reached
+from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.insight.workloads import CLONE_SET, Known, Workload, named_among
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
@@ -57,13 +57,14 @@ async def run_explain(
     say: Callable[[str], None],
     every_s: float = 2.0,
     feature_gates: str = "",
+    reach: Reach = reached,
 ) -> None:
     """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
     workload, name = named_among(ALL, target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
     settings = settings_of(feature_gates)
-    async with reached(kubeconfig, context) as (client, default_namespace):
+    async with reach(kubeconfig, context) as (client, default_namespace):
         key = Key((namespace or default_namespace) if workload.resource.namespaced else "", name)
         shown: Explanation | None = None
         while True:

@@ -15,7 +15,7 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import settings_of
-from pykruise.cli.insight.reach import reached
+from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.insight.workloads import Workload, named, of_document
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.kube.client import Client
@@ -39,6 +39,7 @@ async def run_plan(
     output: str,
     say: Callable[[str], None],
     feature_gates: str = "",
+    reach: Reach = reached,
 ) -> int:
     """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails."""
     if output not in ("text", "json"):
@@ -53,7 +54,7 @@ async def run_plan(
     documents = _documents(file)
     for document in documents:
         of_document(document)
-    async with reached(kubeconfig, context) as (client, default_namespace):
+    async with reach(kubeconfig, context) as (client, default_namespace):
         there = namespace or default_namespace
         if target is not None:
             documents = [await _live(client, there, *named(target))]

@@ -1,9 +1,11 @@
 """`explain`, `plan` and `simulate` as a person reads them: golden files, and one clear line for bad input.
 
-`PYKRUISE_GOLDEN=write pytest tests/unit/cli/test_cli_insight.py` writes the golden files anew.
+support/golden.py says how golden files are written anew.
 """
 
+import json
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +19,17 @@ from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Batch, Fate, Forecast, patch_to_apply
-from pykruise.cli.insight.playing import Drain, Play, play
+from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
 from pykruise.cli.insight.workloads import named
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
 from pykruise.kube.clock import parse_time
 from pykruise.pods.views import PodProjector
-from support import golden
+from support.golden import same_as
 
-GOLDEN = Path(__file__).parent / "golden"
 NOW = parse_time("2026-01-31T12:10:00Z")
 START = parse_time("2026-01-01T00:00:00Z")
-
-
-def same_as(name: str, told: str) -> None:
-    """Compare with the golden file."""
-    golden.same_as(GOLDEN / name, told)
 
 
 def app_yaml(*, image: str = "nginx:1", policy: str = "ReCreate", replicas: int = 5) -> dict[str, Any]:
@@ -102,7 +98,8 @@ def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     assert code == 1
     assert (
         told
-        == "error: 'deployments' is no kind that is known here; there is: clonesets, daemonsets, statefulsets, sidecarsets, workloadspreads\n"
+        == "error: 'deployments' is no kind that is known here; there is: "
+        "clonesets, daemonsets, statefulsets, sidecarsets, workloadspreads\n"
     )
 
 
@@ -271,6 +268,55 @@ def test_a_rollout_is_told_with_timeline_chart_and_extremes() -> None:
     found = played(app_yaml(image="nginx:2"), ready_after_s=(5.0, 5.0))
     same_as("simulate.txt", "\n".join(report("new.yaml", found)) + "\n")
     assert (found.lowest_available, found.restarts, found.is_over) == (4, 0, True)
+
+
+def daemon_yaml(image: str) -> dict[str, Any]:
+    document = app_yaml(image=image)
+    del document["spec"]["replicas"]
+    rolling = {"rollingUpdateType": "Standard", "maxUnavailable": 1, "partition": 1}
+    document["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    return {**document, "kind": "DaemonSet"}
+
+
+def set_yaml(image: str) -> dict[str, Any]:
+    document = app_yaml(image=image, replicas=3, policy="ReCreate")
+    return {**document, "kind": "StatefulSet"}
+
+
+@pytest.mark.parametrize(("kind", "document"), [("daemonset", daemon_yaml), ("statefulset", set_yaml)])
+def test_rollouts_of_the_other_kinds_are_told_too(
+    kind: str, document: Callable[[str], dict[str, Any]]
+) -> None:
+    given = Play(first=document("nginx:1"), change=document("nginx:2"), start=START, ready_after_s=(5.0, 5.0))
+    same_as(f"simulate-{kind}.txt", "\n".join(report("new.yaml", play(given))) + "\n")
+
+
+def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
+    # given
+    first = written(tmp_path / "app.yaml", app_yaml(replicas=2))
+    new = written(tmp_path / "new.yaml", app_yaml(replicas=2, image="nginx:2"))
+    # when
+    code, told = run("simulate", "-f", str(first), "--change", str(new), "-o", "json")
+    # then
+    (found,) = json.loads(told)
+    assert (code, found["change"], found["lowest_available"]) == (0, "new.yaml", 1)
+    assert [one["do"] for one in found["actions"]] == ["delete", "create"] * 2
+    assert found["samples"][-1]["available"] == 2
+
+
+@pytest.mark.parametrize("struct", [Forecast, Batch, Fate, Explanation, Wait, Played, Action, Sample])
+def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "plan-and-explain.md").read_text("utf-8")
+    section = page[page.index("## JSON") :]
+    assert [field for field in struct.__struct_fields__ if f"`{field}`" not in section] == []
+
+
+@pytest.mark.parametrize("gates", ["NoSuchGate=true", "CloneSetShortHash=perhaps"])
+def test_gates_that_cannot_be_meant_are_one_line(gates: str) -> None:
+    for arguments in (("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")):
+        code, told = run(*arguments, "--feature-gates", gates)
+        assert (code, len(told.splitlines())) == (1, 1), told
+        assert told.startswith("error: --feature-gates: ")
 
 
 def test_two_strategies_are_shown_side_by_side() -> None:

@@ -132,6 +132,13 @@ def test_a_second_tag_of_the_same_image_completes_once_the_container_is_another(
     assert named.is_complete
 
 
+def test_a_container_that_is_not_ready_is_not_taken_for_the_wanted_one_however_long_it_takes() -> None:
+    """Updated twice in a row, it may run the image of the update between, and be on its way out."""
+    given: dict[str, Any] = {"shows": "app:v2", "image_id": "id-2", "recorded": "id-1", "seconds": 60}
+    assert not judge("app:v3", **given, ready=False).is_complete
+    assert judge("app:v3", **given, ready=True).is_complete
+
+
 def test_the_same_image_spelled_another_way_waits_for_the_restart_that_it_causes() -> None:
     """`nginx` to `docker.io/library/nginx:latest`: the name fits already, but the kubelet restarts anyway."""
     given: dict[str, Any] = {"shows": "docker.io/library/nginx:latest", "recorded_container": "cid-1"}

@@ -29,6 +29,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -169,16 +170,19 @@ def play(given: Play) -> Played:
         return runner.run(_Stage(given).run())
 
 
+_EVENTS = f"/{EVENTS.plural}"
 _IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
 
 
 class _Marked:
-    """The manager's transport: what is stored meanwhile is its doing."""
+    """The manager's transport: what is stored meanwhile is its doing. Its events are not kept: nobody reads them."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
     async def request(self, method: str, path: str, **given: Any) -> Response:
+        if method != "GET" and _EVENTS in path:
+            return Response(201, {}, given.get("body") or b"{}")
         token = _IS_MANAGER.set(True)
         try:
             return await self._inner.request(method, path, **given)
@@ -226,6 +230,8 @@ class _Stage:
         self._restarts = 0
         self._rules: list[Rule] = []
         self._last = 0.0
+        self._min_ready_s: float | None = None
+        """Of the workload as it is stored; None: it has been written since it was looked at."""
         self._zero: float | None = None
         self._helpers: set[asyncio.Task[Any]] = set()
 
@@ -323,6 +329,7 @@ class _Stage:
         self._sample()
 
     async def _write(self, client: Client, document: Document) -> None:
+        self._min_ready_s = None
         namespace, name = self._given.namespace, document["metadata"]["name"]
         try:
             await client.get(self._kind.resource, namespace, name)
@@ -349,14 +356,16 @@ class _Stage:
         )
         while self._now() < end:
             await asyncio.sleep(QUIET_S / 2)
-            if self._now() - self._last > max(longest, await self._min_ready_s()):
+            if self._now() - self._last > max(longest, await self._longest_min_ready_s()):
                 return True
         return False
 
-    async def _min_ready_s(self) -> float:
-        for raw in (await self._cluster.client.list(self._kind.resource, self._given.namespace)).items:
-            return float(decode(raw)["spec"].get("minReadySeconds", 0)) + QUIET_S
-        return 0.0
+    async def _longest_min_ready_s(self) -> float:
+        if self._min_ready_s is None:
+            listed = await self._cluster.client.list(self._kind.resource, self._given.namespace)
+            strategies = [self._kind.strategy(decode(raw)["spec"])[0] for raw in listed.items]
+            self._min_ready_s = max((one.min_ready_s + QUIET_S for one in strategies if one), default=0.0)
+        return self._min_ready_s
 
     async def _result(self, client: Client, is_over: bool) -> Played:
         document = (self._given.change or self._given.first or self._given.world.workload) or {}

@@ -1,14 +1,17 @@
 """A client for a command that asks a cluster: the user's kubeconfig, closed again at the end."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.config import load
 from pykruise.kube.http import HttpTransport
 
-__all__ = ["reached"]
+__all__ = ["Reach", "reached"]
+
+Reach = Callable[[Path | None, str | None], AbstractAsyncContextManager[tuple[Client, str]]]
+"""Kubeconfig and context → a client and the namespace that is meant when none is said."""
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 __all__ = ["SECOND_TAG_PATIENCE_S", "Verdict", "containers_verdict", "image_verdict", "pod_verdict"]
 
 SECOND_TAG_PATIENCE_S: Final = 10.0
-"""Evidence that is not quite enough becomes so after this time: another container that shows the old image
+"""Evidence that is not quite enough becomes so after this time, when the container is ready: another container that shows the old image
 under an old name (it runs a second tag of it, or it crashed and came back before the kubelet saw the change),
 or another image of an unknown name where an earlier change was still under way."""
 
@@ -146,5 +146,7 @@ def image_verdict(
         return _COMPLETE
     if not (runs_other_image or runs_other_container):
         return _waits(waiting)
+    if not status.ready:
+        return _waits(waiting)  # it may still be the old container, on its way out
     settled_at = (changed_at or 0.0) + SECOND_TAG_PATIENCE_S
     return _COMPLETE if now >= settled_at else _waits(waiting, look_at=settled_at)

@@ -1,0 +1,209 @@
+"""`pykruise plan` and `pykruise explain` as they are typed: several documents, standard input, JSON, missing rights."""
+
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pykruise.cli.errors import one_line
+from pykruise.cli.explain import run_explain
+from pykruise.cli.insight.reach import Reach
+from pykruise.cli.plan import run_plan
+from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.errors import ForbiddenError
+from pykruise.sandbox.faults import Rule
+from support.daemonsets import daemonset
+from support.faults import Answer, FaultyTransport, reads
+from support.golden import same_as
+from support.scenario import Object, Stage, cloneset, rolling
+from support.statefulsets import Sets, claim_template, statefulset
+
+
+def reaching(stage: Stage, client: Client | None = None) -> Reach:
+    """The stage's cluster instead of one that a kubeconfig names."""
+
+    @asynccontextmanager
+    async def reach(_kubeconfig: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:
+        yield client or stage.client, stage.namespace
+
+    return reach
+
+
+async def planned(stage: Stage, client: Client | None = None, **given: Any) -> tuple[int, str]:
+    """Exit code and text of `pykruise plan`."""
+    told: list[str] = []
+    fixed: dict[str, Any] = {"file": None, "target": None, "sets": (), "namespace": None, "output": "text"}
+    code = await run_plan(
+        **(fixed | given), kubeconfig=None, context=None, say=told.append, reach=reaching(stage, client)
+    )
+    return code, "\n".join(told)
+
+
+async def explained(stage: Stage, target: str, client: Client | None = None, **given: Any) -> list[str]:
+    """What `pykruise explain` says, one entry each time."""
+    told: list[str] = []
+    fixed: dict[str, Any] = {"namespace": None, "watch": False, "output": "text", "every_s": 0.5}
+    await run_explain(
+        target,
+        **(fixed | given),
+        kubeconfig=None,
+        context=None,
+        say=told.append,
+        reach=reaching(stage, client),
+    )
+    return told
+
+
+def manifests(path: Path, *documents: Object) -> Path:
+    path.write_text(yaml.safe_dump_all(documents), "utf-8")
+    return path
+
+
+async def test_several_documents_of_all_kinds_are_planned_at_once(stage: Stage, tmp_path: Path) -> None:
+    # given a CloneSet that is there as it is wanted, and two objects that are not
+    await stage.start_manager()
+    there = cloneset(replicas=2)
+    await stage.create(there)
+    await stage.settled(replicas=2)
+    file = manifests(tmp_path / "all.yaml", there, daemonset("agent"), statefulset("queue", replicas=2))
+    # when
+    code, text = await planned(stage, file=file)
+    as_json = json.loads((await planned(stage, file=file, output="json"))[1])
+    # then
+    assert code == 2
+    titles = [part.splitlines()[0] for part in text.split("\n\n") if "Set " in part.splitlines()[0]]
+    assert titles == [
+        f"CloneSet {stage.namespace}/web: nothing would change",
+        f"DaemonSet {stage.namespace}/agent: would be created",
+        f"StatefulSet {stage.namespace}/queue: would be created",
+    ]
+    assert [(one["kind"], one["change"]) for one in as_json] == [
+        ("CloneSet", "unchanged"),
+        ("DaemonSet", "created"),
+        ("StatefulSet", "created"),
+    ]
+    # and in order, one pod after the other
+    order = [[(fate["do"], fate["pod"]) for fate in batch["fates"]] for batch in as_json[2]["batches"]]
+    assert order == [[("create", "queue-0")], [("create", "queue-1")]]
+    # and nothing has been written
+    assert not await stage.stored(DAEMON_SETS)
+    assert not await stage.stored(ADVANCED_STATEFUL_SETS)
+
+
+async def test_standard_input_and_a_field_that_is_set_say_the_same(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    await stage.start_manager()
+    strategy = rolling(podUpdatePolicy="InPlaceIfPossible")
+    await stage.create(cloneset(replicas=2, updateStrategy=strategy))
+    await stage.settled(replicas=2)
+    # when the change comes from standard input, or from the command line
+    changed = cloneset(replicas=2, image="nginx:2", updateStrategy=strategy)
+    monkeypatch.setattr("sys.stdin", io.StringIO(yaml.safe_dump(changed)))
+    piped = await planned(stage, file=Path("-"))
+    typed = await planned(stage, target="clonesets/web", sets=["image=main=nginx:2"])
+    # then
+    assert piped == typed
+    assert piped[0] == 2
+    assert "spec.template.spec.containers[main].image: nginx:1 → nginx:2" in piped[1]
+
+
+async def test_watching_tells_each_change_until_it_is_done(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    # when
+    told = await explained(stage, "cloneset/web", watch=True)
+    # then it has told more than once, never the same twice in a row, and ends with the rollout
+    assert len(told) > 1
+    assert all(first.strip() != second.strip() for first, second in pairwise(told))
+    assert told[-1].strip().startswith(f"CloneSet {stage.namespace}/web: done.")
+
+
+async def test_json_has_what_the_text_has(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2, updateStrategy=rolling(paused=True)))
+    await stage.settled(replicas=2)
+    await stage.set_image("web", "nginx:2")
+
+    async def is_paused() -> Any:
+        found = json.loads((await explained(stage, "clonesets/web", output="json"))[0])
+        return found if found["verdict"] == "paused" else None
+
+    # when
+    found = await stage.until(is_paused)
+    # then
+    assert found["cause"] == "Paused"
+    assert found["waits"][0]["remedy"].startswith("resume")
+    assert len(found["waits"][0]["pods"]) == 2
+
+
+@pytest.mark.parametrize("what", ["clonesets", "pods", "controllerrevisions"])
+async def test_who_may_not_read_something_gets_one_line_that_names_it(stage: Stage, what: str) -> None:
+    # given somebody without a right
+    await stage.create(cloneset())
+    transport = FaultyTransport(stage.client.transport)
+    message = f'{what} is forbidden: User "jane" cannot list resource "{what}" in the namespace'
+    transport.on(reads(f"/{what}"), lambda _request: Answer(403, message=message))
+    client = Client(transport, clock=stage.clock, rng=stage.rng)
+    # when
+    with pytest.raises(ForbiddenError) as refused_plan:
+        await planned(stage, client, target="clonesets/web", sets=["replicas=1"])
+    with pytest.raises(ForbiddenError) as refused_explanation:
+        await explained(stage, "clonesets/web", client)
+    # then the command ends with one line (and exit code 1: tests/unit/cli)
+    for refused in (refused_plan, refused_explanation):
+        line = one_line(refused.value)
+        assert message in line
+        assert "\n" not in line
+
+
+@pytest.mark.sandbox_only
+async def test_a_statefulset_is_planned_and_explained_as_a_person_reads_it(stage: Stage) -> None:
+    # given three pods in order, with claims, and an image that nobody can pull
+    await stage.start_manager()
+    sets = Sets(stage)
+    await sets.create(replicas=3, volumeClaimTemplates=[claim_template()])
+    await sets.settled(replicas=3)
+    # when it is planned to be smaller and of that image
+    _, plan = await planned(stage, target="asts/web", sets=["image=main=nginx:2", "replicas=2"])
+    stage.kubelets.set_rules([Rule(image="nginx:2", image_pull_error=True)])
+    await sets.set_image("nginx:2")
+
+    async def is_stuck() -> str | None:
+        text = (await explained(stage, "asts/web"))[0]
+        return text if "ImagePull" in text else None
+
+    explanation = await stage.until(is_stuck)
+    # then
+    same_as("statefulset-plan.txt", plan, namespace=stage.namespace)
+    same_as("statefulset-explain.txt", explanation, namespace=stage.namespace)
+
+
+@pytest.mark.sandbox_only
+async def test_a_daemonset_is_planned_and_explained_as_a_person_reads_it(stage: Stage) -> None:
+    # given a pod on each of four nodes, one at a time
+    await stage.start_manager()
+    await stage.create(daemonset("agent"), resource=DAEMON_SETS)
+
+    async def is_there() -> bool:
+        status = (await stage.get("agent", resource=DAEMON_SETS)).get("status") or {}
+        return bool(status.get("numberAvailable") == 4 == status.get("updatedNumberScheduled"))
+
+    await stage.until(is_there)
+    # when
+    _, plan = await planned(stage, target="daemonsets/agent", sets=["image=main=nginx:2", "partition=3"])
+    explanation = (await explained(stage, "daemonsets/agent"))[0]
+    # then
+    same_as("daemonset-plan.txt", plan, namespace=stage.namespace)
+    same_as("daemonset-explain.txt", explanation, namespace=stage.namespace)
