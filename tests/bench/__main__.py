@@ -32,21 +32,30 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=50)
     parser.add_argument("--json", type=Path, help="write the phases to this file too")
     parser.add_argument("--chart", type=Path, help="with --cluster real: draw the phases into this SVG file")
+    parser.add_argument(
+        "--webhooks", action="store_true", help="with --cluster real: the manager's webhooks are asked too"
+    )
     parser.add_argument("--only-life", action="store_true", help="leave the cache and planning parts out")
     asked = parser.parse_args()
     if asked.cluster == "real":
-        measure_real(pods=asked.pods, nodes=asked.nodes, file=asked.json, chart=asked.chart)
+        measure_real(
+            pods=asked.pods,
+            nodes=asked.nodes,
+            webhooks=asked.webhooks,
+            file=asked.json,
+            chart=asked.chart,
+        )
     else:
         measure_sandbox(asked)
 
 
-def measure_real(*, pods: int, nodes: int, file: Path | None, chart: Path | None) -> None:
+def measure_real(*, pods: int, nodes: int, webhooks: bool, file: Path | None, chart: Path | None) -> None:
     """On a real control plane."""
     from bench import real
     from bench.chart import svg
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        report = runner.run(real.run(pods=pods, nodes=nodes))
+        report = runner.run(real.run(pods=pods, nodes=nodes, webhooks=webhooks))
     print(real.text(report))
     if file:
         file.write_text(json.dumps(msgspec.to_builtins(report), indent=2) + "\n")

@@ -4,6 +4,9 @@ control plane (testbed) ◀── pykruise kubelets (a process) ── nodes on 
                         ◀── pykruise manager (a process)  ── what is measured
                         ◀── this process                  ── wishes, watches, and the bare writes to compare with
 
+With `webhooks` the API server asks the same manager process about every new pod and every CloneSet, as in a
+cluster where OpenKruise's webhooks are installed; what that costs is part of the manager's figures.
+
 Writes are counted in the API server's audit log, by the manager's user; CPU and memory are the kernel's figures
 of each process. The audit log costs the API server a little in every figure, the bare writes' included.
 """
@@ -18,6 +21,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -33,6 +37,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS, Resource
 from support.control_plane import install_kinds
 from support.up import ALONE, running
+from support.webhooks import install_configurations, install_namespace, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
 from testbed.settings import MANAGER, USERS
 
@@ -130,6 +135,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     kubernetes: str
     pods: int
     nodes: int
+    webhooks: bool = False
+    """Whether the manager's webhooks were asked."""
     phases: list[RealPhase]
     latencies: list[Latency]
     limits: list[Limit]
@@ -247,11 +254,11 @@ _WHO = {"admin": "kubelets"}  # the bench itself writes next to nothing
 # ── the run ──────────────────────────────────────────────────────────────────
 
 
-async def run(*, pods: int, nodes: int) -> Report:
+async def run(*, pods: int, nodes: int, webhooks: bool = False) -> Report:
     """Everything, on a control plane of its own."""
     async with await ControlPlane.start(audit=True) as plane:
         await install_kinds(plane)
-        async with bench_on(plane, pods=pods, nodes=nodes) as bench:
+        async with bench_on(plane, pods=pods, nodes=nodes, webhooks=webhooks) as bench:
             await bench.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
             phases = await life(bench, pods)
             latencies = await latency(bench)
@@ -259,30 +266,63 @@ async def run(*, pods: int, nodes: int) -> Report:
             limits = await bare_writes(bench, pods)
         minor = plane.kubernetes
     phases = [with_ratio(phase, limits) for phase in phases]
-    return Report(kubernetes=minor, pods=pods, nodes=nodes, phases=phases, latencies=latencies, limits=limits)
+    return Report(
+        kubernetes=minor,
+        pods=pods,
+        nodes=nodes,
+        webhooks=webhooks,
+        phases=phases,
+        latencies=latencies,
+        limits=limits,
+    )
 
 
 @asynccontextmanager
 async def bench_on(
-    plane: ControlPlane, *, pods: int, nodes: int, kind: Resource = CLONE_SETS
+    plane: ControlPlane,
+    *,
+    pods: int,
+    nodes: int,
+    kind: Resource = CLONE_SETS,
+    webhooks: bool = False,
 ) -> AsyncIterator[Bench]:
-    """Kubelets and a manager in processes of their own."""
+    """Kubelets and a manager in processes of their own; with `webhooks`, the API server asks the manager."""
     kubelets = (
         *("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes)),
         *("--pods-per-node", str(-(-pods * 2 // nodes)), "--start", "0", "--stop", "0"),
     )
-    manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig), *ALONE)
+    flags = [one for one in ALONE if not (webhooks and one.startswith("--enable-webhooks"))]
+    manager = ("manager", "--kubeconfig", str(plane.manager_kubeconfig), *flags)
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=CONCURRENCY)
+    limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
+    client = Client(transport, limiter=limiter, rng=random.Random(1))
     try:
         with (
+            TemporaryDirectory() as folder,
             running(*kubelets, says="registered") as nodes_of,
-            running(*manager, says="controller starts") as process,
+            running(
+                *manager,
+                says="controller starts",
+                env=await _published(client, Path(folder)) if webhooks else None,
+            ) as process,
         ):
-            limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
-            client = Client(transport, limiter=limiter, rng=random.Random(1))
             yield Bench(plane, client, manager_pid=process.pid, kubelets_pid=nodes_of.pid, kind=kind)
     finally:
         await transport.close()
+
+
+async def _published(client: Client, folder: Path) -> dict[str, str]:
+    """Webhook configurations that name this machine's loopback; returns what tells the manager to serve there."""
+    settings = webhook_settings(folder)
+    await install_namespace(client, settings)
+    await install_configurations(client, settings)
+    webhook = settings.webhook
+    return {
+        "WEBHOOK_HOST": webhook.host,
+        "WEBHOOK_PORT": str(webhook.port),
+        "WEBHOOK_CERT_DIR": webhook.certificate_folder,
+        "WEBHOOK_CERT_WRITER": webhook.certificate_writer,
+    }
 
 
 async def life(bench: Bench, pods: int) -> list[RealPhase]:
@@ -457,7 +497,8 @@ def rss_mb(pid: int) -> float:
 def text(report: Report) -> str:
     """The report as tables."""
     lines = [
-        f"Kubernetes {report.kubernetes}, {report.pods} pods on {report.nodes} simulated nodes",
+        f"Kubernetes {report.kubernetes}, {report.pods} pods on {report.nodes} simulated nodes"
+        + (", with the manager's webhooks" if report.webhooks else ""),
         "",
         f"{'phase':<32}{'s':>7}{'pods/s':>8}{'manager':>9}{'RSS':>6}{'API server':>12}{'writes':>8}{'bare':>8}{'':>6}",
         f"{'':<32}{'':>7}{'':>8}{'ms/pod':>9}{'MB':>6}{'ms/pod':>12}{'/pod':>8}{'pods/s':>8}{'ratio':>6}",

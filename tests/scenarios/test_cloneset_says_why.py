@@ -23,11 +23,11 @@ from support.scenario import Object, Stage, cloneset, rolling
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 
-async def says(stage: Stage, kind: str, reason: str, *words: str) -> Object:
+async def says(stage: Stage, kind: str, reason: str, *words: str, name: str = "web") -> Object:
     """Wait for the condition of this type and reason; it has these words in its message."""
 
     async def found() -> Object | None:
-        conditions = (await stage.status()).get("conditions") or []
+        conditions = (await stage.status(name)).get("conditions") or []
         return next(
             (
                 one
@@ -51,14 +51,15 @@ async def told(stage: Stage, reason: str, words: str) -> None:
     assert words in events[0]["message"]
 
 
+async def quiet_now(stage: Stage, name: str) -> bool:
+    """Whether no condition is True."""
+    conditions = (await stage.status(name)).get("conditions") or []
+    return not any(one["status"] == "True" for one in conditions)
+
+
 async def quiet(stage: Stage) -> None:
     """Nothing is reported any more."""
-
-    async def silent() -> bool:
-        conditions = (await stage.status()).get("conditions") or []
-        return not any(one["status"] == "True" for one in conditions)
-
-    await stage.until(silent, what="no condition is True")
+    await stage.until(lambda: quiet_now(stage, "web"), what="no condition is True")
 
 
 async def with_neighbour(stage: Stage) -> None:
@@ -154,7 +155,7 @@ async def test_a_value_that_got_around_admission(
 
 
 async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> None:
-    """Two CloneSets with one selector: each has its own pods, and none is taken from the other"""
+    """Two CloneSets with one selector: each has its own pods, none is taken from the other, and it is said"""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
@@ -175,6 +176,13 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
     assert {uid for uid, name in owners.items() if name == "web"} == mine
     assert sorted(owners.values()) == ["rival", "rival", "web", "web"]
     assert (await stage.status())["replicas"] == 2
+    await says(stage, "SelectorOverlap", "OtherOwners", "spec.selector", "CloneSet web", name="rival")
+    await told(stage, "SelectorOverlap", "CloneSet web")
+    # when the other one goes
+    await stage.delete("web")
+    # then it is seen within a minute
+    await stage.until(lambda: quiet_now(stage, "rival"), within_s=stage.patience_s + 70.0)
+    assert (await stage.status("rival"))["readyReplicas"] == 2
 
 
 class Quota:

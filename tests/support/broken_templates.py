@@ -76,7 +76,9 @@ BROKEN: Mapping[str, Spec] = {
     "a liveness that succeeds twice": one(livenessProbe={**GET, "successThreshold": 2}),
     "a hook that does nothing": one(lifecycle={"preStop": {"exec": {"command": []}}}),
     "an unknown resize": one(resizePolicy=[{"resourceName": "disk", "restartPolicy": "NotRequired"}]),
-    "privileged and not": one(securityContext={"privileged": True, "allowPrivilegeEscalation": False}),
+    "all rights and none more": one(
+        securityContext={"capabilities": {"add": ["CAP_SYS_ADMIN"]}, "allowPrivilegeEscalation": False}
+    ),
     "a user below all": one(securityContext={"runAsUser": -1}),
     "an unknown dns policy": spec(dnsPolicy="Mine"),
     "no dns at all": spec(dnsPolicy="None"),

@@ -154,9 +154,16 @@ def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
 
 
 @contextmanager
-def running(*arguments: str, says: str) -> Iterator["subprocess.Popen[str]"]:
-    """A command that runs until SIGTERM and then ends well; ready once its error output says so."""
-    process = subprocess.Popen([*PYKRUISE, *arguments], stderr=subprocess.PIPE, text=True)
+def running(
+    *arguments: str, says: str, env: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """A command that runs until SIGTERM and then ends well; ready once its error output says so.
+
+    `env`: further variables of its environment.
+    """
+    process = subprocess.Popen(
+        [*PYKRUISE, *arguments], stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
+    )
     assert process.stderr is not None
     said: list[str] = []
     is_ready = threading.Event()

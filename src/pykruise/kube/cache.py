@@ -891,9 +891,10 @@ class Cache(Generic[T]):
         self._must_list = False
         self._distrust = ""
         self._synced.set()
+        self._deliver(most=_SLICE)
         while self._outbox:
-            self._deliver(most=_SLICE)
             await asyncio.sleep(0)
+            self._deliver(most=_SLICE)
 
     async def _begin_with(self, listed: Sequence[tuple[T, _Values]], number: int) -> None:
         """The first list is put in little by little: nobody plans from a cache that is not synced."""

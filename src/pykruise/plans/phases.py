@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 
-MOST_AT_ONCE: Final = 2000
-"""Pods that one phase writes to in one plan: more than any API server takes in the second after which the
-world is looked at again, and few enough to be planned without holding up everything else."""
+MOST_AT_ONCE: Final = 500
+"""Pods that one phase writes to in one plan: about what an API server takes in the second after which the world
+is looked at again, and few enough to be planned (60 µs each at most) without holding up everything else."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):

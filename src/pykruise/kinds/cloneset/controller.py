@@ -4,9 +4,12 @@ pod, claim, revision or CloneSet changed ──▶ queue ──▶ Reconciler(Cl
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
+from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S, strangers_of
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
 from pykruise.kinds.cloneset.snapshot import (
     CloneSetProjector,
@@ -18,7 +21,7 @@ from pykruise.kinds.cloneset.snapshot import (
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.cloneset.wakes import matters
 from pykruise.kube.cache import Cache, Change
-from pykruise.kube.clock import Clock
+from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import WorkQueue
@@ -40,6 +43,7 @@ from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.names import pod_name
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.pods.workloads import selector_of
 
 NAME = "cloneset"
 COMPONENT = "cloneset-controller"
@@ -86,6 +90,14 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     return context.controller(NAME, turn, queue=queue)
 
 
+class _Look(msgspec.Struct, frozen=True):
+    """When pods of other owners were looked for, and what was found."""
+
+    generation: int
+    at: Instant
+    found: Sequence[PodView]
+
+
 class CloneSetPlanner:
     """`plans.reconcile.Planner` of CloneSet."""
 
@@ -107,11 +119,13 @@ class CloneSetPlanner:
         self._settings = settings
         self._clock = clock
         self._rng = rng
+        self._looked: dict[Key, _Look] = {}
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """The CloneSet with its pods and revisions, as the caches have them now."""
         cloneset = self._clonesets.get(key)
         if cloneset is None:
+            self._looked.pop(key, None)
             return None
         claims = self._sources.claims.by_index(BY_CONTROLLER, cloneset.uid)
         return build_snapshot(
@@ -122,6 +136,7 @@ class CloneSetPlanner:
             pull_jobs=self._jobs_of(cloneset),
             budgets=self._budgets.by_index(BY_NAMESPACE, cloneset.namespace) if self._budgets else (),
             orphans=self._sources.pods.by_index(ORPHANS, cloneset.namespace),
+            strangers=self._strangers(cloneset),
             revisions=revisions_around(cloneset, self._sources),
             node_labels=self._node_labels(cloneset),
             now=self._clock(),
@@ -147,6 +162,26 @@ class CloneSetPlanner:
 
     def _jobs_of(self, cloneset: CloneSetView) -> Iterable[PullJobView] | None:
         return None if self._pull_jobs is None else pull_jobs_of(cloneset, self._pull_jobs)
+
+    def _strangers(self, cloneset: CloneSetView) -> Sequence[PodView]:
+        """Looked for now and then, and when the CloneSet itself has changed: it goes over all pods there are."""
+        now = self._clock()
+        last = self._looked.get(cloneset.key)
+        if last is not None and last.generation == cloneset.generation and now - last.at < LOOK_AGAIN_S:
+            return last.found
+        selector = selector_of(cloneset.spec.selector) if cloneset.spec else None
+        found = (
+            strangers_of(
+                self._sources.pods.values(),
+                uid=cloneset.uid,
+                namespace=cloneset.namespace,
+                selector=selector,
+            )
+            if selector is not None and not selector.is_empty
+            else []
+        )
+        self._looked[cloneset.key] = _Look(cloneset.generation, now, found)
+        return found
 
     def _occupied_ids(self, cloneset: CloneSetView, claims: Iterable[ClaimView]) -> list[str]:
         """Ids of claims whose pod would need a name that a pod of nobody, or of somebody else, has."""

@@ -16,6 +16,8 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
+from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S as LOOK_FOR_STRANGERS_S
+from pykruise.kinds.cloneset.overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
@@ -159,6 +161,9 @@ def _joined(
         waiting=waiting_of(ws, left=left),
         generation=ws.snapshot.cloneset.generation,
     )
+    overlap = overlap_of(ws.snapshot.strangers)
+    conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: overlap}, now=ws.now)
+    status = msgspec.structs.replace(status, conditions=list(conditions) or None)
     changed = _changed(ws.snapshot, status)
     stages = [
         *before,
@@ -179,6 +184,7 @@ def _joined(
         },
         notes=(
             *_orphans_note(orphans),
+            *overlap_note(overlap),
             *scale.notes,
             *update.notes,
             *trouble_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
@@ -209,6 +215,8 @@ def _after(ws: WorkingSet, status: CloneSetStatus, phases: Sequence[Phase]) -> f
     if any(phase.is_partial for phase in phases):
         return 0.0
     times = [max(phase.look_at - ws.now, 0.0) for phase in phases if phase.look_at is not None]
+    if ws.snapshot.strangers:
+        times.append(LOOK_FOR_STRANGERS_S)
     available = next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
     if available is not None:
         times.append(available - ws.now)

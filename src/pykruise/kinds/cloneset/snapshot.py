@@ -109,6 +109,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Further revisions whose names could be in the way, by name."""
     orphans: Sequence[PodView] = ()
     """Pods of the namespace that nobody controls, in any order. They are never adopted, only told of."""
+    strangers: Sequence[PodView] = ()
+    """Pods of other owners that match the selector, as they were when it was last looked."""
     claims: Sequence[ClaimView] = ()
     """All claims controlled by it, terminating ones too, in any order."""
     pull_jobs: Sequence[PullJobView] | None = None
@@ -132,6 +134,7 @@ def build_snapshot(
     now: Instant,
     seed: int,
     orphans: Iterable[PodView] = (),
+    strangers: Iterable[PodView] = (),
     claims: Iterable[ClaimView] = (),
     pull_jobs: Iterable[PullJobView] | None = None,
     budgets: Iterable[BudgetView] = (),
@@ -151,6 +154,7 @@ def build_snapshot(
         revisions=sorted_revisions([*around.own, *around.free]),
         other_revisions=around.others,
         orphans=tuple(orphans),
+        strangers=tuple(strangers),
         claims=tuple(claims),
         pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
         budgets={budget.name: budget for budget in budgets},

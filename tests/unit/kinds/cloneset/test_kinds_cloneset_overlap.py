@@ -1,0 +1,64 @@
+"""Pods of other owners that the selector of a CloneSet matches too."""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S, strangers_of
+from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kube.documents import encode
+from pykruise.kube.selectors import selector_from
+from pykruise.pods.views import PodView, project_pod
+from support.cloneset_builder import NAMESPACE, UID, cloneset
+
+SELECTOR = selector_from({"matchLabels": {"app": "web"}})
+
+
+def pod(*, owner: str = "rival", app: str = "web", namespace: str = NAMESPACE, **metadata: Any) -> PodView:
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": owner,
+        "uid": owner,
+        "controller": True,
+    }
+    return project_pod(
+        encode(
+            {
+                "metadata": {
+                    "name": "x",
+                    "namespace": namespace,
+                    "labels": {"app": app},
+                    "ownerReferences": [reference] if owner else [],
+                    **metadata,
+                }
+            }
+        )
+    )
+
+
+def test_only_pods_that_another_owner_manages_and_that_match_count() -> None:
+    others = [
+        pod(owner=UID),
+        pod(owner=""),
+        pod(app="shop"),
+        pod(namespace="elsewhere"),
+        pod(deletionTimestamp="2026-01-31T12:00:00Z"),
+    ]
+    found = strangers_of([*others, pod()], uid=UID, namespace=NAMESPACE, selector=SELECTOR)
+    assert [one.controller.name for one in found if one.controller] == ["rival"]
+
+
+def test_whose_they_are_is_told_by_a_condition_and_an_event_and_nothing_is_touched() -> None:
+    # given
+    snapshot = msgspec.structs.replace(cloneset(2).snapshot(), strangers=[pod(), pod(), pod(owner="other")])
+    # when
+    plan = plan_cloneset(snapshot)
+    # then
+    assert plan.status is not None
+    (condition,) = [one for one in plan.status["conditions"] if one["type"] == "SelectorOverlap"]
+    assert condition["status"] == "True"
+    assert "ReplicaSet other, ReplicaSet rival" in condition["message"]
+    assert [note.reason for note in plan.notes] == ["SelectorOverlap"]
+    assert not plan.stages
+    assert plan.after == LOOK_AGAIN_S, "others go without a word"
