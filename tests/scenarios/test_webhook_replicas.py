@@ -349,8 +349,8 @@ async def test_an_api_server_without_match_conditions_is_not_asked_again_and_aga
         settings = webhook_settings(tmp_path)
         await everything(client, settings)
         old = WithoutConditions(client.transport)
-        async with running_webhooks(Client(old, rng=random.Random(3)), settings, port=0):
-            for _ in range(3):
+        async with running_webhooks(Client(old, rng=random.Random(3)), settings, port=0, quiet_s=0.5):
+            for _ in range(4):
                 await touch_secret(client)
                 await asyncio.sleep(0.7)
         assert old.patches == 2, "the address and the bundle, and once more for the condition"
