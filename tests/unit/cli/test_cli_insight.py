@@ -97,8 +97,7 @@ def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, told = run("explain", "deployments/web")
     assert code == 1
     assert (
-        told
-        == "error: 'deployments' is no kind that is known here; there is: "
+        told == "error: 'deployments' is no kind that is known here; there is: "
         "clonesets, daemonsets, statefulsets, sidecarsets, workloadspreads\n"
     )
 
