@@ -14,30 +14,25 @@ import pytest
 from support.faults import (
     Answer,
     CutAfter,
-    Delay,
     DropAnswer,
-    DropRequest,
     Duplicate,
     EndAfter,
     FaultyTransport,
     GarbageAfter,
     GoneAfter,
-    Refuse,
     Request,
     StallAfter,
     Swap,
     TakeEffectLate,
-    TimeOut,
     conflict,
     deletes,
     patches,
     posts,
-    reads,
-    too_many,
     watches,
     writes,
 )
 from support.kills import Kill
+from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.scenario import Audience, Stage, cloneset, rolling
 
 REPLICAS = 6
@@ -134,41 +129,13 @@ async def test_two_events_change_places(stage: Stage, seen: Audience, after: int
 @pytest.mark.checkered
 @pytest.mark.few_on_real(8)
 @pytest.mark.parametrize("number", range(12))
-@pytest.mark.parametrize(
-    "fault",
-    [
-        too_many(),
-        Answer(500),
-        Answer(500, takes_effect=True),
-        Answer(503),
-        Answer(504, takes_effect=True),
-        pytest.param(TimeOut(30.0), marks=pytest.mark.virtual_time("a request times out after 30 s")),
-        pytest.param(
-            TimeOut(30.0, takes_effect=True),
-            marks=pytest.mark.virtual_time("a request times out after 30 s"),
-        ),
-        DropRequest(),
-        DropAnswer(),
-        Refuse(),
-        Delay(5.0),
-        Delay(5.0, on_the_way_back=True),
-    ],
-    ids=lambda fault: repr(fault)[:60],
-)
+@WRITE_FAULTS
 async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: object, number: int) -> None:
     """The write with that number, and its twelfth successor."""
-    places = {number, number + 12}
-    count = 0
-
-    def choose(_request: Request) -> object | None:
-        nonlocal count
-        count += 1
-        return fault if count - 1 in places else None
-
     await live_through(
         stage,
         seen,
-        lambda faulty: faulty.on(writes(), choose),  # type: ignore[arg-type]  # they are faults
+        lambda faulty: faulty.on(writes(), the_writes(number, number + 12, fault=fault)),
     )
 
 
@@ -176,7 +143,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: ob
 @pytest.mark.parametrize("number", range(12))
 async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: Audience, number: int) -> None:
     faults = [None] * number + [conflict()]
-    await live_through(stage, seen, lambda faulty: faulty.on(_changes, *faults))
+    await live_through(stage, seen, lambda faulty: faulty.on(changes_of("/clonesets"), *faults))
     # a conflict is no failure
     conditions = (await stage.status()).get("conditions") or []
     assert not [
@@ -238,39 +205,9 @@ async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stag
 async def test_everything_goes_wrong_at_random(
     stage: Stage, seen: Audience, real_plane: object | None, seed: int
 ) -> None:
-    rng = random.Random(seed)
-    faults: list[Callable[[], object]] = [
-        lambda: None,
-        lambda: Answer(500),
-        lambda: Answer(500, takes_effect=True),
-        lambda: Answer(503),
-        too_many,
-        DropAnswer,
-        DropRequest,
-        Refuse,
-        lambda: Delay(rng.uniform(0, 2)),
-        lambda: Delay(rng.uniform(0, 2), on_the_way_back=True),
-    ]
-    streams = [
-        lambda: CutAfter(rng.randrange(8)),
-        lambda: GoneAfter(rng.randrange(8)),
-    ]
-    if real_plane is None:  # to notice that a stream has stalled takes a minute each time
-        streams.append(lambda: StallAfter(rng.randrange(8)))
-
-    def sometimes(chance: float, choices: list[Callable[[], object]]) -> Callable[[Request], object]:
-        return lambda _request: rng.choice(choices)() if rng.random() < chance else None
-
-    def prepare(faulty: FaultyTransport) -> None:
-        faulty.on(writes(), sometimes(0.25, faults))  # type: ignore[arg-type]  # they are faults
-        faulty.on(reads(), sometimes(0.1, faults[:6]))  # type: ignore[arg-type]
-        faulty.on(watches(), sometimes(0.5, streams))  # type: ignore[arg-type]
-
-    await live_through(stage, seen, prepare)
-
-
-def _changes(request: Request) -> bool:
-    return request.method in ("PATCH", "DELETE") and ("/pods" in request.path or "/clonesets" in request.path)
+    await live_through(
+        stage, seen, lambda faulty: at_random(faulty, random.Random(seed), stalls=real_plane is None)
+    )
 
 
 async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage: Stage) -> None:

@@ -16,28 +16,23 @@ from support.daemonsets import Pool, Watcher, watching
 from support.faults import (
     Answer,
     CutAfter,
-    Delay,
     DropAnswer,
-    DropRequest,
     Duplicate,
     FaultyTransport,
     GarbageAfter,
     GoneAfter,
-    Refuse,
     Request,
     Swap,
     TakeEffectLate,
-    TimeOut,
     conflict,
     deletes,
     patches,
     posts,
-    reads,
-    too_many,
     watches,
     writes,
 )
 from support.kills import Kill
+from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.scenario import Object, Stage, rolling
 
 NODES = 4
@@ -112,40 +107,14 @@ async def test_a_pod_watch_goes_wrong_in_another_way(stage: Stage, pool: Pool, f
 
 @pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("number", range(0, 12, 2))
-@pytest.mark.parametrize(
-    "fault",
-    [
-        too_many(),
-        Answer(500),
-        Answer(500, takes_effect=True),
-        Answer(503),
-        Answer(504, takes_effect=True),
-        pytest.param(
-            TimeOut(30.0, takes_effect=True),
-            marks=pytest.mark.virtual_time("a request times out after 30 s"),
-        ),
-        DropRequest(),
-        DropAnswer(),
-        Refuse(),
-        Delay(5.0, on_the_way_back=True),
-    ],
-    ids=lambda fault: repr(fault)[:60],
-)
+@WRITE_FAULTS
 async def test_any_write_goes_wrong_once(stage: Stage, pool: Pool, fault: object, number: int) -> None:
     """The write with that number, and its eleventh successor; each time another type of update."""
-    places = {number, number + 11}
-    count = 0
-
-    def choose(_request: Request) -> object | None:
-        nonlocal count
-        count += 1
-        return fault if count - 1 in places else None
-
     strategy = (STANDARD, SURGE, IN_PLACE)[number // 2 % 3]
     await live_through(
         stage,
         pool,
-        lambda faulty: faulty.on(writes(), choose),  # type: ignore[arg-type]  # they are faults
+        lambda faulty: faulty.on(writes(), the_writes(number, number + 11, fault=fault)),
         strategy,
     )
 
@@ -155,13 +124,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, pool: Pool, fault: object
 async def test_any_patch_or_deletion_conflicts(stage: Stage, pool: Pool, number: int) -> None:
     """daemonset case 59: the status too"""
     faults = [None] * number + [conflict()]
-    await live_through(stage, pool, lambda faulty: faulty.on(_changes, *faults))
-
-
-def _changes(request: Request) -> bool:
-    return request.method in ("PATCH", "DELETE") and (
-        "/pods" in request.path or "/daemonsets" in request.path
-    )
+    await live_through(stage, pool, lambda faulty: faulty.on(changes_of("/daemonsets"), *faults))
 
 
 @pytest.mark.few_on_real(1)
@@ -193,30 +156,12 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("seed", range(9))
 async def test_everything_goes_wrong_at_random(stage: Stage, pool: Pool, seed: int) -> None:
-    rng = random.Random(seed)
-    faults: list[Callable[[], object]] = [
-        lambda: None,
-        lambda: Answer(500),
-        lambda: Answer(500, takes_effect=True),
-        lambda: Answer(503),
-        too_many,
-        DropAnswer,
-        DropRequest,
-        Refuse,
-        lambda: Delay(rng.uniform(0, 2)),
-        lambda: Delay(rng.uniform(0, 2), on_the_way_back=True),
-    ]
-    streams = [lambda: CutAfter(rng.randrange(8)), lambda: GoneAfter(rng.randrange(8))]
-
-    def sometimes(chance: float, choices: list[Callable[[], object]]) -> Callable[[Request], object]:
-        return lambda _request: rng.choice(choices)() if rng.random() < chance else None
-
-    def prepare(faulty: FaultyTransport) -> None:
-        faulty.on(writes(), sometimes(0.25, faults))  # type: ignore[arg-type]  # they are faults
-        faulty.on(reads(), sometimes(0.1, faults[:6]))  # type: ignore[arg-type]
-        faulty.on(watches(), sometimes(0.5, streams))  # type: ignore[arg-type]
-
-    await live_through(stage, pool, prepare, (STANDARD, SURGE, IN_PLACE)[seed % 3])
+    await live_through(
+        stage,
+        pool,
+        lambda faulty: at_random(faulty, random.Random(seed)),
+        (STANDARD, SURGE, IN_PLACE)[seed % 3],
+    )
 
 
 async def test_creations_that_are_refused_hold_up_no_deletion(stage: Stage, pool: Pool) -> None:

@@ -19,6 +19,7 @@ has been told, also what is not there any more.
   items of that key older than R are ignored, whichever uid they have. That covers late events of the version
   before, of an earlier object of the same name, and of objects that came and went in between.
 - With selectors, an answer that does not match them takes the object out instead.
+- The event that shows R itself brings nothing new and is not even read.
 - When W passes R without an event for that key, the write's result is not in this cache's view: it leaves the
   store again if there is a selector. Without one a server has broken its promise: list again.
 

@@ -250,6 +250,31 @@ async def test_a_change_that_a_handler_makes_is_heard_by_all_after_the_present_o
 # ── own writes against watch events ──────────────────────────────────────────
 
 
+async def test_an_event_that_only_shows_an_own_write_is_not_read_again() -> None:
+    server = ModelServer()
+    server.create("a", 1)
+    read: list[str] = []
+
+    def counting(raw: bytes | msgspec.Raw) -> Item:
+        item = project(raw)
+        read.append(f"{item.name} {item.value}")
+        return item
+
+    async with mirrored(server, project=counting) as mirror:
+        server.hold()
+        read.clear()
+        # when two own writes of one object and a foreign one of another come by the watch
+        mirror.observe(server.change("a", 2), "a")
+        mirror.observe(server.change("a", 3), "a")
+        server.create("b", 1)
+        server.deliver()
+        await delivered()
+        # then only the foreign one is new
+        assert read == ["a 2", "a 3", "b 1"]
+        assert mirror.shown() == {"a": ("uid-1", 3), "b": ("uid-2", 1)}
+        assert mirror.cache.stats().pending == 0
+
+
 async def test_an_own_write_is_shown_at_once_and_its_event_changes_nothing() -> None:
     """cloneset case 22: where the original waits for its expectations, the next plan sees its own work"""
     server = ModelServer()
