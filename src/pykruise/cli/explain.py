@@ -21,17 +21,25 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
 
 __all__ = ["explained", "run_explain"]
 
 
-async def explained(client: Client, key: Key, *, now: Instant, workload: Known = CLONE_SET) -> Explanation:
+async def explained(
+    client: Client,
+    key: Key,
+    *,
+    now: Instant,
+    workload: Known = CLONE_SET,
+    settings: Settings | None = None,
+) -> Explanation:
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
         if isinstance(workload, Attached):
-            return await workload.explain(client, key, now)
+            return await workload.explain(client, key, now, settings)
         assert isinstance(workload, Workload)
-        sight = await look(client, workload, key, now=now)
+        sight = await look(client, workload, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {workload.resource.kind} {key}: {error}") from error
     return explain(sight, sight.plan())
