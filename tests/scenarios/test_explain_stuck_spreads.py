@@ -15,9 +15,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, patches
-from support.golden import same_as
 from support.scenario import Object, Stage
 from support.spread_stage import Spread
+from support.texts import same_as
 
 GOLDEN = Path(__file__).parent / "golden" / "explain" / "workloadspread"
 TRAINING = Resource("example.org", "v1", "trainings", "Training")
@@ -104,11 +104,11 @@ async def a_subset_was_removed(spread: Spread) -> None:
 
 
 async def a_node_fits_no_subset(spread: Spread) -> None:
-    # given pods that were there before, some of them in zone b
+    # given pods that were there before, and a subset of a zone that no node is of
     await spread.stage.start_manager()
     await spread.run(CLONE_SETS, 4)
     await spread.stage.settled(replicas=4)
-    await spread.create(CLONE_SETS, spread.subset("a", 2))
+    await spread.create(CLONE_SETS, spread.subset("c", 2))
 
 
 async def a_pod_did_not_come(spread: Spread) -> None:

@@ -38,7 +38,7 @@ async def explained(
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
         if isinstance(workload, Attached):
-            return await workload.explain(client, key, now)
+            return await workload.explain(client, key, now, settings)
         assert isinstance(workload, Workload)
         sight = await look(client, workload, key, now=now, settings=settings)
     except NotFoundError as error:

@@ -13,16 +13,21 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.attached import ALL, Attached
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import settings_of
+from pykruise.cli.insight.outlook import Outlook, outlook_lines
 from pykruise.cli.insight.reach import Reach, reached
-from pykruise.cli.insight.workloads import Workload, named, of_document
+from pykruise.cli.insight.workloads import Known, among, named_among
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.kube.client import Client
-from pykruise.kube.documents import Document, decode, deep_copy
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
 
-__all__ = ["changed_by", "described", "run_plan"]
+__all__ = ["changed_by", "described", "planned", "run_plan"]
 
 NOTHING, FAILED, CHANGES = 0, 1, 2
 """Exit codes, as those of `terraform plan -detailed-exitcode` and `kubectl diff` would have it."""
@@ -53,13 +58,13 @@ async def run_plan(
     settings = settings_of(feature_gates)
     documents = _documents(file)
     for document in documents:
-        of_document(document)
+        among(ALL, document)
     async with reach(kubeconfig, context) as (client, default_namespace):
         there = namespace or default_namespace
         if target is not None:
-            documents = [await _live(client, there, *named(target))]
+            documents = [await _live(client, there, *named_among(ALL, target))]
         found = [
-            await forecast(
+            await planned(
                 client,
                 changed_by(document, sets),
                 namespace=namespace or document["metadata"].get("namespace") or default_namespace,
@@ -75,7 +80,18 @@ async def run_plan(
     return exit_code(found)
 
 
-def exit_code(found: Sequence[Forecast]) -> int:
+async def planned(
+    client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
+) -> Forecast | Outlook:
+    """What applying it would do, whichever kind it is. Raises KubeError for what cannot be read."""
+    kind = among(ALL, document)
+    if not isinstance(kind, Attached):
+        return await forecast(client, document, namespace=namespace, now=now, settings=settings)
+    key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
+    return await kind.plan(client, document, key, now, settings)
+
+
+def exit_code(found: Sequence[Forecast | Outlook]) -> int:
     """1: something is refused; 2: something would happen; 0: nothing would."""
     if any(one.change == "refused" for one in found):
         return FAILED
@@ -91,13 +107,14 @@ def _documents(file: Path | None) -> list[Document]:
     return found
 
 
-async def _live(client: Client, namespace: str, workload: Workload, name: str) -> Document:
-    resource = workload.resource
+async def _live(client: Client, namespace: str, kind: Known, name: str) -> Document:
+    resource = kind.resource
+    namespace = namespace if resource.namespaced else ""
     try:
         live = decode(await client.get(resource, namespace, name))
     except NotFoundError as error:
-        raise CommandError(f"there is no {resource.kind} {namespace}/{name}: {error}") from error
-    metadata = {"name": name, "namespace": namespace}
+        raise CommandError(f"there is no {resource.kind} {Key(namespace, name)}: {error}") from error
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": live["apiVersion"],
         "kind": live["kind"],
@@ -109,19 +126,20 @@ async def _live(client: Client, namespace: str, workload: Workload, name: str) -
 def changed_by(document: Document, sets: Sequence[str]) -> Document:
     """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
     changed: Document = deep_copy(document)
-    fields = of_document(document).fields
+    kind = among(ALL, document)
+    fields = kind.fields
     for one in sets:
         field, equals, value = one.partition("=")
         if not equals or not value:
             raise CommandError(
                 f"--set {one!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
-        if field == "image":
-            _set_image(changed, value, one)
+        if field == "image" and kind.containers:
+            _set_image(changed, kind.containers, value, one)
         elif field in fields:
             _put(changed, fields[field], _meant(field, value, one))
         else:
-            known = ", ".join(("image", *fields))
+            known = ", ".join((*(("image",) if kind.containers else ()), *fields)) or "nothing"
             raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {known}")
     return changed
 
@@ -146,9 +164,9 @@ def _put(document: Document, path: Sequence[str], value: Any) -> None:
     document[path[-1]] = value
 
 
-def _set_image(document: Document, value: str, said: str) -> None:
+def _set_image(document: Document, path: Sequence[str], value: str, said: str) -> None:
     container, equals, image = value.partition("=")
-    containers: list[Any] = document["spec"]["template"]["spec"]["containers"]
+    containers: list[Any] = get_path(document, *path) or []
     names = [one["name"] for one in containers]
     if not equals or not image:
         raise CommandError(f"--set {said!r}: want image=CONTAINER=IMAGE")
@@ -160,8 +178,10 @@ def _set_image(document: Document, value: str, said: str) -> None:
 # Text
 
 
-def described(one: Forecast) -> list[str]:
+def described(one: Forecast | Outlook) -> list[str]:
     """A forecast as a person reads it."""
+    if isinstance(one, Outlook):
+        return outlook_lines(one)
     title = f"{one.kind} {one.namespace}/{one.name}"
     if one.change == "refused":
         return [f"{title}: would be refused", *(f"  {error}" for error in one.errors)]

@@ -96,10 +96,8 @@ def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, told = run("explain", "deployments/web")
     assert code == 1
-    assert (
-        told == "error: 'deployments' is no kind that is known here; there is: "
-        "clonesets, daemonsets, statefulsets, sidecarsets, workloadspreads\n"
-    )
+    known = "clonesets, daemonsets, statefulsets, sidecarsets, workloadspreads"
+    assert told == f"error: 'deployments' is no kind that is known here; there is: {known}\n"
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -227,7 +225,8 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert (code, told) == (
         1,
         "error: apps/v1 Deployment web: no kind that is known here; "
-        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), StatefulSet (apps.kruise.io)\n",
+        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), StatefulSet (apps.kruise.io), "
+        "SidecarSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
     )
     # and nothing at all, from standard input
     code, told = run("plan", "-f", "-", stdin="")

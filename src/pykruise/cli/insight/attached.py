@@ -8,16 +8,21 @@ A further kind is a folder beside those and a line in the table.
 from collections.abc import Awaitable, Callable, Sequence
 
 from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.outlook import Outlook
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
+from pykruise.cli.insight.sidecars.forecasting import forecast_sidecars
 from pykruise.cli.insight.sidecars.look import look_at as look_at_sidecars
 from pykruise.cli.insight.spreads.explaining import explain_spread
+from pykruise.cli.insight.spreads.forecasting import forecast_spread
 from pykruise.cli.insight.spreads.look import look_at as look_at_spread
 from pykruise.cli.insight.workloads import WORKLOADS, Known
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
 
 __all__ = ["ALL", "ATTACHED", "SIDECAR_SET", "WORKLOAD_SPREAD", "Attached"]
 
@@ -25,20 +30,36 @@ __all__ = ["ALL", "ATTACHED", "SIDECAR_SET", "WORKLOAD_SPREAD", "Attached"]
 class Attached(Known, frozen=True, kw_only=True):
     """One kind."""
 
-    explain: Callable[[Client, Key, Instant], Awaitable[Explanation]]
+    explain: Callable[[Client, Key, Instant, Settings | None], Awaitable[Explanation]]
     """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
+    plan: Callable[[Client, Document, Key, Instant, Settings | None], Awaitable[Outlook]]
+    """Look, and say what applying the manifest would do. Raises KubeError for what cannot be read."""
 
 
-async def _explain_sidecars(client: Client, key: Key, now: Instant) -> Explanation:
-    return explain_sidecars(await look_at_sidecars(client, key.name, now=now))
+async def _explain_sidecars(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+    return explain_sidecars(await look_at_sidecars(client, key.name, now=now, settings=settings))
 
 
-async def _explain_spread(client: Client, key: Key, now: Instant) -> Explanation:
-    return explain_spread(await look_at_spread(client, key, now=now))
+async def _explain_spread(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+    return explain_spread(await look_at_spread(client, key, now=now, settings=settings))
 
 
-SIDECAR_SET = Attached(resource=SIDECAR_SETS, explain=_explain_sidecars)
-WORKLOAD_SPREAD = Attached(resource=WORKLOAD_SPREADS, names=frozenset({"ws"}), explain=_explain_spread)
+_STRATEGY = ("spec", "updateStrategy")
+
+SIDECAR_SET = Attached(
+    resource=SIDECAR_SETS,
+    explain=_explain_sidecars,
+    plan=forecast_sidecars,
+    fields={name: (*_STRATEGY, name) for name in ("partition", "maxUnavailable", "paused")},
+    containers=("spec", "containers"),
+)
+WORKLOAD_SPREAD = Attached(
+    resource=WORKLOAD_SPREADS,
+    names=frozenset({"ws"}),
+    explain=_explain_spread,
+    plan=forecast_spread,
+    containers=(),
+)
 
 ATTACHED: Sequence[Attached] = (SIDECAR_SET, WORKLOAD_SPREAD)
 ALL: Sequence[Known] = (*WORKLOADS, *ATTACHED)

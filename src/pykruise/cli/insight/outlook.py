@@ -1,6 +1,6 @@
 """What applying a manifest of a kind that changes pods of others would do: the value, and how a person reads it.
 
-a kind's forecasting.py ──▶ Outlook ──▶ lines() for people, JSON for programs
+a kind's forecasting.py ──▶ Outlook ──▶ outlook_lines() for people, JSON for programs
 
 Pure. Workloads, whose rollouts are played, have a Forecast instead (forecasting.py).
 """
@@ -11,7 +11,7 @@ import msgspec
 
 from pykruise.cli.insight.forecasting import Batch
 
-__all__ = ["Outlook", "lines", "shown"]
+__all__ = ["Outlook", "outlook_lines", "shown"]
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ _WORDS = {
 }
 
 
-def lines(one: Outlook) -> list[str]:
+def outlook_lines(one: Outlook) -> list[str]:
     """As a person reads it."""
     title = f"{one.kind} {one.namespace}/{one.name}" if one.namespace else f"{one.kind} {one.name}"
     if one.change == "refused":

@@ -35,7 +35,7 @@ from pykruise.plans.plan import Plan
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodView
 
-__all__ = ["explain_sidecars", "why_left"]
+__all__ = ["explain_sidecars", "why_left", "why_without"]
 
 _STRATEGY: Final = "spec.updateStrategy"
 
@@ -243,11 +243,14 @@ def _remedy(found: Wait, sight: SidecarSight) -> str:
 # ── pods without them ────────────────────────────────────────────────────────
 
 
-def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
+def why_without(sight: SidecarSight) -> list[Wait]:
+    """Why pods that the SidecarSet selects do not have its sidecars, one by one."""
     managed = {pod.label for pod in sight.managed}
-    missed = [
-        _why_without(pod, sight) for label, pod in sorted(_meant(sight).items()) if label not in managed
-    ]
+    return [_why_without(pod, sight) for label, pod in sorted(_meant(sight).items()) if label not in managed]
+
+
+def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
+    missed = why_without(sight)
     yield from missed
     if sight.are_reviewed is False and any(one.code == "NotInjected" for one in missed):
         yield Wait(

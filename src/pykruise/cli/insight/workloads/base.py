@@ -110,6 +110,10 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     names: frozenset[str] = frozenset()
     """What a person may type for it besides its plural and kind: `cloneset`, `clone`."""
+    fields: Mapping[str, tuple[str, ...]] = {}
+    """What --set can change → where it is in the object."""
+    containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
+    """Where `--set image=…` finds containers; empty: it has none."""
 
     def answers_to(self, name: str) -> bool:
         """Whether a person means this kind."""
@@ -141,8 +145,6 @@ class Workload(Known, frozen=True, kw_only=True):
     in_place_settings: Callable[[Settings], InPlaceSettings]
     words: Sequence[tuple[str, str, str]] = ()
     """How reasons of its plan begin → code, remedy; beyond those that all kinds share."""
-    fields: Mapping[str, tuple[str, ...]]
-    """What --set can change → where it is in the object."""
     has_claim: Callable[[Document, Document], bool] = is_owner
     """Whether a claim of its namespace is one of its pods'."""
     is_per_node: bool = False

@@ -1,0 +1,161 @@
+"""What applying a SidecarSet would do: which pods are upgraded in which order, which cannot be, what new ones get.
+
+manifest ──dry run──▶ SidecarSight as it would be ──▶ rounds of plan_sidecarset() ──▶ Outlook
+
+The order is that of the manager, whose plan is made again and again of pods that are taken as upgraded and ready.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.sidecars.explaining import why_left, why_without
+from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
+from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.matching import PARTIAL, chosen_contents
+from pykruise.kinds.sidecarset.plan import RESETS, UPGRADES, plan_sidecarset
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
+
+__all__ = ["forecast_sidecars"]
+
+MOST_ROUNDS = 500
+"""Batches that are worked out; a rollout that takes more goes on as it began."""
+
+
+async def forecast_sidecars(
+    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+) -> Outlook:
+    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    name = key.name
+    verdict = await asked(client, SIDECAR_SETS, Key("", name), document)
+    if verdict.wanted is None:
+        return Outlook(kind=SIDECAR_SETS.kind, name=name, change=verdict.change, errors=verdict.errors)
+    sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
+    before = verdict.live.get("spec") if verdict.live is not None else None
+    batches, stays, is_cut = _rollout(sight)
+    return Outlook(
+        kind=SIDECAR_SETS.kind,
+        name=name,
+        change=verdict.change,
+        fields=tuple(changed_paths(before, verdict.wanted["spec"], "spec")) if before is not None else (),
+        batches=batches,
+        stays=stays,
+        new_pods=tuple(_new_pods(sight)),
+        notes=tuple(_notes(sight, batches, is_cut=is_cut)),
+    )
+
+
+# ── pods that are there ──────────────────────────────────────────────────────
+
+
+def _rollout(sight: SidecarSight) -> tuple[tuple[Batch, ...], dict[str, tuple[str, ...]], bool]:
+    """The batches; the reasons of pods that are left; and whether there would be further batches."""
+    snapshot = sight.snapshot
+    batches: list[Batch] = []
+    plan = plan_sidecarset(snapshot)
+    while len(batches) < MOST_ROUNDS:
+        doing = {
+            chain.subject: "end the hot upgrade" if stage.name == RESETS else "upgrade in place"
+            for stage in plan.stages
+            if stage.name in (UPGRADES, RESETS)
+            for chain in stage.chains
+        }
+        if not doing:
+            break
+        fates = tuple(Fate(pod=pod, do=do) for pod, do in doing.items())
+        batches.append(Batch(number=len(batches) + 1, fates=fates))
+        pods = [_done(pod, doing.get(pod.label)) for pod in snapshot.pods]
+        snapshot = msgspec.structs.replace(snapshot, pods=pods)
+        plan = plan_sidecarset(snapshot)
+    after = msgspec.structs.replace(sight, snapshot=snapshot)
+    return tuple(batches), _stays(after, plan.left), bool(plan.stages) and len(batches) == MOST_ROUNDS
+
+
+def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
+    """The pod when that is over. One that was not ready before is taken as ready then."""
+    if do is None:
+        return pod
+    twins = tuple(msgspec.structs.replace(one, other_image=one.sidecar.empty_image) for one in pod.twins)
+    is_updated = pod.is_updated or do == "upgrade in place"
+    return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, twins=twins)
+
+
+def _stays(sight: SidecarSight, left: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    reasons: dict[str, list[str]] = {}
+    for pod in sight.managed:
+        if pod.label in left:
+            wait = why_left(pod, left[pod.label], sight)
+            words = "only when it is recreated: " if wait.code == "NotInPlace" else ""
+            reasons.setdefault(f"{words}{wait.words}", []).append(pod.label)
+    for wait in why_without(sight):
+        reasons.setdefault(wait.words, []).extend(wait.pods)
+    return {why: tuple(sorted(pods)) for why, pods in reasons.items()}
+
+
+# ── pods that come ───────────────────────────────────────────────────────────
+
+
+def _new_pods(sight: SidecarSight) -> Iterator[str]:
+    view = sight.view
+    if view.spec is None or view.contents is None:
+        return
+    strategy = view.spec.injection_strategy
+    if strategy is not None and strategy.paused:
+        yield "get nothing: injectionStrategy.paused"
+        return
+    try:
+        contents = chosen_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
+    except InjectionError as error:
+        yield f"are refused: {error}"
+        return
+    choice = strategy.revision if strategy is not None else None
+    if contents is not view.contents:
+        yield f"get revision {contents.revision}, as injectionStrategy.revision says"
+    elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
+        yield "get these, but as many as updateStrategy keeps back get the revision of injectionStrategy.revision"
+    yield from _listed(contents)
+
+
+def _listed(contents: Contents) -> Iterator[str]:
+    for one in contents.init_containers:
+        yield _told(one, "init container")
+    for one in contents.containers:
+        yield _told(one, "container")
+    annotations = [key for patch in contents.patch_pod_metadata for key in patch.annotations or {}]
+    if annotations:
+        yield f"annotations {', '.join(sorted(annotations))}"
+    if contents.image_pull_secrets:
+        yield f"pull secrets {', '.join(str(one.get('name')) for one in contents.image_pull_secrets)}"
+
+
+def _told(one: Sidecar, what: str) -> str:
+    place = "before" if one.goes_before else "after"
+    if one.is_hot:
+        first, second = hot_pair(one.name)
+        return f"{what}s {first} ({one.image}) and {second} ({one.empty_image}, idle), {place} the pod's own"
+    kind = f"{what} that keeps running" if one.is_native else what
+    return f"{kind} {one.name} ({one.image}), {place} the pod's own"
+
+
+# ── what else ────────────────────────────────────────────────────────────────
+
+
+def _notes(sight: SidecarSight, batches: Sequence[Batch], *, is_cut: bool) -> Iterator[str]:
+    if is_cut:
+        yield f"only the first {MOST_ROUNDS} batches are told; it goes on like that"
+    busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
+    if busy:
+        yield f"{len(busy)} pods have the present sidecars and are not ready: they count against maxUnavailable"
+    if any(one.is_hot for one in (sight.view.contents.containers if sight.view.contents else ())):
+        yield "hot sidecars: each upgrade is ended by one more write, when the new container serves"
+    if batches:
+        yield "assumed: every upgraded pod becomes ready, and no other SidecarSet or workload changes it meanwhile"

@@ -1,0 +1,165 @@
+"""What applying a WorkloadSpread would do: which pods are adopted, what their deletion costs become, where the
+next ones go.
+
+manifest ──dry run──▶ SpreadSight as it would be ──▶ grouped(), wanted_costs(), computed() ──▶ Outlook
+                                                     take() for the next pods
+
+All of it is what the manager and admission reckon with.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.spreads.look import SpreadSight, sight_of
+from pykruise.kinds.workloadspread.costs import wanted_costs
+from pykruise.kinds.workloadspread.grouping import Grouped, grouped
+from pykruise.kinds.workloadspread.limits import LimitError, limit_of
+from pykruise.kinds.workloadspread.ordinals import numbering_of, rank_of, subset_by_ordinal
+from pykruise.kinds.workloadspread.places import fresh_entries, take
+from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.status import computed
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
+from pykruise.kinds.workloadspread.versions import UNVERSIONED
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
+from pykruise.pods.keys import DELETION_COST_ANNOTATION
+
+__all__ = ["forecast_spread"]
+
+NEXT = 10
+"""New pods whose places are told."""
+
+
+async def forecast_spread(
+    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+) -> Outlook:
+    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    verdict = await asked(client, WORKLOAD_SPREADS, key, document)
+    if verdict.wanted is None:
+        return Outlook(
+            kind=WORKLOAD_SPREADS.kind,
+            namespace=key.namespace,
+            name=key.name,
+            change=verdict.change,
+            errors=verdict.errors,
+        )
+    sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
+    groups = grouped(sight.snapshot)
+    fates = () if sight.problem else tuple(_fates(sight, groups))
+    before = verdict.live.get("spec") if verdict.live is not None else None
+    return Outlook(
+        kind=WORKLOAD_SPREADS.kind,
+        namespace=key.namespace,
+        name=key.name,
+        change=verdict.change,
+        fields=tuple(changed_paths(before, verdict.wanted["spec"], "spec")) if before is not None else (),
+        batches=(Batch(number=1, fates=fates),) if fates else (),
+        stays={} if sight.problem else _stays(groups),
+        new_pods=tuple(_new_pods(sight, groups)),
+        notes=tuple(_notes(sight, groups)),
+    )
+
+
+# ── pods that are there ──────────────────────────────────────────────────────
+
+
+def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[Fate]:
+    """Everything that is written to pods, and pods that move on."""
+    costs = wanted_costs(sight.snapshot, groups)
+    for pod in sorted(sight.snapshot.pods, key=lambda one: one.name):
+        adoption = groups.adoptions.get(pod.name)
+        if adoption is not None:
+            yield Fate(pod=pod.name, do=f"adopt into subset {adoption.subset}")
+        cost, has = costs.get(pod.name), pod.annotations.get(DELETION_COST_ANNOTATION)
+        if cost is not None and has != str(cost):
+            yield Fate(pod=pod.name, do=f"deletion cost {has or 'none'} → {cost}")
+    for stage in plan_spread(sight.snapshot).stages:
+        if stage.name == "reschedule pods":
+            yield from (
+                Fate(pod=chain.subject, do="delete, to come again elsewhere") for chain in stage.chains
+            )
+
+
+def _stays(groups: Grouped) -> dict[str, tuple[str, ...]]:
+    reasons: dict[str, list[str]] = {}
+    for name, why in groups.nowhere.items():
+        reasons.setdefault(f"of no subset: {why}", []).append(name)
+    return {why: tuple(sorted(names)) for why, names in reasons.items()}
+
+
+# ── pods that come ───────────────────────────────────────────────────────────
+
+
+def _new_pods(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
+    if sight.problem or not sight.view.subsets:
+        return
+    placed = list(_by_ordinal(sight)) if sight.view.goes_by_ordinal else list(_by_room(sight, groups))
+    at = 0
+    for subset, run in groupby(placed):
+        count = len(list(run))
+        where = f"subset {subset}" if subset else "no subset, since all are full: they go where they like"
+        which = f"the next {count}" if at == 0 else f"then {count}"
+        yield f"{which} to {where}" + (", and so on" if at + count == len(placed) else "")
+        at += count
+
+
+def _by_room(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
+    snapshot = sight.snapshot
+    entries: list[SubsetStatus] | tuple[SubsetStatus, ...]
+    versioned = computed(snapshot, groups).status.versioned_subset_statuses or {}
+    entries = versioned.get(snapshot.latest or UNVERSIONED) or fresh_entries(
+        sight.view.subsets, replicas=snapshot.replicas
+    )
+    now = format_time(snapshot.now)
+    for number in range(NEXT):
+        key = f"next-{number}"
+        taken = take(entries, pod_name="", fresh_id=lambda key=key: key, now=now)  # type: ignore[misc]
+        entries = taken.entries or entries
+        yield taken.subset
+
+
+def _by_ordinal(sight: SpreadSight) -> Iterator[str]:
+    """Places of the ordinals that come after those that the StatefulSet has."""
+    view, snapshot = sight.view, sight.snapshot
+    numbering, found, ordinal = numbering_of(sight.target), 0, 0
+    while found < NEXT:
+        rank = rank_of(ordinal, numbering)
+        is_taken_out = rank < 0 or rank == rank_of(ordinal + 1, numbering)
+        if rank >= snapshot.replicas and not is_taken_out:
+            subset = subset_by_ordinal(
+                view.subsets,
+                view.status.subset_statuses or (),
+                pod_name=f"{view.name}-{ordinal}",
+                numbering=numbering,
+                replicas=snapshot.replicas,
+            )
+            found += 1
+            yield subset.name if subset is not None else ""
+        ordinal += 1
+
+
+# ── what else ────────────────────────────────────────────────────────────────
+
+
+def _notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
+    if sight.problem:
+        yield sight.problem
+        return
+    target, snapshot = sight.view.target, sight.snapshot
+    if target is not None and not snapshot.is_there:
+        yield f"{target[0].kind} {target[1]} is not there yet: its pods are placed when they come"
+    status = computed(snapshot, groups).status
+    if status.spread:
+        yield f"pods would count as {status.spread}"
+    for subset, entry in zip(sight.view.subsets, status.subset_statuses or (), strict=True):
+        try:
+            limit = limit_of(subset, replicas=snapshot.replicas)
+        except LimitError:
+            continue
+        if 0 <= limit < entry.replicas:
+            yield f"subset {entry.name} would have {entry.replicas - limit} pods too many: none is moved"

@@ -1,0 +1,218 @@
+"""`pykruise plan` of SidecarSets: what it says is what the manager then does."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.plan import described, exit_code, planned
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import PODS
+from pykruise.pods import keys
+from pykruise.pods.views import PodView, project_pod
+from support.faults import FaultyTransport
+from support.scenario import Object, Stage, cloneset
+from support.sidecarsets import container, hot, sidecarset
+from support.texts import same_as
+
+LOG = "log"
+GOLDEN = Path(__file__).parent / "golden" / "plan" / "sidecarset"
+
+
+def manifest(stage: Stage, *containers: Object, **spec: Any) -> Document:
+    """A SidecarSet for pods of the scenario's namespace alone."""
+    doc = sidecarset(LOG, *containers, **spec)
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
+    return {**doc, "spec": {"namespaceSelector": selector, **doc["spec"]}}
+
+
+async def plan(stage: Stage, doc: Document) -> Outlook:
+    found = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
+    assert isinstance(found, Outlook)
+    return found
+
+
+async def with_sidecars(stage: Stage, *containers: Object, replicas: int = 5, **spec: Any) -> None:
+    """A manager, a SidecarSet, and pods that have its sidecars and are ready."""
+    await stage.start_manager()
+    await stage.create(manifest(stage, *(containers or (container(LOG),)), **spec), resource=SIDECAR_SETS)
+    await stage.create(cloneset(replicas=replicas))
+    await stage.settled(replicas=replicas)
+    await ready(stage, replicas)
+
+
+async def ready(stage: Stage, count: int) -> None:
+    """Wait until that many pods have sidecars and are ready."""
+
+    async def are_known() -> bool:
+        found = await stage.get(LOG, resource=SIDECAR_SETS)
+        told = found.get("status") or {}
+        is_latest = told.get("observedGeneration") == found["metadata"]["generation"]
+        return is_latest and told.get("readyPods") == count
+
+    await stage.until(are_known)
+
+
+def told(found: Outlook) -> str:
+    return "\n".join(described(found)) + "\n"
+
+
+def golden(request: pytest.FixtureRequest, name: str, found: Outlook) -> None:
+    """On the sandbox, where everything has its fixed name."""
+    if request.config.getoption("--cluster") == "sandbox":
+        same_as(GOLDEN / f"{name}.txt", told(found))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"),
+    [
+        ({"maxUnavailable": 2}, "two-at-a-time"),
+        ({"maxUnavailable": "100%"}, "all-at-once"),
+        ({"partition": 3}, "partition"),
+        ({"partition": "50%", "maxUnavailable": 2}, "half"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_pods_are_upgraded_in_the_batches_that_were_planned(
+    stage: Stage, request: pytest.FixtureRequest, strategy: Object, name: str
+) -> None:
+    # given
+    await with_sidecars(stage)
+    doc = manifest(stage, container(LOG, "log:2"), updateStrategy=strategy)
+    # when
+    found = await plan(stage, doc)
+    order: list[str] = []
+
+    def watch(change: Change[PodView]) -> None:
+        if change.old is not None and change.new is not None and _hash(change.old) != _hash(change.new):
+            order.append(f"{change.key.namespace}/{change.key.name}")
+
+    cache = Cache(
+        stage.client, PODS, project=project_pod, namespace=stage.namespace, clock=stage.clock, rng=stage.rng
+    )
+    cache.subscribe(watch)
+    watching = asyncio.create_task(cache.run())
+    await cache.wait_synced()
+    await stage.merge(LOG, {"spec": doc["spec"]}, resource=SIDECAR_SETS)
+    batches = [{fate.pod for fate in batch.fates} for batch in found.batches]
+    await stage.until(lambda: len(order) >= sum(map(len, batches)))
+    await ready(stage, 5)
+    await asyncio.sleep(1)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    # then
+    golden(request, name, found)
+    assert found.change == "changed"
+    assert exit_code([found]) == 2
+    assert len(order) == sum(map(len, batches))
+    assert set(order) == set().union(*batches)
+    if request.config.getoption("--cluster") == "sandbox":  # elsewhere pods become ready one before the other
+        assert [set(order[at : at + len(one)]) for at, one in _places(batches)] == batches
+
+
+def _hash(pod: PodView) -> str:
+    return pod.annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
+
+
+def _places(batches: list[set[str]]) -> list[tuple[int, set[str]]]:
+    at, found = 0, []
+    for one in batches:
+        found.append((at, one))
+        at += len(one)
+    return found
+
+
+async def test_what_only_new_pods_can_get_is_said_with_its_field(
+    stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    await with_sidecars(stage, replicas=3)
+    changed = container(LOG, "log:2", env=[{"name": "LEVEL", "value": "debug"}])
+    found = await plan(stage, manifest(stage, changed))
+    golden(request, "recreation", found)
+    assert found.batches == ()
+    [why] = found.stays
+    assert why.startswith("only when it is recreated")
+    assert "containers[log].env" in why
+
+
+async def test_hot_sidecars_are_upgraded_and_the_old_ones_end(
+    stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    await with_sidecars(stage, hot(LOG, "log:1"), replicas=2)
+    found = await plan(stage, manifest(stage, hot(LOG, "log:2")))
+    golden(request, "hot", found)
+    assert [len(batch.fates) for batch in found.batches] == [1, 1]
+    assert "containers log-1 (log:2) and log-2 (empty:1, idle), before the pod's own" in found.new_pods
+
+
+async def test_pods_that_were_there_before_are_not_touched(
+    stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await stage.settled(replicas=3)
+    await asyncio.sleep(1.1)  # times of creation are whole seconds
+    annotations = [{"annotations": {"example.com/by": "log"}, "patchPolicy": "Retain"}]
+    with stage.past_admission():  # which annotations may be given is another matter
+        found = await plan(stage, manifest(stage, container(LOG), patchPodMetadata=annotations))
+    golden(request, "created", found)
+    assert (found.change, found.batches) == ("created", ())
+    assert not await stage.exists(LOG, resource=SIDECAR_SETS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ({"updateStrategy": {"paused": True}}, "paused"),
+        ({"updateStrategy": {"type": "NotUpdate"}}, "not-update"),
+        ({"injectionStrategy": {"paused": True}}, "injection-paused"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_what_is_stopped_is_said(
+    stage: Stage, request: pytest.FixtureRequest, spec: Object, name: str
+) -> None:
+    await with_sidecars(stage, replicas=2)
+    golden(request, name, await plan(stage, manifest(stage, container(LOG, "log:2"), **spec)))
+
+
+async def test_an_upgrade_that_is_under_way_is_told_too(stage: Stage) -> None:
+    # given a partition has stopped it
+    await with_sidecars(stage, replicas=3, updateStrategy={"partition": 3})
+    doc = manifest(stage, container(LOG, "log:2"), updateStrategy={"partition": 3})
+    await stage.merge(LOG, {"spec": doc["spec"]}, resource=SIDECAR_SETS)
+    # when it is lifted
+    doc["spec"]["updateStrategy"] = {"partition": 1}
+    found = await plan(stage, doc)
+    # then
+    assert found.fields == ("spec.updateStrategy.partition: 3 → 1",)
+    assert [len(batch.fates) for batch in found.batches] == [1, 1]
+    assert len(found.stays["the partition keeps it at its revision"]) == 1
+
+
+async def test_what_is_so_already_changes_nothing(stage: Stage) -> None:
+    await with_sidecars(stage, replicas=2)
+    found = await plan(stage, manifest(stage, container(LOG)))
+    assert (found.change, exit_code([found])) == ("unchanged", 0)
+    assert told(found) == "SidecarSet log: nothing would change\n"
+
+
+async def test_all_errors_of_admission_are_told(stage: Stage) -> None:
+    bad = manifest(stage, container(LOG, podInjectPolicy="Somewhere"), updateStrategy={"maxUnavailable": -1})
+    found = await plan(stage, bad)
+    assert (found.change, exit_code([found])) == ("refused", 1)
+    assert len(found.errors) == 2
+    assert "spec.containers[0].podInjectPolicy" in told(found)
+
+
+async def test_planning_writes_nothing(stage: Stage) -> None:
+    await with_sidecars(stage, replicas=2)
+    writing = FaultyTransport(stage.client.transport)
+    doc = manifest(stage, container(LOG, "log:2"))
+    await planned(stage.client.over(writing), doc, namespace=stage.namespace, now=stage.clock())
+    written = [one for one in writing.log if one.method not in ("GET", "STREAM")]
+    assert [one.query.get("dryRun") for one in written] == ["All"]

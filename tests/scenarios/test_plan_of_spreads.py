@@ -1,0 +1,166 @@
+"""`pykruise plan` of WorkloadSpreads: what it says is what the manager and admission then do."""
+
+from pathlib import Path
+
+import pytest
+
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.plan import described, exit_code, planned
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from support.daemonsets import Pool
+from support.faults import FaultyTransport
+from support.scenario import Stage
+from support.spread_stage import Spread, noted_in
+from support.texts import same_as
+
+GOLDEN = Path(__file__).parent / "golden" / "plan" / "workloadspread"
+
+
+@pytest.fixture
+async def spread(stage: Stage, pool: Pool) -> Spread:
+    """Two zones."""
+    found = Spread(stage, pool)
+    await found.label_nodes()
+    return found
+
+
+async def plan(stage: Stage, doc: Document) -> Outlook:
+    found = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
+    assert isinstance(found, Outlook)
+    return found
+
+
+def told(found: Outlook) -> str:
+    return "\n".join(described(found)) + "\n"
+
+
+def golden(request: pytest.FixtureRequest, name: str, found: Outlook) -> None:
+    """On the sandbox, where everything has its fixed name."""
+    if request.config.getoption("--cluster") == "sandbox":
+        same_as(GOLDEN / f"{name}.txt", told(found))
+
+
+async def run(spread: Spread, resource: Resource, replicas: int) -> None:
+    """A manager and a workload whose pods run."""
+    await spread.stage.start_manager()
+    await spread.run(resource, replicas)
+
+    async def do_run() -> bool:
+        return len(await spread.running()) == replicas
+
+    await spread.stage.until(do_run)
+
+
+@pytest.mark.parametrize("resource", [CLONE_SETS, DEPLOYMENTS], ids=lambda one: one.kind)
+async def test_pods_are_adopted_as_it_was_planned(
+    spread: Spread, stage: Stage, request: pytest.FixtureRequest, resource: Resource
+) -> None:
+    # given
+    await run(spread, resource, 4)
+    doc = spread.spread(resource, spread.subset("a", 2), spread.subset("b"))
+    # when
+    found = await plan(stage, doc)
+    assert not await stage.exists("ws", resource=WORKLOAD_SPREADS)
+    await stage.create(doc, resource=WORKLOAD_SPREADS)
+
+    async def are_adopted() -> bool:
+        return all(noted_in(pod) and pod.deletion_cost for pod in await stage.pods())
+
+    await stage.until(are_adopted)
+    # then
+    golden(request, f"created-{resource.kind}", found)
+    fates = {(fate.pod, fate.do) for batch in found.batches for fate in batch.fates}
+    done = {(pod.name, f"adopt into subset {noted_in(pod)}") for pod in await stage.pods()}
+    done |= {(pod.name, f"deletion cost none → {pod.deletion_cost}") for pod in await stage.pods()}
+    assert fates == done
+    assert (found.change, exit_code([found])) == ("created", 2)
+
+
+async def test_other_limits_move_nothing_and_change_costs(
+    spread: Spread, stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    # given
+    await stage.start_manager()
+    await spread.create(CLONE_SETS, spread.subset("a", 3), spread.subset("b"))
+    await spread.run(CLONE_SETS, 4)
+    await spread.settled(a=3, b=1)
+
+    async def have_costs() -> bool:
+        return all(pod.deletion_cost for pod in await stage.pods())
+
+    await stage.until(have_costs)
+    # when
+    doc = spread.spread(CLONE_SETS, spread.subset("a", 1), spread.subset("b"))
+    found = await plan(stage, doc)
+    # then
+    golden(request, "limits", found)
+    assert found.fields == ("spec.subsets[a].maxReplicas: 3 → 1",)
+    assert {fate.do for batch in found.batches for fate in batch.fates} == {"deletion cost 200 → -100"}
+    assert "subset a would have 2 pods too many: none is moved" in found.notes
+    assert found.new_pods == ("the next 10 to subset b, and so on",)
+
+
+async def test_the_next_pods_go_where_it_was_planned(spread: Spread, stage: Stage) -> None:
+    # given
+    await run(spread, CLONE_SETS, 0)
+    doc = spread.spread(CLONE_SETS, spread.subset("a", 2), spread.subset("b", 3))
+    # when
+    found = await plan(stage, doc)
+    # then
+    assert found.new_pods == (
+        "the next 2 to subset a",
+        "then 3 to subset b",
+        "then 5 to no subset, since all are full: they go where they like, and so on",
+    )
+
+
+async def test_of_a_statefulset_numbers_decide(
+    spread: Spread, stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    await run(spread, STATEFUL_SETS, 2)
+    doc = spread.spread(STATEFUL_SETS, spread.subset("a", 4), spread.subset("b", 3), {"name": "else"})
+    found = await plan(stage, doc)
+    golden(request, "statefulset", found)
+    assert found.new_pods == (
+        "the next 2 to subset a",
+        "then 3 to subset b",
+        "then 5 to subset else, and so on",
+    )
+
+
+async def test_what_is_not_there_yet_can_be_planned_for(spread: Spread, stage: Stage) -> None:
+    found = await plan(stage, spread.spread(CLONE_SETS, spread.subset("a", 2)))
+    assert "CloneSet web is not there yet: its pods are placed when they come" in found.notes
+
+
+async def test_what_is_so_already_changes_nothing(spread: Spread, stage: Stage) -> None:
+    await stage.start_manager()
+    subsets = (spread.subset("a", 2), spread.subset("b"))
+    await spread.create(CLONE_SETS, *subsets)
+    await spread.run(CLONE_SETS, 3)
+    await spread.settled(a=2, b=1)
+
+    async def is_nothing() -> bool:
+        found = await plan(stage, spread.spread(CLONE_SETS, *subsets))
+        return told(found) == f"WorkloadSpread {stage.namespace}/ws: nothing would change\n"
+
+    await stage.until(is_nothing)
+
+
+async def test_all_errors_of_admission_are_told(spread: Spread, stage: Stage) -> None:
+    bad = spread.spread(CLONE_SETS, spread.subset("a", "50.2%"), spread.subset("a"))
+    found = await plan(stage, bad)
+    assert (found.change, exit_code([found])) == ("refused", 1)
+    places = [error.partition(":")[0] for error in found.errors]
+    assert sorted(places) == ["spec.subsets[0].maxReplicas", "spec.subsets[1].name"]
+
+
+async def test_planning_writes_nothing(spread: Spread, stage: Stage) -> None:
+    writing = FaultyTransport(stage.client.transport)
+    doc = spread.spread(CLONE_SETS, spread.subset("a", 2))
+    await planned(stage.client.over(writing), doc, namespace=stage.namespace, now=stage.clock())
+    written = [one for one in writing.log if one.method not in ("GET", "STREAM")]
+    assert [one.query.get("dryRun") for one in written] == ["All"]
