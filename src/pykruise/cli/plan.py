@@ -220,15 +220,15 @@ def _batch_line(one: Forecast, number: int) -> str:
     for fate in one.batches[number].fates:
         groups.setdefault(fate.do, []).append(fate.pod)
     parts = [
-        f"{do} {len(pods)} pods"
-        if do == "create" and len(pods) > 1
-        else f"{do} 1 pod"
-        if do == "create"
-        else f"{do} {_names(pods)}"
+        f"{do} {_count(pods) if do == 'create' and not one.are_names_known else _names(pods)}"
         for do, pods in groups.items()
     ]
     wait = "" if number == 0 else "then, as pods become ready: "
     return f"{number + 1:3d}. {wait}{'; '.join(parts)}"
+
+
+def _count(pods: Sequence[str]) -> str:
+    return "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
 
 
 def _names(names: Sequence[str]) -> str:

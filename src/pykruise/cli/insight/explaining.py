@@ -186,7 +186,7 @@ def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
         else f"all {counts.wanted}"
     )
     return (
-        f"{counts.updated} pods are of {counts.revision or 'its first revision'} (wanted: {goal}), "
+        f"{_pods_are(counts.updated)} of {counts.revision or 'its first revision'} (wanted: {goal}), "
         f"{counts.available} of {counts.wanted} available"
     )
 
@@ -229,7 +229,7 @@ def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
     new = [pod for pod in sight.snapshot.pods if pod.is_active and pod.revision == target and target]
     serving = [pod for pod in new if pod.is_serving]
     if new:
-        yield f"{len(new)} pods are of {revision}, {len(serving)} of them serve"
+        yield f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
 
 
 # Waits
@@ -356,7 +356,7 @@ def _failure(reason: str, message: str) -> tuple[str, str]:
     return "Refused", _CORRECT
 
 
-_VAGUE: Final = frozenset({"Scheduling", "UpdatingInPlace", "GracePeriod", "Departing"})
+_VAGUE: Final = frozenset({"Scheduling", "UpdatingInPlace", "GracePeriod", "Departing", "NotReady"})
 
 
 def _is_said_better(left: Wait, cause: Cause | None) -> bool:
@@ -375,6 +375,10 @@ def _left(workload: Workload, name: str, reason: str, down: Sequence[str]) -> Wa
     if code == "Budget" and others:
         reason += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
     return Wait(code=code, words=reason, pods=(name,), remedy=remedy)
+
+
+def _pods_are(count: int) -> str:
+    return "1 pod is" if count == 1 else f"{count} pods are"
 
 
 def _left_node(workload: Workload, node: str, reason: str) -> Iterator[Wait]:

@@ -78,6 +78,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     ways: Mapping[str, str] = {}
     """By the revision that pods are of: in place, or recreated and the field that forces it."""
     batches: tuple[Batch, ...] = ()
+    are_names_known: bool = False
+    """Pods that are made have the names said here; else another is chosen when they are made."""
     stays: Mapping[str, tuple[str, ...]] = {}
     """Why pods stay as they are, and which."""
     claims_created: tuple[str, ...] = ()
@@ -296,6 +298,7 @@ def _told(
         fields=tuple(changed_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
         ways=_ways(workload, sight, wanted, settings) if sight else {},
         batches=batches,
+        are_names_known=workload.has_known_names,
         stays=stays,
         claims_created=tuple(one.name for one in played.actions if one.do == "create claim"),
         claims_deleted=deleted,

@@ -149,5 +149,7 @@ class Workload(Known, frozen=True, kw_only=True):
     """Whether a claim of its namespace is one of its pods'."""
     is_per_node: bool = False
     """Pods go to nodes by name, so all nodes have to be known."""
+    has_known_names: bool = False
+    """Pods that are made have names that are known beforehand."""
     tells_failures_by_event: bool = False
     """Its status has no place for a failed write."""

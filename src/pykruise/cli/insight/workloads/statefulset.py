@@ -72,6 +72,7 @@ _ROLLING = ("spec", "updateStrategy", "rollingUpdate")
 STATEFUL_SET = Workload(
     resource=ADVANCED_STATEFUL_SETS,
     names=frozenset({"asts", "advancedstatefulset"}),
+    has_known_names=True,
     snapshot=_snapshot,
     plan=plan_statefulset,
     strategy=_strategy,
