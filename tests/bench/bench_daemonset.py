@@ -10,12 +10,14 @@ import random
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
 
+import msgspec
 import orjson
 import uvloop
 
@@ -23,11 +25,11 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.kinds import crds  # noqa: E402
-from pykruise.kinds.daemonset import controller  # noqa: E402
+from pykruise.kinds.daemonset import controller, node_states  # noqa: E402
 from pykruise.kinds.daemonset.controller import Waker  # noqa: E402
-from pykruise.kinds.daemonset.placement import Fit, Fits, Placement  # noqa: E402
+from pykruise.kinds.daemonset.node_states import NodeState, NodeStates, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
-from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot  # noqa: E402
+from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot, terms_of  # noqa: E402
 from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
 from pykruise.kube.cache import Change  # noqa: E402
 from pykruise.kube.client import Client  # noqa: E402
@@ -42,6 +44,7 @@ from pykruise.plans.sources import NodeView, project_node  # noqa: E402
 from pykruise.pods.views import PodView  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
 from pykruise.sandbox.nodes import NodeSpec  # noqa: E402
+from pykruise.sandbox.pod_state import KubeletSettings  # noqa: E402
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, updatable  # noqa: E402
 
 
@@ -85,57 +88,34 @@ def builders(count: int) -> Iterator[tuple[str, DaemonSetBuilder]]:
 
 
 def measure_plans(count: int) -> None:
-    """Snapshot and plan together: all that a turn of the loop computes before it writes."""
-    print(f"── plans, {count} nodes")
+    """Snapshot and plan together, all that a turn of the loop computes before it writes: the first time, and again
+    after an event of one node. A fresh view of that node's pod stands for the event."""
+    print(f"── looks at {count} nodes: the first, and one after an event of one node")
     for name, builder in builders(count):
         builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
         view, nodes, pods = builder.view(), builder.node_views(), builder.pod_views()
         revisions = builder.revision_views()
-        fits = Fits(view.placement)
+        states = NodeStates(terms_of(view))
 
-        def snapshot(
+        def look(
+            states: NodeStates | None,
             view: Any = view,
             nodes: list[NodeView] = nodes,
             pods: list[PodView] = pods,
             revisions: Any = revisions,
-            fits: Fits = fits,
         ) -> Snapshot:
+            if pods:
+                pods[0] = msgspec.structs.replace(pods[0], resource_version=pods[0].resource_version + 1)
             return build_snapshot(
-                view, nodes=nodes, fits=fits.of(nodes), pods=pods, revisions=revisions, now=NOW, seed=1
+                view, nodes=nodes, pods=pods, revisions=revisions, states=states, now=NOW, seed=1
             )
 
-        plan = plan_daemonset(snapshot())
+        plan = plan_daemonset(look(states))
         gc.collect()
-        made = timed(snapshot, repeats=9)
-        whole = timed(lambda made=snapshot: plan_daemonset(made()), repeats=9)  # type: ignore[misc]
+        first = timed(lambda look=look: plan_daemonset(look(None)), repeats=9)  # type: ignore[misc]
+        again = timed(lambda look=look, states=states: plan_daemonset(look(states)), repeats=9)  # type: ignore[misc]
         writes = sum(1 for _ in plan.steps)
-        print(f"{name:<34}{whole * 1000:>7.1f} ms (snapshot {made * 1000:.1f}), {writes} writes")
-
-
-def measure_fits(count: int) -> None:
-    """Which nodes fit: for all, and again after one of them changed."""
-    affinity = {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1", "z2"]}]}
-                ]
-            }
-        }
-    }
-    placement = daemonset(0).with_template(affinity=affinity).view().placement
-    nodes = [node(number) for number in range(count)]
-    first = timed(lambda: Fits(placement).of(nodes), repeats=9)
-    fits = Fits(placement)
-    fits.of(nodes)
-    changed = [*nodes[1:], node(0, version=2, disk="ssd")]
-
-    def again() -> None:
-        fits.of(changed)
-        fits.of(nodes)
-
-    second = timed(again, repeats=9) / 2
-    print(f"── fits of {count} nodes: {first * 1e6:.0f} µs at first, {second * 1e6:.0f} µs when one changed")
+        print(f"{name:<34}{first * 1000:>7.1f} ms, {again * 1000:>6.2f} ms, {writes} writes")
 
 
 def measure_events(count: int, sets: int) -> None:
@@ -148,9 +128,6 @@ def measure_events(count: int, sets: int) -> None:
         def values(self) -> list[Any]:
             return self.objects
 
-        def by_index(self, _index: str, _value: str) -> list[Any]:
-            return []
-
     class Heard:
         def __init__(self) -> None:
             self.count = 0
@@ -159,9 +136,8 @@ def measure_events(count: int, sets: int) -> None:
             self.count += 1
 
     heard: Any = Heard()
-    sources: Any = type("S", (), {"pods": Held([])})()
     held: Any = Held([daemonset(0).view() for _ in range(sets)])
-    waker = Waker(sources, held, heard)
+    waker = Waker(held, heard, has_pods_on=lambda *_: False)
     beats = [Change(Key("", f"n{n}"), node(n), node(n, version=2)) for n in range(count)]
     labels = [Change(Key("", f"n{n}"), node(n), node(n, version=2, disk="ssd")) for n in range(count)]
     for name, changes in (("heartbeat", beats), ("label that no set asks for", labels)):
@@ -173,9 +149,20 @@ def measure_events(count: int, sets: int) -> None:
 
 
 async def measure_life(nodes: int) -> None:
-    """Writes per pod in a sandbox: created, recreated, updated in place."""
+    """Writes per pod in a sandbox: created, recreated, updated in place.
+
+    The nodes write no leases: a thousand of them would be a hundred writes a second, which on a busy machine take
+    all of this process; its nodes would then be taken for dead.
+    """
     rng = random.Random(1)
-    settings = ClusterSettings(nodes=nodes, pods_per_node=10, start_s=0.0, ready_s=0.0, stop_s=0.0)
+    settings = ClusterSettings(
+        nodes=nodes,
+        pods_per_node=10,
+        kubelet=KubeletSettings(lease_s=None),
+        start_s=0.0,
+        ready_s=0.0,
+        stop_s=0.0,
+    )
     async with Cluster(settings, clock=system_clock, rng=rng, reviewers=reviewers()) as cluster:
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
@@ -234,30 +221,34 @@ async def measure_life(nodes: int) -> None:
 
 
 class Looks:
-    """How often plans are made meanwhile, how long they take, and for how many nodes it is worked out anew
-    whether they fit."""
+    """How often the DaemonSet is looked at meanwhile, how long snapshot and plan take, and which nodes are
+    examined."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self.fits = 0
+        self.nodes: list[str] = []
         self._undone = ExitStack()
 
     def __enter__(self) -> Self:
-        plan_as_it_is, fit_as_it_is = plan_daemonset, Placement.fit
+        def made(*args: Any, **kwargs: Any) -> Snapshot:
+            start = time.thread_time()
+            snapshot = build_snapshot(*args, **kwargs)
+            self.seconds.append(time.thread_time() - start)
+            return snapshot
 
         def plan(snapshot: Snapshot) -> Any:
             start = time.thread_time()
-            try:
-                return plan_as_it_is(snapshot)
-            finally:
-                self.seconds.append(time.thread_time() - start)
+            found = plan_daemonset(snapshot)
+            self.seconds[-1] += time.thread_time() - start
+            return found
 
-        def fit(placement: Placement, node: NodeView) -> Fit:
-            self.fits += 1
-            return fit_as_it_is(placement, node)
+        def examined(terms: Any, name: str, *args: Any, **kwargs: Any) -> NodeState:
+            self.nodes.append(name)
+            return examine(terms, name, *args, **kwargs)
 
+        self._undone.enter_context(patch.object(controller, "build_snapshot", made))
         self._undone.enter_context(patch.object(controller, "plan_daemonset", plan))
-        self._undone.enter_context(patch.object(Placement, "fit", fit))
+        self._undone.enter_context(patch.object(node_states, "examine", examined))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -265,7 +256,7 @@ class Looks:
 
 
 async def measure_node_events(cluster: Cluster, counting: MeteredTransport, nodes: int) -> None:
-    """What one event of one node among many costs: looks, fits, and writes, all of which are about that node."""
+    """What one event of one node among many costs: looks, nodes examined, and writes, all about that node."""
     last = f"node-{nodes}"
 
     async def change(body: Any) -> None:
@@ -303,7 +294,7 @@ async def measure_node_events(cluster: Cluster, counting: MeteredTransport, node
         )
         each = statistics.mean(looks.seconds) * 1000 if looks.seconds else 0.0
         print(
-            f"── {name}: {len(looks.seconds)} looks of {each:.1f} ms, {looks.fits} fits worked out, "
+            f"── {name}: {len(looks.seconds)} looks of {each:.2f} ms, examined {Counter(looks.nodes)}, "
             f"writes: {writes or 'none'}"
         )
 
@@ -324,7 +315,6 @@ def main() -> None:
     parser.add_argument("--only-plans", action="store_true")
     args = parser.parse_args()
     measure_plans(args.nodes)
-    measure_fits(args.nodes)
     measure_events(args.nodes, args.sets)
     if not args.only_plans:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

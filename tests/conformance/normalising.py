@@ -9,6 +9,7 @@
   `<after version 3>`;
 - continue tokens become `<token>`; the history that a text about versions mentions loses its numbers;
 - managedFields are left out, unless the step asks for them;
+- conflicts of managers are told in the order of a Go map, another one each time: they are sorted;
 - texts that show Go structs are cut there, and what a table tells about its columns is left out.
 
 Pure.
@@ -148,6 +149,8 @@ class _Names:
                 found[name] = [{**each, "description": "<text>"} for each in value]
             elif name == "cells" and isinstance(value, list):
                 found[name] = [_cell(self.value(each)) for each in value]
+            elif name == "causes" and isinstance(value, list):
+                found[name] = _sorted_conflicts(self.value(value))
             elif name == "caBundle":
                 found[name] = "<bundle>"
             elif name == "nodePort" and isinstance(value, int) and value:
@@ -190,6 +193,13 @@ class _Names:
 def _cell(value: Any) -> Any:
     """A cell of a table; ages are those of a conversation that lasts some seconds."""
     return "<age>" if isinstance(value, str) and _AGE.fullmatch(value) else value
+
+
+def _sorted_conflicts(causes: list[Any]) -> list[Any]:
+    """Causes of an apply's refusal by the manager they name; all others stay as they are."""
+    if all(cause.get("reason") == "FieldManagerConflict" for cause in causes):
+        return sorted(causes, key=lambda cause: (cause["message"], cause["field"]))
+    return causes
 
 
 def _is_list(doc: Mapping[str, Any]) -> bool:

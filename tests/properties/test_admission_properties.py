@@ -22,9 +22,7 @@ from support.certificates import Authority
 from support.cloneset_builder import cloneset
 from support.reviews import Reply, posted, read, request
 
-ALL_ON = AdmissionSettings(
-    deletion_protection=True, crd_cascading=True, enhanced_liveness=True, launch_priority=True
-)
+ALL_ON = AdmissionSettings(deletion_protection=True, crd_cascading=True, enhanced_liveness=True)
 REVIEWS = Reviews(reviewers(ALL_ON, rng=random.Random(1)))
 PATHS = sorted(REVIEWS.paths)
 INNER = "the manager's log says why"

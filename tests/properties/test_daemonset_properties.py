@@ -104,7 +104,7 @@ def test_a_node_gets_at_most_one_pod_and_under_surge_one_more(builder: DaemonSet
     here = by_node(live(snapshot))
     for pod in created(plan):
         node = node_of(pod)
-        assert snapshot.fits[node].place is Place.RUN
+        assert snapshot.board.states[node].place is Place.RUN
         staying = [one for one in here.get(node, []) if one.name not in names(deleted(plan))]
         staying = [one for one in staying if one.state != "PreparingDelete"]
         assert len(staying) + 1 <= most_a_node(builder)
@@ -339,11 +339,11 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
     # then every node that runs one has one pod that serves, and no node that must not has one
     snapshot = world.snapshot()
     here = by_node(live(snapshot))
-    for name, fit in snapshot.fits.items():
+    for name, state in snapshot.board.states.items():
         pods = here.get(name, [])
-        if fit.place is Place.RUN:
+        if state.place is Place.RUN:
             assert [pod.is_ready for pod in pods] == [True]
-        elif fit.place is Place.LEAVE:
+        elif state.place is Place.LEAVE:
             assert pods == []
     # and whoever stays old says why
     hashed = builder.update_hash

@@ -19,7 +19,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.client import Client, RetryPolicy
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
@@ -36,6 +36,8 @@ from pykruise.kube.resources import (
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 from support.control_plane import running_plane
+from support.replicas import Balancer, replica_settings
+from support.replicas import replicas as several_replicas
 from support.scenario import cloneset
 from support.webhooks import (
     GATES,
@@ -101,76 +103,18 @@ async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 100.0
             await asyncio.sleep(0.05)
 
 
-class Balancer:
-    """One port for several replicas, as a Service is: a connection goes to the next one that takes it."""
-
-    def __init__(self) -> None:
-        self.targets: list[int] = []
-        self._next = 0
-        self._pipes: set[asyncio.Task[None]] = set()
-
-    @asynccontextmanager
-    async def on(self, port: int) -> AsyncIterator["Balancer"]:
-        server = await asyncio.start_server(self._connected, LOOPBACK, port)
-        try:
-            yield self
-        finally:
-            server.close()
-            for pipe in self._pipes:
-                pipe.cancel()
-            await asyncio.gather(*self._pipes, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _ in self.targets:
-            self._next += 1
-            try:
-                there = await asyncio.open_connection(LOOPBACK, self.targets[self._next % len(self.targets)])
-            except OSError:
-                continue
-            for source, sink in ((reader, there[1]), (there[0], writer)):
-                pipe = asyncio.create_task(_pipe(source, sink))
-                self._pipes.add(pipe)
-                pipe.add_done_callback(self._pipes.discard)
-            return
-        writer.close()
-
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        pass
-    finally:
-        writer.close()
-
-
 @asynccontextmanager
 async def replicas(
-    client: Client, folder: Path, *, clock: Clock = system_clock, wait: bool = True, **options: Any
+    client: Client, folder: Path, **options: Any
 ) -> AsyncIterator[tuple[Settings, list[Webhooks]]]:
     """Two managers' webhooks behind one address."""
-    settings = webhook_settings(folder / "0", gates=GATES)
-    other = webhook_settings(folder / "1", gates=GATES, port=settings.webhook.port)
-    async with AsyncExitStack() as stack:
-        balancer = await stack.enter_async_context(Balancer().on(settings.webhook.port))
-        found = []
-        for each in (settings, other):
-            webhooks = running_webhooks(client, each, port=0, wait=False, clock=clock, **options)
-            found.append(await stack.enter_async_context(webhooks))
-        filling = asyncio.create_task(_fill(balancer, found))
-        if wait:
-            await wait_ready(found)
+    settings = replica_settings(folder, 0)
+    port = settings.webhook.port
+    async with (
+        Balancer().on(port) as balancer,
+        several_replicas(client, folder, balancer, port=port, **options) as found,
+    ):
         yield settings, found
-        filling.cancel()
-
-
-async def _fill(balancer: Balancer, found: Sequence[Webhooks]) -> None:
-    """Replicas are asked from when they listen."""
-    while True:
-        balancer.targets = [one.server.port for one in found if one.server.is_listening]
-        await asyncio.sleep(0.05)
 
 
 async def install_secret(client: Client, settings: Settings) -> None:
@@ -213,10 +157,10 @@ async def test_whatever_is_installed_first_reviews_and_conversions_work(
         for step in order:
             if step == "managers":
                 for number in range(2):
-                    each = webhook_settings(tmp_path / str(number), gates=GATES, port=settings.webhook.port)
+                    each = replica_settings(tmp_path, number, port=settings.webhook.port)
                     webhooks = running_webhooks(client, each, port=0, wait=False)
                     found.append(await stack.enter_async_context(webhooks))
-                filling = asyncio.create_task(_fill(balancer, found))
+                filling = asyncio.create_task(balancer.follow(found))
                 stack.callback(filling.cancel)
             else:
                 await STEPS[step](client, settings)

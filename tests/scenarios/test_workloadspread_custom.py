@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -12,8 +13,10 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
+from pykruise.kube.transport import Transport
 from pykruise.manager.settings import NAMESPACE
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from support.control_plane import grant
 from support.scenario import Object, Stage
 
 TRAINING = Resource("example.org", "v1", "trainings", "Training")
@@ -23,8 +26,40 @@ SCALE = {
     "labelSelectorPath": ".status.selector",
 }
 
-# The manager may read such kinds only where an administrator allows it; here it has all rights.
-pytestmark = pytest.mark.sandbox_only
+
+@pytest.fixture
+async def allowed(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[Transport | None]:
+    """The manager may read the kind, as an administrator has to allow it; the transport it works over.
+
+    In the sandbox, where rights are the generated ones, it is the administrator's.
+    """
+    if request.config.getoption("--cluster") != "real":
+        yield stage.client.transport
+        return
+    await grant(stage.client, READERS)
+    yield None
+    # The kind and the list are the whole cluster's.
+    with contextlib.suppress(NotFoundError):
+        await stage.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", definition()["metadata"]["name"])
+    with contextlib.suppress(NotFoundError):
+        await stage.client.delete(CONFIG_MAPS, NAMESPACE, CONFIGURATION)
+
+
+_RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
+READERS: tuple[Object, ...] = (
+    {
+        "kind": "ClusterRole",
+        "metadata": {"name": "kruise-manager-trainings"},
+        "rules": [{"apiGroups": [TRAINING.group], "resources": [TRAINING.plural], "verbs": ["get"]}],
+    },
+    {
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "kruise-manager-trainings"},
+        "roleRef": {**_RBAC, "kind": "ClusterRole", "name": "kruise-manager-trainings"},
+        "subjects": [{"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}],
+    },
+)
+"""What docs/workloadspread.md tells administrators to do."""
 
 
 def definition() -> Object:
@@ -66,8 +101,14 @@ async def white_list(stage: Stage, **entry: Any) -> None:
 
 
 async def training(stage: Stage, **spec: Any) -> Object:
-    await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition())
+    async def is_defined() -> bool:
+        try:
+            await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition())
+        except AlreadyExistsError:
+            return False  # of the test before, and on its way out
+        return True
 
+    await stage.until(is_defined)
     doc = {
         "apiVersion": TRAINING.api_version,
         "kind": TRAINING.kind,
@@ -119,7 +160,7 @@ async def subset_status(stage: Stage) -> dict[str, tuple[int, int]]:
     return {one["name"]: (one["replicas"], one["missingReplicas"]) for one in entries}
 
 
-async def test_a_kind_must_be_on_the_list(stage: Stage) -> None:
+async def test_a_kind_must_be_on_the_list(stage: Stage, allowed: Transport | None) -> None:
     """workloadspread case 49, with the list read again"""
     with pytest.raises(InvalidError):
         await stage.create(spread(*HALVES), resource=WORKLOAD_SPREADS)
@@ -128,12 +169,12 @@ async def test_a_kind_must_be_on_the_list(stage: Stage) -> None:
     await stage.create(spread(*HALVES), resource=WORKLOAD_SPREADS)
 
 
-async def test_paths_say_how_many_pods_are_meant(stage: Stage) -> None:
+async def test_paths_say_how_many_pods_are_meant(stage: Stage, allowed: Transport | None) -> None:
     """workloadspread case 66"""
     # given 10 workers and 2 others
     await white_list(stage)
     owner = await training(stage, groups=[{"replicas": 2}, {"replicas": 10}])
-    await stage.start_manager(stage.client.transport)
+    await stage.start_manager(allowed)
     workers = {
         "selector": {"matchLabels": {"role": "worker"}},
         "replicasPathList": ["spec.groups.1.replicas"],
@@ -155,22 +196,24 @@ async def test_paths_say_how_many_pods_are_meant(stage: Stage) -> None:
     await stage.until(is_counted)
 
 
-async def test_a_path_that_leads_nowhere_changes_nothing(stage: Stage) -> None:
+async def test_a_path_that_leads_nowhere_changes_nothing(stage: Stage, allowed: Transport | None) -> None:
     """workloadspread case 67"""
     await white_list(stage)
     await training(stage, replicas=3)
-    await stage.start_manager(stage.client.transport)
+    await stage.start_manager(allowed)
     nowhere = {"replicasPathList": ["spec.none"]}
     await stage.create(spread(*HALVES, targetFilter=nowhere), resource=WORKLOAD_SPREADS)
     await asyncio.sleep(5)
     assert await subset_status(stage) == {}
 
 
-async def test_the_scale_subresource_says_how_many_pods_are_wanted(stage: Stage) -> None:
+async def test_the_scale_subresource_says_how_many_pods_are_wanted(
+    stage: Stage, allowed: Transport | None
+) -> None:
     # given a kind without a path on the list
     await white_list(stage)
     owner = await training(stage, replicas=10)
-    await stage.start_manager(stage.client.transport)
+    await stage.start_manager(allowed)
     await stage.create(spread(*HALVES), resource=WORKLOAD_SPREADS)
     # when
     await pod_of(stage, owner, "worker-0", "worker")

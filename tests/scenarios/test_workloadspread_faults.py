@@ -47,7 +47,7 @@ FAULTS: dict[str, Prepare] = {
 }
 
 
-@pytest.mark.sandbox_only
+@pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("prepare", FAULTS.values(), ids=FAULTS)
 async def test_faults_delay_the_spread_and_do_not_change_it(
     stage: Stage, pool: Pool, prepare: Prepare
@@ -73,7 +73,6 @@ async def test_faults_delay_the_spread_and_do_not_change_it(
     assert faulty.faults_done
 
 
-@pytest.mark.sandbox_only
 async def test_a_cost_that_cannot_be_written_is_told(stage: Stage, pool: Pool) -> None:
     # given a manager that may not patch pods
     spread = Spread(stage, pool)

@@ -1,12 +1,17 @@
-"""Pods are spread over HTTPS by several replicas of the webhooks, which end and begin anew while pods come."""
+"""Pods are spread over HTTPS by several replicas of the webhooks, which end and begin anew while pods come.
+
+On both clusters: API server ──HTTPS──▶ balancer ──▶ two replicas. No controller of workloads is there: the test
+creates the pods, and tries again as such a controller does.
+"""
 
 import asyncio
 import random
+import secrets
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,114 +20,196 @@ from pykruise.kinds import crds
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
-from pykruise.kube.crds import webhook_conversion
-from pykruise.kube.documents import decode
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
+from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
-from pykruise.manager.settings import Settings
-from pykruise.manager.webhooks import Webhooks, endpoint_of
+from pykruise.kube.transport import Transport
+from pykruise.manager.webhooks import Webhooks
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.apiserver.webhooks import Target
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.webhook_caller import WebhookCaller
-from support.spreads import NAMESPACE, placed_in, pod, spread, subset
-from support.webhooks import install_configurations, install_namespace, running_webhooks, webhook_settings
+from support.control_plane import running_plane
+from support.real_webhooks import until_asked
+from support.replicas import Balancer, replica_settings, replicas
+from support.spreads import placed_in, pod, spread, subset
+from support.webhooks import install_configurations, install_namespace, uninstall_configurations
+from testbed.control_plane import ControlPlane
 
 # Sockets and TLS are real, and so is time.
-pytestmark = [pytest.mark.looptime(False), pytest.mark.sandbox_only]
+pytestmark = pytest.mark.looptime(False)
+
+AT_ONCE = 64
 
 
-class Service:
-    """In front of the replicas: each call goes to another one, as a Service does."""
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster whose webhooks are behind the balancer."""
 
-    def __init__(self) -> None:
-        self.replicas: list[Webhooks] = []
-        self._caller = WebhookCaller()
-        self._calls = 0
+    user: Client
+    manager: Callable[[], Client]
+    balancer: Balancer
+    namespace: str
+    folder: Path
+    port: int
 
-    async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        self._calls += 1
-        if self.replicas:
-            port = self.replicas[self._calls % len(self.replicas)].server.port
-            url = urlsplit(target.url)._replace(netloc=f"127.0.0.1:{port}").geturl()
-            target = msgspec.structs.replace(target, url=url)
-        return await self._caller.call(target, body, timeout_s=timeout_s)
+    @asynccontextmanager
+    async def replicas(self) -> AsyncIterator[list[Webhooks]]:
+        """Two, ready and asked."""
+        options: dict[str, Any] = {"port": self.port, "settle_s": 0.1}
+        async with replicas(self.manager(), self.folder, self.balancer, **options) as found:
+            await until_asked(self.user, namespace=self.namespace)
+            yield found
 
-    async def close(self) -> None:
-        await self._caller.close()
+    async def spread(self, found: Sequence[Webhooks], *subsets: Document) -> None:
+        """Create a WorkloadSpread that all replicas know."""
+        document = spread(*subsets)
+        document["metadata"] = {"name": "ws"}
+        await self.user.create(WORKLOAD_SPREADS, self.namespace, document)
+        async with asyncio.timeout(30):
+            for one in found:
+                while not await one.spreading.reader.spreads(self.namespace):
+                    await asyncio.sleep(0.02)
 
-
-@asynccontextmanager
-async def clients(service: Service) -> AsyncIterator[tuple[Client, Client]]:
-    """Of a user and of the manager, on an API server with nothing in it."""
-    server = ApiServer(clock=system_clock, rng=random.Random(1), webhooks=service)
-    transports = [LocalTransport(server, username=name) for name in ("user", "manager")]
-    try:
-        user, manager = (
-            Client(one, rng=random.Random(2), retry=RetryPolicy(writes=0, reads=0)) for one in transports
-        )
-        yield user, manager
-    finally:
-        for one in transports:
-            await one.close()
-        await service.close()
-
-
-@asynccontextmanager
-async def replicas(service: Service, client: Client, settings: Settings, count: int) -> AsyncIterator[None]:
-    """So many, behind the service."""
-    async with AsyncExitStack() as stack:
-        for _ in range(count):
-            running = running_webhooks(client, settings, port=0, settle_s=0.1)
-            service.replicas.append(await stack.enter_async_context(running))
-        yield
-    service.replicas.clear()
+    async def entries(self) -> dict[str, Document]:
+        """What the status says of each subset."""
+        stored = decode(await self.user.get(WORKLOAD_SPREADS, self.namespace, "ws"))
+        [entries] = stored["status"]["versionedSubsetStatuses"].values()
+        return {one["name"]: one for one in entries}
 
 
-async def test_replicas_that_begin_anew_hand_out_no_place_twice(tmp_path: Path) -> None:
-    service = Service()
-    async with clients(service) as (user, manager):
-        # given
-        settings = webhook_settings(tmp_path)
-        await install_namespace(manager, settings)
-        for crd in crds(webhook_conversion(url=endpoint_of(settings).base_url)):
-            await manager.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
-        await user.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
-        await install_configurations(manager, settings)
-        placed: Counter[str] = Counter()
-        refused = 0
+class Creator:
+    """Creates pods as a workload's controller does: again and again until they are there."""
 
-        async def create(name: str) -> None:
-            """As a workload's controller does: again and again."""
-            nonlocal refused
-            while True:
+    def __init__(self, place: Place, *, at_once: int) -> None:
+        self.placed: dict[str, str] = {}
+        """Names and subsets of those that are there."""
+        self.refused = 0
+        self._place = place
+        self._turns = asyncio.Semaphore(at_once)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Pods by subset."""
+        return Counter(self.placed.values())
+
+    async def create(self, count: int, *, prefix: str = "web") -> None:
+        """So many, with names."""
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(count):
+                tasks.create_task(self._create(f"{prefix}-{number}"))
+
+    async def until(self, count: int) -> None:
+        """Wait until so many are there."""
+        async with asyncio.timeout(60):
+            while len(self.placed) < count:
+                await asyncio.sleep(0.01)
+
+    async def _create(self, name: str) -> None:
+        body = pod(name)
+        del body["metadata"]["namespace"]
+        async with self._turns:
+            while name not in self.placed:
                 try:
-                    found = decode(await user.create(PODS, NAMESPACE, pod(name)))
+                    found = decode(await self._place.user.create(PODS, self._place.namespace, body))
                 except KubeError:
-                    refused += 1
+                    self.refused += 1
                     await asyncio.sleep(0.1)
                 else:
-                    placed[placed_in(found)] += 1
-                    return
+                    self.placed[name] = placed_in(found)
 
-        # when two replicas serve
-        async with replicas(service, manager, settings, 2):
-            document = spread(subset("a", 8), subset("b", 10), subset("c"))
-            document["metadata"] = {"name": "ws"}
-            await user.create(WORKLOAD_SPREADS, NAMESPACE, document)
-            await asyncio.gather(*(create(f"first-{number}") for number in range(12)))
-        # and then nobody for a while, and then two others
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(12):
-                tasks.create_task(create(f"second-{number}"))
-            await asyncio.sleep(0.3)
-            async with replicas(service, manager, settings, 2):
-                while placed.total() < 24:
-                    await asyncio.sleep(0.05)
-        # then
-        assert refused
-        assert placed == {"a": 8, "b": 10, "c": 6}
-        # and the status knows of all
-        stored = decode(await user.get(WORKLOAD_SPREADS, NAMESPACE, "ws"))
-        [entries] = stored["status"]["versionedSubsetStatuses"].values()
-        assert {one["name"]: one["missingReplicas"] for one in entries} == {"a": 0, "b": 0, "c": -1}
+
+@pytest.fixture(scope="module")
+def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
+    """A real API server of this module's own, with the kinds and nobody at work; None: in the sandbox."""
+    if request.config.getoption("--cluster") != "real":
+        yield None
+        return
+    with running_plane(kinds=True, controller_manager=False, scheduler=False) as plane:
+        yield plane
+
+
+@pytest.fixture
+async def place(quiet_plane: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Place]:
+    async with AsyncExitStack() as stack:
+        user_transport, manager_transport = await _transports(quiet_plane, stack)
+        # Nothing is repeated by the client itself: what is refused is counted.
+        user = Client(user_transport, rng=random.Random(2), retry=RetryPolicy(writes=0, reads=0))
+        if quiet_plane is None:
+            for crd in crds():
+                await user.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        namespace = f"spread-{secrets.token_hex(4)}"
+        await user.create(NAMESPACES, "", {"metadata": {"name": namespace}})
+        settings = replica_settings(tmp_path, 0)
+        await install_namespace(user, settings)
+        await install_configurations(user, settings)
+        stack.push_async_callback(uninstall_configurations, user)
+        port = settings.webhook.port
+        yield Place(
+            user=user,
+            manager=lambda: Client(manager_transport, rng=random.Random(3)),
+            balancer=await stack.enter_async_context(Balancer().on(port)),
+            namespace=namespace,
+            folder=tmp_path,
+            port=port,
+        )
+
+
+async def _transports(plane: ControlPlane | None, stack: AsyncExitStack) -> tuple[Transport, Transport]:
+    """Of the user, and of the manager, which has no more rights than it needs on the real one."""
+    user: Transport
+    manager: Transport
+    if plane is None:
+        caller = WebhookCaller()
+        stack.push_async_callback(caller.close)
+        server = ApiServer(clock=system_clock, rng=random.Random(1), webhooks=caller)
+        user, manager = (LocalTransport(server, username=name) for name in ("user", "manager"))
+    else:
+        user = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=AT_ONCE)
+        manager = HttpTransport(load_kubeconfig(plane.manager_kubeconfig))
+    for one in (user, manager):
+        stack.push_async_callback(one.close)
+    return user, manager
+
+
+async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) -> None:
+    """workloadspread case 4, across processes and restarts"""
+    creator = Creator(place, at_once=8)
+    # given two replicas, and pods that come all the time
+    async with place.replicas() as found:
+        await place.spread(found, subset("a", 12), subset("b", 16), subset("c"))
+        creating = asyncio.create_task(creator.create(40))
+        # when connections break while pods are reviewed
+        await creator.until(8)
+        await place.balancer.cut()
+        await creator.until(16)
+    # and then nobody serves for a while, and then two others
+    await asyncio.sleep(0.5)
+    assert not creating.done()
+    async with place.replicas():
+        await creating
+    # then
+    assert creator.refused
+    assert creator.counts == {"a": 12, "b": 16, "c": 12}
+    # and the status knows of each
+    entries = await place.entries()
+    assert {name: one["missingReplicas"] for name, one in entries.items()} == {"a": 0, "b": 0, "c": -1}
+    noted = {pod: name for name, one in entries.items() for pod in one.get("creatingPods") or ()}
+    assert noted == {pod: name for pod, name in creator.placed.items() if name != "c"}
+
+
+async def test_500_pods_through_two_replicas_fill_each_subset_exactly(place: Place) -> None:
+    """workloadspread case 20, 64 at once"""
+    creator = Creator(place, at_once=AT_ONCE)
+    async with place.replicas() as found:
+        await place.spread(found, subset("a", 120), subset("b", 200), subset("c"))
+        # when
+        await creator.create(500)
+        stats = [one.spreading.desk.stats() for one in found]
+    # then
+    assert creator.counts == {"a": 120, "b": 200, "c": 180}
+    entries = await place.entries()
+    assert {name: one["missingReplicas"] for name, one in entries.items()} == {"a": 0, "b": 0, "c": -1}
+    # and both replicas noted places, many at once
+    assert all(one.writes for one in stats)
+    assert sum(one.writes for one in stats) <= 0.2 * 500

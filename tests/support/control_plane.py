@@ -86,7 +86,7 @@ async def install_roles(client: Client, gates: Gates = GATES) -> None:
     namespace = {"metadata": {"name": MANAGER_NAMESPACE, "labels": {"control-plane": "openkruise"}}}
     with suppress(AlreadyExistsError):
         await client.create(NAMESPACES, "", namespace)
-    await _grant(client, roles(gates, namespace=MANAGER_NAMESPACE))
+    await grant(client, roles(gates, namespace=MANAGER_NAMESPACE))
 
 
 async def allow_election(client: Client, namespace: str) -> None:
@@ -95,10 +95,11 @@ async def allow_election(client: Client, namespace: str) -> None:
     for doc in found:
         for subject in doc.get("subjects", ()):
             subject["namespace"] = MANAGER_NAMESPACE
-    await _grant(client, found)
+    await grant(client, found)
 
 
-async def _grant(client: Client, documents: Iterable[Document]) -> None:
+async def grant(client: Client, documents: Iterable[Document]) -> None:
+    """Create roles and bindings that are not there."""
     for doc in documents:
         with suppress(AlreadyExistsError):
             await client.create(_ROLES[doc["kind"]], doc["metadata"].get("namespace", ""), doc)

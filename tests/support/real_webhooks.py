@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.config import load_kubeconfig
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import PODS
@@ -88,7 +89,7 @@ class _Thread(threading.Thread):
             webhooks = Webhooks(client, settings=self._settings, bind=LOOPBACK, over=self._switch.over)
             running = asyncio.create_task(webhooks.run())
             await wait_ready([webhooks], running)
-            await _until_asked(installer)
+            await until_asked(installer)
             self._webhooks = webhooks
             self._changed.set()
             stopping = asyncio.create_task(self._ending.wait())
@@ -102,12 +103,20 @@ class _Thread(threading.Thread):
             await asyncio.sleep(0.1)  # TLS connections close a moment later
 
 
-async def _until_asked(client: Client) -> None:
+async def until_asked(client: Client, *, namespace: str = "default") -> None:
     """An API server acts on a webhook configuration some moments after it has stored it."""
     pod = {
         "metadata": {"name": "probe", "ownerReferences": [_OWNER]},
         "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
     }
     async with asyncio.timeout(READY_S):
-        while "readinessGates" not in decode(await client.create(PODS, "default", pod, dry_run=True))["spec"]:
+        while not await _is_asked(client, namespace, pod):
             await asyncio.sleep(0.1)
+
+
+async def _is_asked(client: Client, namespace: str, pod: Document) -> bool:
+    try:
+        tried = decode(await client.create(PODS, namespace, pod, dry_run=True))
+    except KubeError:
+        return False
+    return "readinessGates" in tried["spec"]

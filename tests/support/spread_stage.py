@@ -2,13 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
+from pykruise.kube.errors import ConflictError
 from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
@@ -103,6 +106,27 @@ class Spread:
         found = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
         entries = (found.get("status") or {}).get("subsetStatuses") or []
         return {one["name"]: (one["replicas"], one["missingReplicas"]) for one in entries}
+
+    async def closed_since(self, *, seconds: float) -> None:
+        """Write into the status that subsets which take no pods have been so for that long, instead of waiting."""
+        since = format_time(self.stage.clock() - seconds)
+
+        async def is_written() -> bool:
+            found = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
+            status = found["status"]
+            for entry in (*status["subsetStatuses"], *chain(*status["versionedSubsetStatuses"].values())):
+                for condition in entry.get("conditions") or ():
+                    if condition["status"] == "False":
+                        condition["lastTransitionTime"] = since
+            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            patch = {"metadata": version, "status": status}
+            try:
+                await self.stage.merge("ws", patch, resource=WORKLOAD_SPREADS, subresource="status")
+            except ConflictError:
+                return False
+            return True
+
+        await self.stage.until(is_written)
 
     async def column(self, name: str) -> Any:
         """What `kubectl get ws` shows in a column."""

@@ -23,9 +23,6 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate PodWebhook."""
     readiness_gate_for_all: bool = False
     """Gate KruisePodReadinessGate."""
-    launch_priority: bool = False
-    """Whether barriers are put into containers. Only with the controller that opens them, which is not there
-    yet: without it such containers would never start."""
     enhanced_liveness: bool = False
     """Gate EnhancedLivenessProbe."""
     sort_sidecars: bool = False

@@ -14,6 +14,8 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset import controller as daemonset
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.launchpriority import controller as launchpriority
+from pykruise.kinds.podreadiness import controller as podreadiness
 from pykruise.kinds.sidecarset import controller as sidecarset
 from pykruise.kinds.sidecarset.snapshot import Settings as SidecarSetSettings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -27,6 +29,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
+    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     EVENTS,
     NAMESPACES,
@@ -118,6 +121,25 @@ KINDS: Sequence[Kind] = (
             *workload_rights(DAEMON_SETS),
             on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
         ),
+    ),
+    Kind(
+        name=launchpriority.NAME,
+        component=launchpriority.COMPONENT,
+        resource=PODS,
+        build=lambda context, settings: launchpriority.build(context),
+        rights=(
+            on(
+                CONFIG_MAPS,
+                *("get", "create", "patch", "delete"),
+                why="containers that start one after the other: what they wait for",
+            ),
+        ),
+    ),
+    Kind(
+        name=podreadiness.NAME,
+        component=podreadiness.COMPONENT,
+        resource=PODS,
+        build=lambda context, settings: podreadiness.build(context),
     ),
     Kind(
         name=sidecarset.NAME,

@@ -106,7 +106,11 @@ class Manager:
         self._kinds = tuple(_build(kind, context, settings) for kind in enabled(settings.gates, kinds))
         self._oversight = Oversight(
             self._sources.by_resource,
-            kinds={running.kind.resource: running.kind.resource.kind for running in self._kinds},
+            kinds={
+                running.kind.resource: running.kind.resource.kind
+                for running in self._kinds
+                if running.kind.resource not in SHARED
+            },
             timeout_s=settings.cache_sync_timeout_s,
         )
         self._recorders = context.recorders

@@ -2,7 +2,7 @@
 
 pods, revisions ──▶ adoption_stages() ──▶ a check that the owner is still there, then the adoptions
 pods            ──▶ release_stages()  ──▶ patches that take the owner off
-revision        ──▶ record_selector(), delete_revision() ──▶ a chain
+revision        ──▶ revision_stages() ──▶ what is stored of it;  record_selector(), delete_revision() ──▶ a chain
 
 Pure; serves every kind. Which pods match is decided before, and only under the selector that pods are managed
 by (pods/selector_guard.py).
@@ -32,6 +32,7 @@ __all__ = [
     "record_selector",
     "release_pod",
     "release_stages",
+    "revision_stages",
     "store_revision",
 ]
 
@@ -138,6 +139,22 @@ def store_revision(choice: UpdateChoice, *, namespace: str) -> Stage | None:
         return None
     chain = Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))
     return Stage(name="store revision", chains=(chain,))
+
+
+def revision_stages(
+    choice: UpdateChoice, *, namespace: str, selector: Mapping[str, Any], unrecorded: RevisionView | None
+) -> list[Stage]:
+    """What has to be written of revisions before a pod can be of the update revision.
+
+    `unrecorded`: a revision of another manager, which has no record of the selector yet. One that is written
+    anyway brings the record with it.
+    """
+    stored = store_revision(choice, namespace=namespace)
+    if stored is not None:
+        return [stored]
+    if unrecorded is None:
+        return []
+    return [Stage(name="record selector", chains=(record_selector(unrecorded, selector),))]
 
 
 def delete_revision(revision: RevisionView, because: str) -> Chain:

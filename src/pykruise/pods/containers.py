@@ -3,7 +3,7 @@
 JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ container_facts() / status_facts() ──▶ small shared values
 JSON ──▶ ContainerText ──▶ FactsTable ──▶ the same, where many pods of one template are read
 
-Pure, a leaf; only the table keeps anything, and never more than it says. The raw forms are what a projection
+Pure; only the table keeps anything, and never more than it says. The raw forms are what a projection
 of pods decodes; the facts are what it keeps: equal for all pods of a template, so they can be shared. Amounts
 are kept for cpu and memory only: nothing else can be changed in a running pod.
 """
@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+
+from pykruise.pods.launch_order import BARRIER_VARIABLE, priority_of_key
 
 __all__ = [
     "NO_AMOUNTS",
@@ -31,11 +33,6 @@ __all__ = [
     "env_sources_of",
     "status_facts",
 ]
-
-BARRIER_VARIABLE: Final = "KRUISE_CONTAINER_BARRIER"
-"""Its ConfigMap key (`p_<number>`) is the container's launch priority."""
-
-_BARRIER_PREFIX: Final = "p_"
 
 _JOB_PREFIX: Final = "KRUISE_TERMINATE_SIDECAR_"
 END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
@@ -320,7 +317,7 @@ def _launch_priority(env: Iterable[_Env]) -> int | None:
     for entry in env:
         if entry.name == BARRIER_VARIABLE:
             reference = entry.value_from.config_map_key_ref if entry.value_from else None
-            return _number_after_prefix(reference.key or "") if reference else None
+            return priority_of_key(reference.key or "") if reference else None
     return None
 
 
@@ -333,14 +330,6 @@ def _ends_with_job(env: Iterable[_Env]) -> EndsWithJob | None:
         return None
     is_ignored = said.get(IGNORE_END_VARIABLE, "").lower() == "true"
     return EndsWithJob(is_killed, is_ignored, image)
-
-
-def _number_after_prefix(key: str) -> int:
-    """0 for a key that is not `p_<number>`: such a container still takes part."""
-    try:
-        return int(key.removeprefix(_BARRIER_PREFIX))
-    except ValueError:
-        return 0
 
 
 def _resources(raw: _RawResources | None) -> Resources:

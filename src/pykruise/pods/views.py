@@ -23,6 +23,7 @@ from pykruise.pods.containers import (
     RawStatus,
     status_facts,
 )
+from pykruise.pods.launch_order import COMPLETED_ANNOTATION
 from pykruise.pods.names import RevisionHash, short_hash
 from pykruise.pods.ranks import Rank, deletion_cost, update_rank
 
@@ -37,6 +38,7 @@ NEEDED_ANNOTATIONS: Final = (
     keys.RELATED_PUB_ANNOTATION,
     keys.LEGACY_RELATED_PUB_ANNOTATION,
     keys.NO_PROTECT_ANNOTATION,
+    COMPLETED_ANNOTATION,
 )
 """The only annotations a view keeps; with an update in place also those that it is judged by, and with sidecars
 all, for SidecarSets may change any."""

@@ -25,7 +25,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import LEASES, NODES, PODS
+from pykruise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.images import ImageTable
@@ -46,6 +46,7 @@ from pykruise.sandbox.pod_state import (
     RunState,
     World,
     advance,
+    awaited_keys,
     begin,
     recover,
     wants_resize,
@@ -245,8 +246,9 @@ class Kubelets:
             return None
         now = self._clock()
         before = self._state_of(pod, now)
+        missing = await self._missing(pod, before)
         refused = self._refused(pod, node) if wants_resize(before, pod) else None
-        state, look_at = advance(before, pod, self._world, now, refused=refused)
+        state, look_at = advance(before, pod, self._world, now, refused=refused, missing=missing)
         self._states[key] = state
         try:
             if state.stopping_since is not None:
@@ -285,6 +287,27 @@ class Kubelets:
                 )
                 return Refused("Deferred", text)
         return None
+
+    async def _missing(self, pod: PodView, state: PodState) -> dict[str, str]:
+        """By container: which key of a ConfigMap it cannot start without. Rule: the kubelet's environment."""
+        awaited = awaited_keys(state, pod)
+        data: dict[str, Document | None] = {}
+        for name in {name for keys in awaited.values() for name, _ in keys}:
+            try:
+                data[name] = (
+                    decode(await self._client.get(CONFIG_MAPS, pod.namespace, name)).get("data") or {}
+                )
+            except NotFoundError:
+                data[name] = None
+        missing: dict[str, str] = {}
+        for container, keys in awaited.items():
+            for name, key in keys:
+                found = data[name]
+                if found is None:
+                    missing[container] = f'configmap "{name}" not found'
+                elif key not in found:
+                    missing[container] = f"couldn't find key {key} in ConfigMap {pod.namespace}/{name}"
+        return missing
 
     def _state_of(self, pod: PodView, now: Instant) -> PodState:
         state = self._states.get(pod.key)

@@ -39,6 +39,7 @@ __all__ = [
     "RunState",
     "World",
     "advance",
+    "awaited_keys",
     "begin",
     "container_roles",
     "is_final",
@@ -50,7 +51,9 @@ __all__ = [
 ]
 
 NEVER: Instant = math.inf
+NOTHING_MISSING: Mapping[str, str] = {}
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
+_MISSING_S = 1.0  # a container whose environment is not complete is tried again
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
 
@@ -144,6 +147,8 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """EXITED only: how the run before the latest ended."""
     resources: Mapping[str, Any] | None = None
     """Requests and limits in force; None: nothing is known or reported."""
+    missing: str = ""
+    """BLOCKED only: what its environment refers to, and is not there."""
 
 
 class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -255,11 +260,18 @@ def _recovered(status: ContainerStatus, now: Instant) -> Run:
 
 
 def advance(
-    state: PodState, pod: PodView, world: World, now: Instant, *, refused: Refused | None = None
+    state: PodState,
+    pod: PodView,
+    world: World,
+    now: Instant,
+    *,
+    refused: Refused | None = None,
+    missing: Mapping[str, str] = NOTHING_MISSING,
 ) -> tuple[PodState, Instant]:
     """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
 
-    `refused`: the node has no room for a change of resources that is wanted.
+    `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
+    one that never ran from starting.
     """
     if pod.is_terminating:
         if state.stopping_since is None:
@@ -274,7 +286,12 @@ def advance(
     for (container, role), run in zip(roles, state.runs, strict=True):
         life = _Life(container, role, pod, world)
         if run.state is RunState.BLOCKED and opens_at <= now:
-            run = msgspec.structs.replace(run, state=RunState.STARTING, since=opens_at)
+            if lacks := missing.get(run.name):
+                run = msgspec.structs.replace(run, missing=lacks)
+                look_at = min(look_at, now + _MISSING_S)
+            else:
+                since = now if run.missing else opens_at
+                run = msgspec.structs.replace(run, state=RunState.STARTING, since=since, missing="")
         run, due = life.advance(run, now)
         look_at = min(look_at, due)
         if role is not Role.MAIN:
@@ -285,6 +302,15 @@ def advance(
         look_at = NEVER
     changed = tuple(runs)
     return (state if changed == state.runs else msgspec.structs.replace(state, runs=changed)), look_at
+
+
+def awaited_keys(state: PodState, pod: PodView) -> dict[str, list[tuple[str, str]]]:
+    """By container that never ran: ConfigMaps, with a key of each, that it needs to start."""
+    return {
+        container.name: keys
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        if run.state is RunState.BLOCKED and (keys := container.config_keys)
+    }
 
 
 def wants_resize(state: PodState, pod: PodView) -> bool:

@@ -145,7 +145,7 @@ def is_worth_reporting(
     """
     if pod.status.start_time is not None:
         return True
-    if any(run.state not in (RunState.BLOCKED, RunState.STARTING) for run in state.runs):
+    if any(run.state not in (RunState.BLOCKED, RunState.STARTING) or run.missing for run in state.runs):
         return True
     return look_at - state.accepted_at > world.settings.report_pending_after_s
 
@@ -260,6 +260,8 @@ def _state(one: _Container, pod: PodView, world: World, now: Instant) -> Contain
             text = f'Back-off pulling image "{run.tried}": ErrImagePull: {run.failure.message}'
             return ContainerState(waiting=Waiting("ImagePullBackOff", text))
         return ContainerState(waiting=Waiting(run.failure.reason, run.failure.message))
+    if run.missing:
+        return ContainerState(waiting=Waiting("CreateContainerConfigError", run.missing))
     has_init = bool(pod.init_containers.items)
     return ContainerState(waiting=Waiting("PodInitializing" if has_init else "ContainerCreating"))
 

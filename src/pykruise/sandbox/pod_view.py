@@ -72,6 +72,20 @@ class _Lifecycle(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pre_stop: _Hook | None = None
 
 
+class _KeyRef(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+    key: str = ""
+    optional: bool | None = None
+
+
+class _ValueFrom(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    config_map_key_ref: _KeyRef | None = None
+
+
+class _Env(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    value_from: _ValueFrom | None = None
+
+
 class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A port of a container; it takes a port of its node when `host_port` is not 0."""
 
@@ -94,6 +108,13 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ports: tuple[HostPort, ...] | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
     lifecycle: _Lifecycle | None = None
+    env: tuple[_Env, ...] | None = None
+
+    @property
+    def config_keys(self) -> list[tuple[str, str]]:
+        """ConfigMaps, with a key of each, that its environment cannot do without."""
+        references = [env.value_from.config_map_key_ref for env in self.env or () if env.value_from]
+        return [(one.name, one.key) for one in references if one is not None and not one.optional]
 
     @property
     def is_sidecar(self) -> bool:

@@ -15,7 +15,7 @@ from pykruise.kube.errors import Status
 from pykruise.kube.resources import PODS
 from support.reviews import at_once, request
 
-ORDERING = AdmissionSettings(launch_priority=True)
+ORDERING = AdmissionSettings()
 KRUISE = "apps.kruise.io/v1beta1"
 ORDER = "apps.kruise.io/container-launch-priority"
 LIVENESS = "apps.kruise.io/using-enhanced-liveness"
@@ -106,7 +106,7 @@ def test_an_owner_that_does_not_control_the_pod_does_not_count() -> None:
 
 
 def test_ordered_containers_wait_for_keys_that_count_down() -> None:
-    """admission case 20"""
+    """admission case 20; in-place update case 57"""
     doc = pod("a", "b", "c", annotations={ORDER: "Ordered"}, priorities={"a": "nonsense"})
     assert barriers(changed(doc)) == [
         {"name": "web-x-barrier", "key": "p_0"},
@@ -116,7 +116,7 @@ def test_ordered_containers_wait_for_keys_that_count_down() -> None:
 
 
 def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
-    """admission case 21"""
+    """admission case 21; in-place update case 61"""
     doc = pod("a", "b", priorities={"a": "1"}, metadata={"name": "", "generateName": "web-"})
     found = changed(doc)
     name = found["metadata"]["name"]
@@ -130,7 +130,7 @@ def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
 
 @pytest.mark.parametrize("value", ["high", "", "1.5", "١", "0x1", " 1", "9" * 30, "--1"])
 def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> None:
-    """admission case 22"""
+    """admission case 22; in-place update case 59"""
     refusal = answer(pod("a", "b", priorities={"b": value})).refusal
     assert refusal is not None
     assert refusal.code == 500
@@ -140,11 +140,12 @@ def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> N
 
 @pytest.mark.parametrize("priorities", [{"a": "5", "b": "5"}, {"a": "0"}, {"a": "+0", "b": "-0"}, {}])
 def test_equal_priorities_need_no_barrier(priorities: dict[str, str]) -> None:
-    """admission case 23"""
+    """admission case 23; in-place update case 58"""
     assert answer(pod("a", "b", priorities=priorities)) == ALLOWED
 
 
 def test_a_single_container_has_nothing_to_wait_for() -> None:
+    """in-place update case 60"""
     assert answer(pod("a", annotations={ORDER: "Ordered"}, initContainers=[{"name": "i"}])) == ALLOWED
 
 
@@ -157,9 +158,9 @@ def test_signs_count_and_the_last_of_several_values_too() -> None:
     assert [one["key"] for one in barriers(changed(doc))] == ["p_7", "p_-3", "p_2"]
 
 
-def test_without_its_controller_no_barrier_is_put_up() -> None:
-    doc = pod("a", "b", annotations={ORDER: "Ordered"})
-    assert answer(doc, AdmissionSettings()) == ALLOWED
+def test_a_container_that_has_its_barrier_gets_no_second_one() -> None:
+    once = changed(pod("a", "b", annotations={ORDER: "Ordered"}))
+    assert answer(once) == ALLOWED
 
 
 class Sidecar:
@@ -284,12 +285,10 @@ def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
         steps = chain.changing_steps(AdmissionSettings(**settings), rng=random.Random(1))
         return [one.expression for one in chain.condition_of(steps)]
 
-    [both] = expression(launch_priority=True)
+    [both] = expression()
     assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
     assert "KRUISE_CONTAINER_PRIORITY" in both
-    [gate] = expression()
-    assert "KRUISE_CONTAINER_PRIORITY" not in gate
-    assert expression(enhanced_liveness=True) == [gate], "said once"
+    assert expression(enhanced_liveness=True) == [both], "said once"
     assert expression(readiness_gate_for_all=True) == [], "every pod is asked about"
 
 

@@ -61,8 +61,7 @@ def changing_steps(
             sidecars, clock=clock, rng=rng, sort_by_name=settings.sort_sidecars, on_refused=on_refused
         )
     )
-    if settings.launch_priority:
-        steps.append(LaunchPriority(rng))
+    steps.append(LaunchPriority(rng))
     if settings.enhanced_liveness:
         steps.append(EnhancedLiveness())
     return tuple(steps)

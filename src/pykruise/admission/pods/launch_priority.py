@@ -2,8 +2,9 @@
 
 pod ──▶ priorities() ──▶ with_barriers() ──▶ every container waits for a key of the ConfigMap `<pod>-barrier`
 
-The kubelet cannot start a container before the key its environment refers to is there; a controller adds the
-keys from the highest priority to the lowest. Pure, but for the name it has to draw for a pod that has none yet.
+The kubelet cannot start a container before the key its environment refers to is there; a controller
+(kinds/launchpriority) adds the keys from the highest priority to the lowest. Pure, but for the name it has to
+draw for a pod that has none yet.
 """
 
 import random
@@ -15,13 +16,13 @@ from pykruise.admission.pods.steps import StepError
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.hashing import rand_suffix
+from pykruise.pods.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
 
 __all__ = ["ASKS_FOR_ORDER", "LaunchPriority", "priorities", "with_barriers"]
 
 ORDER_ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
 ORDERED: Final = "Ordered"
 PRIORITY_VARIABLE: Final = "KRUISE_CONTAINER_PRIORITY"
-BARRIER_VARIABLE: Final = "KRUISE_CONTAINER_BARRIER"
 
 LONGEST_GENERATED: Final = 58
 """Characters of `generateName` that go into a name, so that five more fit."""
@@ -65,18 +66,26 @@ def _priority(container: Mapping[str, Any], number: int) -> int:
 
 
 def with_barriers(pod: Document, order: Sequence[int], *, name: str) -> Document:
-    """The pod, called `name`, with a barrier as the last variable of each container."""
+    """The pod, called `name`, with a barrier as the last variable of each container that has none yet."""
     spec = pod["spec"]
     containers = [
-        {**container, "env": [*(container.get("env") or ()), _barrier(name, priority)]}
+        container if _has_barrier(container) else _behind(container, _barrier(name, priority))
         for container, priority in zip(spec["containers"], order, strict=True)
     ]
     metadata = {**(pod.get("metadata") or {}), "name": name}
     return {**pod, "metadata": metadata, "spec": {**spec, "containers": containers}}
 
 
+def _has_barrier(container: Mapping[str, Any]) -> bool:
+    return any(env.get("name") == BARRIER_VARIABLE for env in container.get("env") or ())
+
+
+def _behind(container: Document, barrier: Document) -> Document:
+    return {**container, "env": [*(container.get("env") or ()), barrier]}
+
+
 def _barrier(name: str, priority: int) -> Document:
-    key = {"name": f"{name}-barrier", "key": f"p_{priority}"}
+    key = {"name": barrier_name(name), "key": barrier_key(priority)}
     return {"name": BARRIER_VARIABLE, "valueFrom": {"configMapKeyRef": key}}
 
 

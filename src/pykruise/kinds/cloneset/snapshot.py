@@ -18,6 +18,7 @@ from pykruise.kube.typed_documents import read
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import RevisionView, candidate, sorted_revisions
@@ -31,7 +32,7 @@ _RAW = frozenset({"template", "volumeClaimTemplates"})
 """Fields that stay documents."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about CloneSets; defaults are the original's."""
 
     short_hash: bool = False
@@ -42,11 +43,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate PreparingUpdateAsUpdate: pods in PreparingUpdate count as updated while scaling."""
     exclude_preparing_delete: bool = False
     """Flag --cloneset-scaling-exclude-preparing-delete, for all CloneSets."""
-    in_place_env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart.
-    That takes the agent on the nodes; without one set it to False, or such an update waits for the agent."""
-    in_place_vertical_scaling: bool = False
-    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     recreate_on_claim_change: bool = False
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volumeClaimTemplates rule out an update in place."""
     pre_download: bool = False
@@ -55,18 +51,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate CloneSetEventHandlerOptimization: changes of pods that no decision reads wake nobody."""
     asks_budgets: bool = False
     """Gate PodUnavailableBudgetUpdateGate: budgets are asked before a pod is updated."""
-    uses_resize: bool = True
-    """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """Those that the engine for updates in place wants to know."""
-        return InPlaceSettings(
-            env_from_metadata=self.in_place_env_from_metadata,
-            vertical_scaling=self.in_place_vertical_scaling,
-            compare_claims=self.recreate_on_claim_change,
-            uses_resize=self.uses_resize,
-        )
+        """What the engine for updates in place wants to know."""
+        return msgspec.structs.replace(super().in_place, compare_claims=self.recreate_on_claim_change)
 
 
 class CloneSetView(WorkloadView, frozen=True, kw_only=True):

@@ -6,12 +6,12 @@ A node's heartbeat wakes nobody. A node that changes wakes the DaemonSets for wh
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pykruise.kinds.daemonset.backoff import Backoffs
-from pykruise.kinds.daemonset.manage import FINISHED
-from pykruise.kinds.daemonset.placement import Fits, Place
+from pykruise.kinds.daemonset.node_states import FINISHED, NodeStates
+from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.snapshot import (
     DaemonSetView,
@@ -19,6 +19,7 @@ from pykruise.kinds.daemonset.snapshot import (
     Snapshot,
     build_snapshot,
     project_daemonset,
+    terms_of,
 )
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.cache import Cache, Change
@@ -64,7 +65,7 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
         rng=context.rng,
     )
     queue = context.queue()
-    waker = Waker(context.sources, daemonsets, queue)
+    waker = Waker(daemonsets, queue, has_pods_on=planner.has_pods_on)
     daemonsets.subscribe(lambda change: queue.add(change.key))
     context.sources.pods.subscribe(waker.pod_changed)
     context.sources.nodes.subscribe(waker.node_changed)
@@ -74,7 +75,8 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
 
 
 class DaemonSetPlanner:
-    """`plans.reconcile.Planner` of DaemonSet. Remembers fits and failed pods by uid, which a kill may lose."""
+    """`plans.reconcile.Planner` of DaemonSet. Remembers what it has seen of nodes, and failed pods, by uid; a kill may
+    lose both."""
 
     def __init__(
         self,
@@ -92,22 +94,21 @@ class DaemonSetPlanner:
         self._settings = settings
         self._clock = clock
         self._rng = rng
-        self._fits: dict[Key, tuple[str, Fits]] = {}
+        self._states: dict[Key, tuple[str, NodeStates]] = {}
         self._backoffs: dict[Key, tuple[str, Backoffs]] = {}
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """The DaemonSet with its pods, revisions and all nodes, as the caches have them now."""
         daemonset = self._daemonsets.get(key)
         if daemonset is None:
-            self._fits.pop(key, None)
+            self._states.pop(key, None)
             self._backoffs.pop(key, None)
             return None
-        nodes = sorted(self._sources.nodes.values(), key=_name)
         now = self._clock()
         return build_snapshot(
             daemonset,
-            nodes=nodes,
-            fits=self._fits_of(daemonset).of(nodes),
+            nodes=self._sources.nodes.values(),
+            states=self._states_of(daemonset),
             pods=self._sources.pods.by_index(BY_CONTROLLER, daemonset.uid),
             orphans=self._sources.pods.by_index(ORPHANS, daemonset.namespace),
             revisions=revisions_around(daemonset, self._sources),
@@ -136,10 +137,14 @@ class DaemonSetPlanner:
         """Whether the DaemonSet is still the same object with the same spec."""
         return is_unchanged(snapshot.daemonset, self._daemonsets)
 
-    def _fits_of(self, daemonset: DaemonSetView) -> Fits:
-        known = self._fits.get(daemonset.key)
-        if known is None or known[0] != daemonset.uid or known[1].placement != daemonset.placement:
-            known = self._fits[daemonset.key] = (daemonset.uid, Fits(daemonset.placement))
+    def has_pods_on(self, daemonset: DaemonSetView, node: str) -> bool:
+        """Whether it had pods there when it was last looked at; what has come since wakes it by itself."""
+        return self._states_of(daemonset).has_pods_on(node)
+
+    def _states_of(self, daemonset: DaemonSetView) -> NodeStates:
+        known, terms = self._states.get(daemonset.key), terms_of(daemonset)
+        if known is None or known[0] != daemonset.uid or known[1].terms != terms:
+            known = self._states[daemonset.key] = (daemonset.uid, NodeStates(terms))
         return known[1]
 
     def _backoffs_of(self, daemonset: DaemonSetView) -> Backoffs:
@@ -149,13 +154,11 @@ class DaemonSetPlanner:
         return known[1]
 
 
-def _name(node: NodeView) -> str:
-    return node.name
-
-
 def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     """Nodes on which the plan deletes a finished pod."""
-    finished = {pod.name: pod.target_node for pod in snapshot.pods if pod.phase in FINISHED}
+    finished = {
+        pod.name: state.name for state in snapshot.board.open for pod in state.pods if pod.phase in FINISHED
+    }
     if finished:
         for step in plan.steps:
             if isinstance(step.action, Delete) and (node := finished.get(step.action.key.name)):
@@ -163,12 +166,19 @@ def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 
 class Waker:
-    """Which DaemonSets an event is about."""
+    """Which DaemonSets an event is about. `has_pods_on`: whether one had pods on a node of that name when it was
+    last looked at."""
 
-    def __init__(self, sources: Sources, daemonsets: Cache[DaemonSetView], queue: WorkQueue[Key]) -> None:
-        self._sources = sources
+    def __init__(
+        self,
+        daemonsets: Cache[DaemonSetView],
+        queue: WorkQueue[Key],
+        *,
+        has_pods_on: Callable[[DaemonSetView, str], bool],
+    ) -> None:
         self._daemonsets = daemonsets
         self._queue = queue
+        self._has_pods_on = has_pods_on
 
     def pod_changed(self, change: Change[PodView]) -> None:
         """Its owner, before and after; of a pod of nobody those that may adopt it."""
@@ -200,12 +210,8 @@ class Waker:
         if old is None or new is None:
             node = old or new
             assert node is not None
-            return Place.RUN in (before, after) or self._has_pod_on(daemonset, node.name)
+            return Place.RUN in (before, after) or self._has_pods_on(daemonset, node.name)
         return before != after or _is_selected(daemonset, old) != _is_selected(daemonset, new)
-
-    def _has_pod_on(self, daemonset: DaemonSetView, node: str) -> bool:
-        pods = self._sources.pods.by_index(BY_CONTROLLER, daemonset.uid)
-        return any(pod.target_node == node for pod in pods)
 
     def revision_changed(self, change: Change[RevisionView]) -> None:
         """The one that it is named after."""

@@ -6,20 +6,18 @@ Pure. Node by node: one that runs a pod and has none gets one; of several pods o
 replaced, less and less often; a pod on a node that must not run it goes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from pykruise.kinds.daemonset.node_states import FINISHED, NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go
-from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet, is_leaving
+from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.phases import Phase
 from pykruise.plans.plan import Note
 from pykruise.pods.views import PodView
 
-__all__ = ["FINISHED", "Managed", "plan_manage"]
-
-FINISHED = ("Failed", "Succeeded")
-"""Phases of a pod whose containers do not run any more and will not be started again."""
+__all__ = ["Managed", "plan_manage"]
 
 
 class Managed:
@@ -37,12 +35,12 @@ class Managed:
 def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, str]]:
     """The phase, and the nodes that have no pod and get none, with the reason."""
     found = Managed()
-    for node, pods in ws.by_node.items():
-        _look_at(ws, node, pods, found)
+    for state in ws.nodes:
+        _look_at(ws, state, found)
     for pod in ws.strays:
         if not pod.is_deleting:
             found.going.append(Going(pod, f"its node {pod.wanted_node} is gone"))
-    nodes = _within_partition(ws, sorted(found.needing), found)
+    nodes = _within_partition(ws, found.needing, found)
     for node in nodes[ws.limits.burst :]:
         found.left_nodes[node] = "gets its pod after the nodes that go first (burstReplicas)"
     phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=found.going)
@@ -52,37 +50,19 @@ def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, str]]:
         notes=tuple(found.notes),
         look_at=min(found.times, default=None),
         is_partial=phase.is_partial,
-    ), {**_not_running(ws), **found.left_nodes}
+    ), {**ws.board.idle, **found.left_nodes}
 
 
-def _not_running(ws: WorkingSet) -> dict[str, str]:
-    return {
-        name: fit.because
-        for name, fit in ws.snapshot.fits.items()
-        if fit.place is not Place.RUN and name not in ws.by_node
-    }
-
-
-def _look_at(ws: WorkingSet, node: str, pods: Sequence[PodView], found: Managed) -> None:
-    """One node. `pods` come in the order in which they count."""
-    place = ws.place(node)
-    if not pods:
+def _look_at(ws: WorkingSet, state: NodeState, found: Managed) -> None:
+    """One node."""
+    node, place = state.name, state.place
+    if not state.pods:
         found.needing.append(node)
         return
-    if len(pods) == 1:  # the usual case, without building lists
-        pod = pods[0]
-        if (
-            not pod.is_deleting
-            and place is not Place.LEAVE
-            and pod.phase not in FINISHED
-            and not is_leaving(pod)
-        ):
-            return
     if place is Place.LEAVE:
-        because = ws.snapshot.fits[node].because
-        found.going += [Going(pod, because) for pod in pods if not pod.is_deleting]
+        found.going += [Going(pod, state.because) for pod in state.pods if not pod.is_deleting]
         return
-    running, has_finished = _running(ws, node, pods, found)
+    running, has_finished = _running(ws, state, found)
     if ws.limits.allows_surge:
         _keep_old_and_new(ws, running, found)
     else:
@@ -96,20 +76,18 @@ def _look_at(ws: WorkingSet, node: str, pods: Sequence[PodView], found: Managed)
         found.left_nodes[node] = "its last pod is not gone yet"
 
 
-def _running(
-    ws: WorkingSet, node: str, pods: Sequence[PodView], found: Managed
-) -> tuple[list[PodView], bool]:
+def _running(ws: WorkingSet, state: NodeState, found: Managed) -> tuple[list[PodView], bool]:
     """Pods that are to stay; the others go, or wait. And whether one that is finished has still to go."""
     running: list[PodView] = []
     has_finished = False
-    for pod in pods:
+    for pod in state.pods:
         if pod.is_deleting:
             continue
         if is_leaving(pod):
             found.going.append(Going(pod, "was waiting in PreparingDelete"))
         elif pod.phase in FINISHED:
             has_finished = True
-            _replace_finished(ws, node, pod, found)
+            _replace_finished(ws, state.name, pod, found)
         else:
             running.append(pod)
     return running, has_finished
@@ -177,8 +155,5 @@ def _within_partition(ws: WorkingSet, needing: list[str], found: Managed) -> lis
 
 def _updated(ws: WorkingSet) -> int:
     """Nodes with exactly one live pod of the update revision."""
-
-    def clear() -> Iterator[OldAndNew]:
-        return (OldAndNew(ws, pods) for node, pods in ws.by_node.items() if ws.place(node) is Place.RUN)
-
-    return sum(1 for pods in clear() if pods.is_clear and pods.new is not None)
+    others = (OldAndNew(ws, state) for state in ws.nodes if state.place is Place.RUN)
+    return ws.settled + sum(1 for pods in others if pods.is_clear and pods.new is not None)

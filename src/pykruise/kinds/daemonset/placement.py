@@ -1,14 +1,13 @@
 """Which nodes run a pod of a DaemonSet.
 
 template ──▶ placement_of() ──▶ Placement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and why
-nodes + the fits of last time ──▶ Fits.of() ──▶ fits, worked out again only for nodes that changed
 
-Pure, but for `Fits`, which remembers. Taints, the node selector and the required node affinity of the template
-decide. A node that is cordoned, not ready or full runs its pod all the same: the pod tolerates the taints by
-which those states are told, and the scheduler looks at resources.
+Pure. Taints, the node selector and the required node affinity of the template decide. A node that is cordoned,
+not ready or full runs its pod all the same: the pod tolerates the taints by which those states are told, and the
+scheduler looks at resources.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ import msgspec
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.sources import NodeView
 
-__all__ = ["Fit", "Fits", "Place", "Placement", "daemon_tolerations", "placement_of"]
+__all__ = ["Fit", "Place", "Placement", "daemon_tolerations", "placement_of"]
 
 
 class Place(StrEnum):
@@ -29,6 +28,8 @@ class Place(StrEnum):
     """A pod that is there stays; none is created."""
     LEAVE = "leave"
     """A pod that is there goes."""
+    GONE = "gone"
+    """There is no such node: only pods that were meant for it."""
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -130,30 +131,3 @@ def _required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
         return [term for term in terms if isinstance(term, Mapping)]
     except AttributeError:
         return ()
-
-
-class Fits:
-    """The fits of one DaemonSet's nodes, kept from plan to plan: an event of one node costs that node's work."""
-
-    def __init__(self, placement: Placement) -> None:
-        self._placement = placement
-        self._known: dict[str, tuple[NodeView, Fit]] = {}
-
-    @property
-    def placement(self) -> Placement:
-        """What the fits are of."""
-        return self._placement
-
-    def of(self, nodes: Iterable[NodeView]) -> dict[str, Fit]:
-        """The fit of each of the nodes (all there are), by name."""
-        known, found = self._known, {}
-        for node in nodes:
-            name = node.name
-            before = known.get(name)
-            if before is None or (before[0] is not node and not before[0].is_placed_as(node)):
-                before = (node, self._placement.fit(node))
-                known[name] = before
-            found[name] = before[1]
-        if len(known) > len(found):
-            self._known = {name: known[name] for name in found}
-        return found

@@ -12,8 +12,9 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.claim import Claimed, claim
+from pykruise.kinds.daemonset.claim import claim
 from pykruise.kinds.daemonset.manage import plan_manage
+from pykruise.kinds.daemonset.node_states import by_ownership
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
 from pykruise.kinds.daemonset.refresh import plan_refresh
 from pykruise.kinds.daemonset.revisions import (
@@ -27,9 +28,9 @@ from pykruise.kinds.daemonset.revisions import (
 from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.kinds.daemonset.status import WRITE_FAILED, counters, status_of, with_mismatch, with_reason
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
-from pykruise.kinds.daemonset.update import INVALID_SPEC, plan_update, still_old
+from pykruise.kinds.daemonset.update import INVALID_SPEC, plan_update
 from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
-from pykruise.kinds.daemonset.working_set import WorkingSet, working_set
+from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import Phase, leave
 from pykruise.plans.plan import Note, Plan, Stage
@@ -70,9 +71,8 @@ def plan_daemonset(snapshot: Snapshot) -> Plan:
     if not daemonset.selector.matches(_template_labels(spec)):
         return _refused(snapshot, INVALID_SPEC, "spec.template.metadata.labels: do not match spec.selector")
     revisions = choose_revisions(snapshot, spec)
-    claimed = claim(snapshot)
-    ws = working_set(snapshot, spec=spec, revisions=revisions, pods=claimed.pods)
-    return _joined(ws, claimed, unrecorded=guard.unrecorded)
+    ws = WorkingSet(snapshot, spec=spec, revisions=revisions, board=snapshot.board)
+    return _joined(ws, unrecorded=guard.unrecorded)
 
 
 def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, words: str, remedy: str) -> Document | None:
@@ -114,11 +114,8 @@ def _guarded(snapshot: Snapshot, spec: DaemonSetSpec, mismatch: Mismatch) -> Pla
     """Nothing is touched, neither pod nor revision. The counters go on, over what is owned; observedGeneration
     stays, so that whoever waits for it sees that nothing was done."""
     daemonset = snapshot.daemonset
-    ws = working_set(
-        snapshot,
-        spec=spec,
-        revisions=unchanged_revisions(snapshot),
-        pods=snapshot.pods,
+    ws = WorkingSet(
+        snapshot, spec=spec, revisions=unchanged_revisions(snapshot), board=by_ownership(snapshot.board)
     )
     message = mismatch.message(DAEMON_SETS.kind)
     status = with_mismatch(daemonset.status, counters(ws), message=message, now=snapshot.now)
@@ -134,10 +131,10 @@ def _guarded(snapshot: Snapshot, spec: DaemonSetSpec, mismatch: Mismatch) -> Pla
 # Joining the phases
 
 
-def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None) -> Plan:
+def _joined(ws: WorkingSet, *, unrecorded: RevisionView | None) -> Plan:
     snapshot, revisions = ws.snapshot, ws.revisions
     before = [
-        *claimed.stages,
+        *claim(snapshot),
         *stored(snapshot, revisions, unrecorded=unrecorded),
         *merged_pods(revisions, ws.pods),
     ]
@@ -147,7 +144,7 @@ def _joined(ws: WorkingSet, claimed: Claimed, *, unrecorded: RevisionView | None
     refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
     left = {**refresh.left, **update.left, **manage.left}
     if manage.stages:
-        waits = leave(still_old(ws), "is updated when every node has the pods that it is to have")
+        waits = leave(ws.old_pods, "is updated when every node has the pods that it is to have")
         left = {**{name: why for name, why in waits.items() if name not in manage.touched}, **left}
     status = status_of(
         ws,
@@ -193,5 +190,5 @@ def _after(ws: WorkingSet, phases: Sequence[Phase]) -> float | None:
     if (named := waits_until(ws)) is not None:
         times.append(named)
     if ws.spec.min_ready_seconds > 0:
-        times += [due for pod in ws.pods if (due := ws.available_at(pod)) is not None]
+        times += [due for pod in ws.open_pods if (due := ws.available_at(pod)) is not None]
     return max(min(times) - ws.now, 0.0) if times else None

@@ -30,8 +30,8 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
     if ws.snapshot.pull_jobs is None:
         return []
     daemonset = ws.snapshot.daemonset
-    running = [pods for node, pods in ws.by_node.items() if ws.place(node) is Place.RUN]
-    is_rolling = any(not pods or not ws.is_updated(pods[0]) for pods in running)
+    running = (state.pods for state in ws.nodes if state.place is Place.RUN)
+    is_rolling = bool(ws.outdated) or any(not pods or not ws.is_updated(pods[0]) for pods in running)
     need = annotated_threshold(daemonset.annotations, of=ws.limits.desired)
     wish = PreDownload(
         revision=ws.revisions.current,
@@ -50,12 +50,14 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
 
 
 def _updated_ready(ws: WorkingSet) -> int:
-    return sum(1 for pod in ws.pods if pod.is_ready and pod.is_active and ws.is_updated(pod))
+    others = sum(1 for pod in ws.open_pods if pod.is_ready and pod.is_active and ws.is_updated(pod))
+    return ws.settled + others
 
 
 def _templates_in_use(ws: WorkingSet) -> list[Document]:
     """Templates of the old revisions that pods are of; of all old ones when a pod's revision is not known."""
-    used = {pod.revision for pod in ws.pods if not ws.is_updated(pod)}
+    used = {pod.revision for pod in ws.open_pods if not ws.is_updated(pod)}
+    used |= {pod.revision for state in ws.outdated for pod in state.pods}
     known = [one for one in ws.revisions.old if hash_of(one) in used]
     return [one.template for one in (known if len(known) == len(used) else ws.revisions.old)]
 

@@ -31,7 +31,7 @@ def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
 
     pods = (
         pod
-        for pod in ws.pods
+        for pod in ws.open_pods
         if (pod.may_be_updating or pod.open_gates) and pod.is_active and pod.name not in except_for
     )
     phase = refresh_phase(pods, steps_of=steps, now=ws.now, settings=ws.settings.in_place)

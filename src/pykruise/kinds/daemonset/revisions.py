@@ -1,7 +1,7 @@
 """The revision that a DaemonSet's pods should be of, and what has to be written for it.
 
-Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones, and stages that store, merge and label
-WorkingSet ──▶ to_clean_up() ──▶ old ones that history does not keep
+Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
+                                                                  └──▶ cleaned_up(): what history does not keep
 
 Pure. Whose template means the same is the same revision, whoever wrote it down (pods/revisions.py): a set that
 another manager kept is taken over without a rollout.
@@ -18,13 +18,19 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.ownership import delete_revision
+from pykruise.plans.actions import Patch
+from pykruise.plans.ownership import delete_revision, revision_stages
 from pykruise.plans.phases import pod_chain, pod_key
 from pykruise.plans.plan import Chain, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName, short_hash
-from pykruise.pods.revisions import RevisionView, choose_update, revision_body, sorted_revisions
+from pykruise.pods.revisions import (
+    RevisionView,
+    UpdateChoice,
+    choose_update,
+    revision_body,
+    sorted_revisions,
+)
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 
@@ -51,9 +57,13 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
     """Its own that say something else, oldest first."""
     duplicates: Sequence[RevisionView] = ()
     """Its own that say the same as the current one."""
-    collision_count: int = 0
-    create: Document | None = None
-    patch: Document | None = None
+    choice: UpdateChoice | None = None
+    """How the current one was found, and what is to be written of it; None: nothing may be written."""
+
+    @property
+    def collision_count(self) -> int:
+        """How often a name was taken."""
+        return self.choice.collision_count if self.choice else 0
 
 
 def label_of(revision: RevisionView) -> str:
@@ -89,9 +99,7 @@ def choose_revisions(snapshot: Snapshot, spec: DaemonSetSpec) -> Revisions:
         hashes=frozenset({hash_of(current), *map(hash_of, same)}),
         old=[one for one in own if one.meaning != current.meaning],
         duplicates=same,
-        collision_count=choice.collision_count,
-        create=choice.create,
-        patch=choice.patch,
+        choice=choice,
     )
 
 
@@ -117,55 +125,39 @@ def _body(
 
 
 def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView | None) -> list[Stage]:
-    """What has to be written before a pod can be of the current revision."""
-    chains = [
-        chain
-        for one in (*revisions.old, *revisions.duplicates, revisions.current)
-        if (chain := _patched(snapshot, revisions, one, is_unrecorded=one is unrecorded)) is not None
+    """What has to be written of revisions before a pod can be of the current one."""
+    assert revisions.choice is not None
+    assert snapshot.daemonset.spec is not None
+    selector = msgspec.to_builtins(snapshot.daemonset.spec.selector)
+    known = (*revisions.old, *revisions.duplicates, revisions.current)
+    chains = tuple(_labelled(one) for one in known if _lacks_label(snapshot, one))
+    return [
+        *([Stage(name="label revisions", chains=chains)] if chains else []),
+        *revision_stages(
+            revisions.choice,
+            namespace=snapshot.daemonset.namespace,
+            selector=selector,
+            unrecorded=unrecorded,
+        ),
     ]
-    if revisions.create is not None:
-        name = revisions.current.name
-        action = Create(
-            resource=CONTROLLER_REVISIONS,
-            key=Key(snapshot.daemonset.namespace, name),
-            body=revisions.create,
-        )
-        chains.append(Chain(subject=name, steps=(Step(action=action, because="the template is new"),)))
-    return [Stage(name="store revision", chains=tuple(chains))] if chains else []
 
 
-def _patched(
-    snapshot: Snapshot, revisions: Revisions, revision: RevisionView, *, is_unrecorded: bool
-) -> Chain | None:
-    """One patch with everything that a stored revision of its own lacks."""
-    if not revision.uid or revision.controller_uid not in ("", snapshot.daemonset.uid):
-        return None
-    reasons: list[str] = []
-    body: Document = {}
-    metadata: Document = {}
-    if revision is revisions.current and revisions.patch is not None:
-        body |= {field: value for field, value in revisions.patch.items() if field != "metadata"}
-        metadata |= revisions.patch.get("metadata") or {}
-        reasons.append("the template is that of an older revision again")
-    if not revision.labels.get(keys.REVISION_LABEL):
-        metadata["labels"] = {keys.REVISION_LABEL: revision.name}
-        reasons.append("it lacks the label with its hash")
-    if is_unrecorded and "annotations" not in metadata:
-        assert snapshot.daemonset.spec is not None
-        metadata["annotations"] = record_of(msgspec.to_builtins(snapshot.daemonset.spec.selector))
-        reasons.append("it says by which selector pods are managed")
-    if not reasons:
-        return None
-    if metadata:
-        body["metadata"] = metadata
+def _lacks_label(snapshot: Snapshot, revision: RevisionView) -> bool:
+    is_its_own = revision.controller_uid in ("", snapshot.daemonset.uid)
+    return bool(revision.uid) and is_its_own and not revision.labels.get(keys.REVISION_LABEL)
+
+
+def _labelled(revision: RevisionView) -> Chain:
     action = Patch(
         resource=CONTROLLER_REVISIONS,
         key=Key(revision.namespace, revision.name),
         patch_type=PatchType.MERGE,
-        body=body,
+        body={"metadata": {"labels": {keys.REVISION_LABEL: revision.name}}},
         uid=revision.uid,
     )
-    return Chain(subject=revision.name, steps=(Step(action=action, because=", and ".join(reasons)),))
+    return Chain(
+        subject=revision.name, steps=(Step(action=action, because="it lacks the label with its hash"),)
+    )
 
 
 def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> list[Stage]:
@@ -201,12 +193,14 @@ def cleaned_up(
     History keeps revisionHistoryLimit old ones; one that a pod is of is never deleted.
     """
     uid = snapshot.daemonset.uid
+    limit = max(spec.revision_history_limit, 0)
+    too_many = len(revisions.old) - limit
+    if not revisions.duplicates and too_many <= 0:
+        return
     live = {pod.revision for pod in pods}
     for one in revisions.duplicates:
         if one.controller_uid == uid and hash_of(one) not in live and not one.is_deleting:
             yield delete_revision(one, f"it says the same as {revisions.current.name}")
-    limit = max(spec.revision_history_limit, 0)
-    too_many = len(revisions.old) - limit
     idle = [one for one in revisions.old if hash_of(one) not in live and one.controller_uid == uid]
     for one in idle[: max(too_many, 0)]:
         if not one.is_deleting:

@@ -2,6 +2,7 @@
 
 bytes of a DaemonSet ──▶ project_daemonset() ──▶ DaemonSetView (what a cache keeps)
 views from caches + now + seed ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
+                                     └─ node_states.py: nodes with their pods, as far as they changed
 
 Pure. The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """
@@ -11,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.daemonset.placement import Fit, Placement, placement_of
+from pykruise.kinds.daemonset.node_states import Board, NodeStates, Terms
+from pykruise.kinds.daemonset.placement import Placement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
@@ -19,13 +21,21 @@ from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read
 from pykruise.plans.sources import NodeView
 from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.in_place import GateSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import RevisionView, candidate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
 
-__all__ = ["DaemonSetView", "Settings", "Snapshot", "build_snapshot", "project_daemonset", "read_spec"]
+__all__ = [
+    "DaemonSetView",
+    "Settings",
+    "Snapshot",
+    "build_snapshot",
+    "project_daemonset",
+    "read_spec",
+    "terms_of",
+]
 
 TEMPLATE_GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 
@@ -34,30 +44,15 @@ _RAW = frozenset({"template"})
 """Fields that stay documents."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
 
     assign_pods_by_scheduler: bool = True
     """Flag --assign-pods-by-scheduler; False: pods are created with their node's name."""
     prune_ineligible_nodes: bool = False
     """Gate DaemonSetPruneIneligibleNodes: nodes that must not run a pod are left out of the update's budget."""
-    in_place_env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart."""
-    in_place_vertical_scaling: bool = False
-    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     pre_download: bool = False
     """Gates PreDownloadImageForDaemonSetUpdate and KruiseDaemon: new images are pulled ahead of an update."""
-    uses_resize: bool = True
-    """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
-
-    @property
-    def in_place(self) -> InPlaceSettings:
-        """Those that the engine for updates in place wants to know."""
-        return InPlaceSettings(
-            env_from_metadata=self.in_place_env_from_metadata,
-            vertical_scaling=self.in_place_vertical_scaling,
-            uses_resize=self.uses_resize,
-        )
 
 
 class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
@@ -116,18 +111,23 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[DaemonSetSpec | None, str]:
     return read(spec, DaemonSetSpec, path="spec", raw=_RAW)
 
 
+def terms_of(daemonset: DaemonSetView) -> Terms:
+    """What the states of its nodes depend on besides nodes and pods."""
+    return Terms(
+        placement=daemonset.placement,
+        selector=daemonset.selector,
+        min_ready_seconds=daemonset.spec.min_ready_seconds if daemonset.spec else 0,
+    )
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one DaemonSet at one instant."""
 
     daemonset: DaemonSetView
-    nodes: Mapping[str, NodeView]
-    """All nodes of the cluster, by name, in the order of their names."""
-    fits: Mapping[str, Fit]
-    """What each node is to the DaemonSet."""
+    board: Board
+    """All nodes of the cluster: what each is to the DaemonSet, and the pods that count there."""
     pods: Sequence[PodView]
     """All pods controlled by it, finished and terminating ones too, in any order."""
-    orphans: Sequence[PodView] = ()
-    """Pods of its namespace that nobody controls."""
     revisions: Sequence[RevisionView]
     """Those controlled by it, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
@@ -152,26 +152,23 @@ def build_snapshot(
     now: Instant,
     seed: int,
     orphans: Iterable[PodView] = (),
-    fits: Mapping[str, Fit] | None = None,
+    states: NodeStates | None = None,
     pull_jobs: Iterable[PullJobView] | None = None,
     failed_until: Mapping[str, Instant] | None = None,
     settings: Settings | None = None,
 ) -> Snapshot:
     """`pods`: those whose controller is the DaemonSet (by uid). `orphans`, `revisions`: all of its namespace.
 
-    `fits`: what each node is to it, when that is known already. `seed` must be another one for every snapshot;
-    names of new pods come from it.
+    `states`: what is known of its nodes from before, under `terms_of(daemonset)`; it saves work and changes
+    nothing. `seed` must be another one for every snapshot; names of new pods come from it.
     """
-    by_name = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
     around = sort_out(revisions, daemonset, selector=daemonset.selector)
-    if fits is None:
-        fits = {name: daemonset.placement.fit(node) for name, node in by_name.items()}
+    pods = tuple(pods)
+    known = states or NodeStates(terms_of(daemonset))
     return Snapshot(
         daemonset=daemonset,
-        nodes=by_name,
-        fits=fits,
-        pods=tuple(pods),
-        orphans=tuple(orphans),
+        board=known.look(nodes=nodes, pods=pods, orphans=tuple(orphans), now=now),
+        pods=pods,
         revisions=around.own,
         orphaned_revisions=around.free,
         other_revisions=around.others,

@@ -26,14 +26,16 @@ WRITE_FAILED: Final = "WriteFailed"
 
 def counters(ws: WorkingSet) -> dict[str, Any]:
     """The counters of the status, by their field. A node counts by its first pod."""
-    current = ready = available = updated = misscheduled = 0
-    for node, pods in ws.by_node.items():
-        if not pods:
+    current = ready = available = ws.settled + len(ws.outdated)
+    updated = ws.settled
+    misscheduled = 0
+    for state in ws.nodes:
+        if not state.pods:
             continue
-        if ws.place(node) is not Place.RUN:
+        if state.place is not Place.RUN:
             misscheduled += 1
             continue
-        first = pods[0]
+        first = state.pods[0]
         current += 1
         if first.has_ready_condition:
             ready += 1

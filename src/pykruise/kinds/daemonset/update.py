@@ -12,10 +12,11 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.daemonset.node_states import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go
 from pykruise.kinds.daemonset.revisions import hash_of
-from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet, is_leaving
+from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet, has_part
 from pykruise.plans.in_place import begin_steps, begun_at_once
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Stage
@@ -24,7 +25,7 @@ from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
-__all__ = ["BY_PARTITION", "BY_SELECTOR", "INVALID_SPEC", "UPDATE_PODS", "plan_update", "still_old"]
+__all__ = ["BY_PARTITION", "BY_SELECTOR", "INVALID_SPEC", "UPDATE_PODS", "plan_update"]
 
 UPDATE_PODS: Final = "update pods"
 
@@ -37,25 +38,18 @@ INVALID_SPEC: Final = "InvalidSpec"
 
 def plan_update(ws: WorkingSet) -> Phase:
     """The update phase; only asked when nodes need nothing else."""
+    old = ws.old_pods
     if ws.spec.is_on_delete:
-        return Phase(left=leave(still_old(ws), "OnDelete: it is updated when somebody deletes it"))
+        return Phase(left=leave(old, "OnDelete: it is updated when somebody deletes it"))
     if ws.limits.problems:
         return _refused(ws)
     if ws.spec.is_paused:
-        return Phase(left=leave(still_old(ws), "updates are paused"))
-    nodes = {
-        name: OldAndNew(ws, pods)
-        for name, pods in ws.by_node.items()
-        if not ws.settings.prune_ineligible_nodes or ws.place(name) is Place.RUN
-    }
-    chosen, left = _taking_part(ws, nodes)
-    phase = _surge(ws, nodes, chosen) if ws.limits.max_surge > 0 else _replace(ws, nodes, chosen)
+        return Phase(left=leave(old, "updates are paused"))
+    if not old:
+        return Phase()
+    chosen, left = _taking_part(ws)
+    phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
     return msgspec.structs.replace(phase, left={**left, **phase.left})
-
-
-def still_old(ws: WorkingSet) -> list[PodView]:
-    """Pods that stay and are not of the update revision."""
-    return [pod for pod in ws.pods if not pod.is_deleting and not ws.is_updated(pod)]
 
 
 def _refused(ws: WorkingSet) -> Phase:
@@ -67,43 +61,55 @@ def _refused(ws: WorkingSet) -> Phase:
         warning=True,
         again_after_s=LOOK_AGAIN_S,
     )
-    return Phase(left=leave(still_old(ws), problem), notes=(note,))
+    return Phase(left=leave(ws.old_pods, problem), notes=(note,))
 
 
 # Which nodes
 
 
-def _taking_part(ws: WorkingSet, nodes: Mapping[str, OldAndNew]) -> tuple[list[str], dict[str, str]]:
-    """Nodes that go to the update revision, the first first, and why pods of the others do not.
+def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, str]]:
+    """The nodes that go to the update revision, the first first, and why pods of the others do not.
 
     Nodes that are there already, or on their way, come before those that have still to go: they use up the
     places that the partition leaves. So raising the partition takes nothing back.
     """
-    updated: list[str] = []
-    updating: list[str] = []
-    rest: list[str] = []
+    updated: list[OldAndNew | None] = []  # None: a settled node, which takes its place and no more
+    updating: list[OldAndNew] = []
+    rest: list[OldAndNew] = []
     left: dict[str, str] = {}
     selector = ws.snapshot.daemonset.node_selector
-    for name in sorted(nodes, reverse=True):
-        here = nodes[name]
+    for state in reversed(ws.board.states.values()):
+        if not _counts(ws, state):
+            continue
+        if ws.is_settled(state):
+            updated.append(None)
+            continue
+        here = OldAndNew(ws, state)
         if not here.is_clear or here.new is not None:
-            updated.append(name)
+            updated.append(here)
         elif here.old is None or is_leaving(here.old):
-            updating.append(name)
-        elif selector is None or selector.matches(ws.snapshot.nodes[name].labels):
-            rest.append(name)
+            updating.append(here)
+        elif selector is None or selector.matches(state.labels):
+            rest.append(here)
         else:
             left[here.old.name] = BY_SELECTOR
-    places = max(len(nodes) - ws.limits.partition, 0)
     order = [*updated, *updating, *rest]
-    left |= {old.name: BY_PARTITION for name in order[places:] if (old := nodes[name].old) is not None}
-    return order[:places], left
+    places = max(len(order) + len(left) - ws.limits.partition, 0)
+    for one in order[places:]:
+        if one is not None and one.old is not None:
+            left[one.old.name] = BY_PARTITION
+    return [one for one in order[:places] if one is not None], left
+
+
+def _counts(ws: WorkingSet, state: NodeState) -> bool:
+    """Whether the node is one of those that the partition is about."""
+    return has_part(state) and (state.place is Place.RUN or not ws.settings.prune_ineligible_nodes)
 
 
 # Old pods first
 
 
-def _replace(ws: WorkingSet, nodes: Mapping[str, OldAndNew], chosen: Sequence[str]) -> Phase:
+def _replace(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
     """Without surge: pods that do not serve at once, others as far as maxUnavailable lets them.
 
     A pod that failed by itself takes nobody's place; one that an earlier update has taken out does.
@@ -111,8 +117,7 @@ def _replace(ws: WorkingSet, nodes: Mapping[str, OldAndNew], chosen: Sequence[st
     down = 0
     at_once: list[PodView] = []
     candidates: list[PodView] = []
-    for name in chosen:
-        here = nodes[name]
+    for here in chosen:
         new, old = here.new, here.old
         if not here.is_clear or _is_between(new, old):
             down += 1
@@ -193,7 +198,7 @@ class _Differences:
 
 
 def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -> Phase:
-    most = min(ws.limits.burst, begun_at_once(len(ws.pods)))
+    most = min(ws.limits.burst, begun_at_once(ws.pod_count))
     chains: list[Chain] = []
     for pod in pods[:most]:
         found = differences.of(pod)
@@ -208,40 +213,33 @@ def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -
 # New pods first
 
 
-def _surge(ws: WorkingSet, nodes: Mapping[str, OldAndNew], chosen: Sequence[str]) -> Phase:
+def _surge(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
     """With surge: a node gets its new pod beside the old one, which goes once the new one is available."""
     surging = 0
-    at_once: list[str] = []
-    candidates: list[str] = []
+    at_once: list[PodView] = []
+    candidates: list[PodView] = []
     going: list[Going] = []
     left: dict[str, str] = {}
-    for name in chosen:
-        here = nodes[name]
+    for here in chosen:
         new, old = here.new, here.old
         if not here.is_clear:
             surging += 1
         elif old is None or is_leaving(old):
             continue
         elif new is None:
-            if ws.place(name) is not Place.RUN:
-                left[old.name] = "its node must not get another pod: " + ws.snapshot.fits[name].because
+            if here.state.place is not Place.RUN:
+                left[old.name] = f"its node must not get another pod: {here.state.because}"
             else:
-                (candidates if ws.is_available(old) else at_once).append(name)
+                (candidates if ws.is_available(old) else at_once).append(old)
         elif not ws.is_available(new) or is_leaving(new):
             surging += 1
             left[old.name] = f"stays until {new.name} is available"
         else:
             going.append(Going(old, f"{new.name} has taken its place"))
     room = max(ws.limits.max_surge - surging, 0)
-    for name in candidates[room:]:
-        waiting = nodes[name].old
-        if waiting is not None:
-            left[waiting.name] = "waits for its turn: maxSurge is used up"
-    now = [*at_once, *candidates[:room]]
-    for name in now:
-        replaced = nodes[name].old
-        if replaced is not None:
-            left[replaced.name] = "stays until the new pod of its node is available"
+    replaced = [*at_once, *candidates[:room]]
+    left |= leave(candidates[room:], "waits for its turn: maxSurge is used up")
+    left |= leave(replaced, "stays until the new pod of its node is available")
     why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
-    phase = come_and_go(ws, nodes=now, why=why, going=going)
+    phase = come_and_go(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
     return msgspec.structs.replace(phase, left={**left, **phase.left})

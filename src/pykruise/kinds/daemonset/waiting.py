@@ -8,13 +8,13 @@ it. What needs a person comes first, then what the spec itself holds back, then 
 and goes with every pod of a rollout is told in counts, so that it costs no write of its own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pykruise.kinds.daemonset.manage import FINISHED
+from pykruise.kinds.daemonset.node_states import FINISHED, NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.update import BY_PARTITION, BY_SELECTOR, INVALID_SPEC, still_old
-from pykruise.kinds.daemonset.working_set import WorkingSet, is_leaving
+from pykruise.kinds.daemonset.update import BY_PARTITION, BY_SELECTOR, INVALID_SPEC
+from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
 from pykruise.plans.refreshing import BROKEN
 from pykruise.pods.obstacles import Obstacle, obstacles_of
@@ -27,9 +27,6 @@ CORRECT: Final = "correct the field"
 RECREATE: Final = "delete the pod, to have it recreated"
 
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
-
-_LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Taints of nodes whose kubelet is not heard."""
 
 _IN_PASSING: Final = frozenset({"Scheduling", "Starting", "UpdatingInPlace"})
 """Obstacles that every pod has for a moment when it is new or updated."""
@@ -45,20 +42,20 @@ NAMED_AFTER_S: Final = 30.0
 
 def is_converged(ws: WorkingSet) -> bool:
     """Whether every node has what it is to have."""
-    if ws.strays:
+    if ws.strays or ws.outdated:
         return False
-    return all(_is_as_wanted(ws, ws.place(node), pods) for node, pods in ws.by_node.items())
+    return all(_is_as_wanted(ws, state) for state in ws.nodes)
 
 
-def _is_as_wanted(ws: WorkingSet, place: Place, pods: Sequence[PodView]) -> bool:
-    if len(pods) != 1:
-        return not pods and place is not Place.RUN
-    pod = pods[0]
+def _is_as_wanted(ws: WorkingSet, state: NodeState) -> bool:
+    if len(state.pods) != 1:
+        return False
+    pod = state.pods[0]
     if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod):
         return False
-    if place is Place.STAY:  # nobody's worry, as long as it is not to go
+    if state.place is Place.STAY:  # nobody's worry, as long as it is not to go
         return pod.phase not in FINISHED
-    return place is Place.RUN and ws.is_available(pod)
+    return state.place is Place.RUN and ws.is_available(pod)
 
 
 def waiting_of(
@@ -93,8 +90,8 @@ def waits_until(ws: WorkingSet) -> Instant | None:
     """When time alone changes what it waits for: a pod has then been unready for too long to be left unnamed."""
     times = (
         since + NAMED_AFTER_S
-        for pods in ws.by_node.values()
-        for pod in pods
+        for state in ws.nodes
+        for pod in state.pods
         if not pod.is_ready and not pod.is_deleting and (since := _unready_since(pod)) is not None
     )
     return min((time for time in times if time > ws.now), default=None)
@@ -134,8 +131,8 @@ def _told_by_pods(ws: WorkingSet) -> list[tuple[PodView, Obstacle]]:
     """Of pods that are not available; of new ones only when a container says that it cannot start."""
     unavailable = (
         pod
-        for pods in ws.by_node.values()
-        for pod in pods
+        for state in ws.nodes
+        for pod in state.pods
         if not pod.is_deleting
         and (is_leaving(pod) or not (ws.is_available(pod) or _is_just_starting(ws, pod)))
     )
@@ -145,19 +142,15 @@ def _told_by_pods(ws: WorkingSet) -> list[tuple[PodView, Obstacle]]:
 
 
 def _told_by_nodes(ws: WorkingSet) -> Iterator[tuple[PodView, Obstacle]]:
-    for node, pods in ws.by_node.items():
-        for pod in pods:
+    for state in ws.nodes:
+        for pod in state.pods:
             if pod.is_deleting:
-                if pod.finalizers or _is_lost(ws, node):
-                    yield pod, _of_ending(ws, node, pod)
+                if pod.finalizers or state.is_lost:
+                    yield pod, _of_ending(state, pod)
             elif pod.phase in FINISHED:
-                yield pod, _of_finished(ws, node, pod)
-            elif not pod.is_ready and pod.node_name and _is_lost(ws, node):
-                yield pod, _of_lost(node)
-
-
-def _is_lost(ws: WorkingSet, node: str) -> bool:
-    return any(taint.key in _LOST for taint in ws.snapshot.nodes[node].taints)
+                yield pod, _of_finished(ws, state.name, pod)
+            elif not pod.is_ready and pod.node_name and state.is_lost:
+                yield pod, _of_lost(state.name)
 
 
 def _of_lost(node: str) -> Obstacle:
@@ -168,10 +161,10 @@ def _of_lost(node: str) -> Obstacle:
     )
 
 
-def _of_ending(ws: WorkingSet, node: str, pod: PodView) -> Obstacle:
-    if _is_lost(ws, node):
-        remedy = f"bring node {node} back, or delete it, or the pod with --grace-period=0 --force"
-        because = f"is to go, but its node {node} is not ready"
+def _of_ending(state: NodeState, pod: PodView) -> Obstacle:
+    if state.is_lost:
+        remedy = f"bring node {state.name} back, or delete it, or the pod with --grace-period=0 --force"
+        because = f"is to go, but its node {state.name} is not ready"
         return Obstacle(reason="NodeNotReady", because=because, remedy=remedy)
     names = ", ".join(pod.finalizers)
     return Obstacle(
@@ -196,8 +189,8 @@ def _of_finished(ws: WorkingSet, node: str, pod: PodView) -> Obstacle:
 def _starting(ws: WorkingSet) -> str:
     count = sum(
         1
-        for node, pods in ws.by_node.items()
-        if ws.place(node) is Place.RUN and not (pods and ws.is_available(pods[0]))
+        for state in ws.nodes
+        if state.place is Place.RUN and not (state.pods and ws.is_available(state.pods[0]))
     )
     return f"pods of {count} of {ws.limits.desired} nodes are starting"
 
@@ -215,9 +208,9 @@ def _of_limits(ws: WorkingSet) -> Waiting | None:
 def _of_nodes(ws: WorkingSet, left_nodes: Mapping[str, str]) -> Waiting | None:
     """Nodes without the pod that they are to have, or with one that they are not to have."""
     missing = [
-        node
-        for node, pods in ws.by_node.items()
-        if ws.place(node) is Place.RUN and not any(not pod.is_deleting for pod in pods)
+        state.name
+        for state in ws.nodes
+        if state.place is Place.RUN and all(pod.is_deleting for pod in state.pods)
     ]
     count = f"{len(missing)} of {ws.limits.desired} nodes have no pod"
     if missing and all("(partitionedScaling)" in left_nodes.get(node, "") for node in missing):
@@ -229,11 +222,9 @@ def _of_nodes(ws: WorkingSet, left_nodes: Mapping[str, str]) -> Waiting | None:
     if missing:
         return Waiting(reason="Creating", because=f"{count} and get one")
     going = sum(1 for pod in ws.strays if not pod.is_deleting) + sum(
-        len(pods) - 1 if ws.place(node) is not Place.LEAVE else len(pods)
-        for node, pods in ws.by_node.items()
-        if pods
+        len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes if state.pods
     )
-    if going and not (ws.limits.allows_surge and still_old(ws)):
+    if going and not (ws.limits.allows_surge and ws.old_pods):
         return Waiting(reason="Deleting", because=f"{going} pods are to go")
     return None
 
@@ -245,7 +236,7 @@ _UPDATING: Final = "Updating"
 
 def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting | None:
     """Pods that are not of the newest template."""
-    old = still_old(ws)
+    old = ws.old_pods
     if not old:
         return None
     count = f"{len(old)} pods are of an older template"

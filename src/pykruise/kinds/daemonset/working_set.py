@@ -1,14 +1,24 @@
 """The nodes of a DaemonSet with their pods, looked at once for all decisions of a plan.
 
-Snapshot + revisions ──▶ working_set() ──▶ WorkingSet ──▶ manage.py, update.py, refresh.py, status.py
+Snapshot + revisions ──▶ WorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
-Pure. Counting is in nodes: what a DaemonSet has too few or too many of is decided node by node.
+Pure. Counting is in nodes: what a DaemonSet has too few or too many of is decided node by node. Of the quiet
+nodes (node_states.py) those of the update revision are counted, those of another are old and nothing else, and
+only the open ones are looked at by every phase.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
+from pykruise.kinds.daemonset.node_states import (
+    TEMPLATE_GENERATION_LABEL,
+    Board,
+    MadeFor,
+    NodeState,
+    available_at,
+    is_available,
+    made_for,
+)
 from pykruise.kinds.daemonset.numbers import Limits, limits_of
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.revisions import Revisions
@@ -16,35 +26,28 @@ from pykruise.kinds.daemonset.snapshot import Settings, Snapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.pods import keys
-from pykruise.pods.availability import is_ready_long_enough
-from pykruise.pods.lifecycle import LifecycleHook, LifecycleState
+from pykruise.pods.lifecycle import LifecycleHook
 from pykruise.pods.views import PodView
 
-__all__ = ["OldAndNew", "WorkingSet", "is_leaving", "working_set"]
-
-TEMPLATE_GENERATION_LABEL = "pod-template-generation"
+__all__ = ["OldAndNew", "WorkingSet"]
 
 FIRST_STEPS_S = 60.0
 """A pod that has not been ready since so long after its creation is taken for one that has never been ready:
 its Ready condition is False from when the kubelet first saw it."""
 
 
-def is_leaving(pod: PodView) -> bool:
-    """Whether the pod waits in PreparingDelete."""
-    return pod.state == LifecycleState.PREPARING_DELETE
-
-
 class OldAndNew:
     """The pods of one node that do not terminate: at most one of the update revision and one of another."""
 
-    __slots__ = ("is_clear", "new", "old")
+    __slots__ = ("is_clear", "new", "old", "state")
 
-    def __init__(self, ws: "WorkingSet", pods: Iterable[PodView]) -> None:
+    def __init__(self, ws: "WorkingSet", state: NodeState) -> None:
+        self.state = state
         self.new: PodView | None = None
         self.old: PodView | None = None
         self.is_clear = True
         """False: there are more than one of a sort."""
-        for pod in pods:
+        for pod in state.pods:
             if pod.is_deleting:
                 continue
             if ws.is_updated(pod):
@@ -59,24 +62,24 @@ class WorkingSet:
     """One look at everything a plan decides about. Never changed once it is made."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        *,
-        spec: DaemonSetSpec,
-        revisions: Revisions,
-        pods: Sequence[PodView],
+        self, snapshot: Snapshot, *, spec: DaemonSetSpec, revisions: Revisions, board: Board
     ) -> None:
         self.snapshot = snapshot
         self.spec = spec
         self.revisions = revisions
-        self.pods = pods
-        """Claimed: controlled by it or about to be, matching the selector; terminating ones too."""
-        self.by_node, self.strays = _by_node(snapshot, pods)
-        """`by_node`: the pods of every node there is that has or should have one, the one that counts first.
-        `strays`: unscheduled pods whose node is gone."""
+        self.board = board
         self._hashes = revisions.hashes
         self._generation = snapshot.daemonset.template_generation
         self._min_ready_s = spec.min_ready_seconds
+        self._old = frozenset(made for made in board.quiet if not self._is_current(made))
+        self.settled = sum(count for made, count in board.quiet.items() if made not in self._old)
+        """How many quiet nodes are of the update revision."""
+        self.outdated: Sequence[NodeState] = (
+            [state for state in board.states.values() if state.quiet in self._old] if self._old else ()
+        )
+        """Quiet nodes of other revisions."""
+        self.open = board.open
+        """All others that have or should have a pod, or have a part in one; gone ones too."""
 
     @property
     def now(self) -> Instant:
@@ -100,14 +103,50 @@ class WorkingSet:
         wants_nodes = block is not None and block.selector is not None
         return limits_of(
             self.spec,
-            desired=len(self.running_nodes),
+            desired=self.board.desired,
             has_bad_selector=wants_nodes and self.snapshot.daemonset.node_selector is None,
         )
 
+    # nodes
+
+    def is_settled(self, state: NodeState) -> bool:
+        """Whether it is quiet and of the update revision."""
+        return state.quiet is not None and state.quiet not in self._old
+
     @cached_property
-    def running_nodes(self) -> Sequence[str]:
-        """Nodes that run a pod, by name."""
-        return [name for name, fit in self.snapshot.fits.items() if fit.place is Place.RUN]
+    def nodes(self) -> Sequence[NodeState]:
+        """The open nodes that have or should have a pod."""
+        return [state for state in self.open if has_part(state)]
+
+    @cached_property
+    def strays(self) -> Sequence[PodView]:
+        """Unscheduled pods whose node is gone."""
+        gone = (state for state in self.open if state.place is Place.GONE and state.name)
+        return [pod for state in gone for pod in state.pods if not pod.node_name]
+
+    # pods
+
+    @property
+    def open_pods(self) -> Iterator[PodView]:
+        """The claimed pods of open nodes (controlled by it or about to be, matching the selector), terminating
+        ones too."""
+        return (pod for state in self.open for pod in state.pods)
+
+    @property
+    def pods(self) -> Iterator[PodView]:
+        """The claimed pods of all nodes."""
+        return (pod for state in self.board.states.values() for pod in state.pods)
+
+    @cached_property
+    def pod_count(self) -> int:
+        """How many claimed pods there are."""
+        return self.settled + len(self.outdated) + sum(len(state.pods) for state in self.open)
+
+    @cached_property
+    def old_pods(self) -> Sequence[PodView]:
+        """Pods that stay and are not of the update revision."""
+        found = [pod for pod in self.open_pods if not pod.is_deleting and not self.is_updated(pod)]
+        return [*found, *(state.pods[0] for state in self.outdated)]
 
     @property
     def pod_labels(self) -> dict[str, str]:
@@ -117,19 +156,17 @@ class WorkingSet:
             found[TEMPLATE_GENERATION_LABEL] = self._generation
         return found
 
-    def place(self, node: str) -> Place:
-        """What the node is to the DaemonSet."""
-        return self.snapshot.fits[node].place
-
     def is_updated(self, pod: PodView) -> bool:
         """Whether the pod is of the update revision, by its hash or by the generation of old."""
-        if pod.revision in self._hashes:
-            return True
-        return bool(self._generation) and pod.labels.get(TEMPLATE_GENERATION_LABEL) == self._generation
+        return self._is_current(made_for(pod))
+
+    def _is_current(self, made: MadeFor) -> bool:
+        revision, generation = made
+        return revision in self._hashes or (bool(generation) and generation == self._generation)
 
     def is_available(self, pod: PodView) -> bool:
-        """Ready for minReadySeconds. The lifecycle state does not count: daemons have none but one."""
-        return pod.is_ready and is_ready_long_enough(pod, min_ready_seconds=self._min_ready_s, now=self.now)
+        """Ready for minReadySeconds."""
+        return is_available(pod, min_ready_seconds=self._min_ready_s, now=self.now)
 
     def is_coming(self, pod: PodView) -> bool:
         """Of a pod that is not available: whether that is the set's own doing, because the pod was only just
@@ -143,40 +180,9 @@ class WorkingSet:
 
     def available_at(self, pod: PodView) -> Instant | None:
         """When a ready pod that is not available yet will be, by time alone; None: not by time."""
-        if not pod.is_ready or pod.ready_since is None or self._min_ready_s <= 0:
-            return None
-        due = pod.ready_since + self._min_ready_s
-        return due if due > self.now else None
+        return available_at(pod, min_ready_seconds=self._min_ready_s, now=self.now)
 
 
-def working_set(
-    snapshot: Snapshot, *, spec: DaemonSetSpec, revisions: Revisions, pods: Sequence[PodView]
-) -> WorkingSet:
-    """`pods` are the claimed ones."""
-    return WorkingSet(snapshot, spec=spec, revisions=revisions, pods=pods)
-
-
-def _by_node(
-    snapshot: Snapshot, pods: Iterable[PodView]
-) -> tuple[Mapping[str, Sequence[PodView]], list[PodView]]:
-    found: dict[str, list[PodView]] = {
-        name: [] for name, fit in snapshot.fits.items() if fit.place is Place.RUN
-    }
-    strays: list[PodView] = []
-    for pod in pods:
-        node = pod.target_node
-        if node in found:
-            found[node].append(pod)
-        elif node in snapshot.nodes:
-            found[node] = [pod]
-        elif node and not pod.node_name:
-            strays.append(pod)
-    for here in found.values():
-        if len(here) > 1:
-            here.sort(key=_order)
-    return found, sorted(strays, key=lambda pod: pod.name)
-
-
-def _order(pod: PodView) -> tuple[Any, ...]:
-    """Which pod of a node counts first: one that is scheduled, then the older, then by name."""
-    return (not pod.node_name, pod.created_at or float("inf"), pod.name)
+def has_part(state: NodeState) -> bool:
+    """Whether the node has or should have a pod."""
+    return state.place is Place.RUN or (bool(state.pods) and state.place is not Place.GONE)

@@ -3,8 +3,6 @@
 pod changed ──is_interesting──▶ queue ──▶ Reconciler(TerminatorPlanner) ──▶ writes
 """
 
-from typing import Any
-
 import msgspec
 
 from pykruise.kinds.sidecarterminator.groups import is_interesting
@@ -13,10 +11,9 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import PODS
-from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
-from pykruise.plans.reconcile import KindContext, Owner, Reconciler
+from pykruise.plans.pod_planner import PodPlanner
+from pykruise.plans.reconcile import KindContext, Reconciler
 from pykruise.plans.sources import Sources
 from pykruise.pods.views import PodView
 
@@ -70,46 +67,26 @@ def build(context: KindContext) -> Controller[Key]:
     return context.controller(NAME, turn, queue=queue)
 
 
-class TerminatorPlanner:
+class TerminatorPlanner(PodPlanner[Snapshot]):
     """`plans.reconcile.Planner` of the sidecar terminator; its objects are pods."""
 
     def __init__(self, sources: Sources, requests: Cache[RequestView], *, clock: Clock) -> None:
-        self._sources = sources
+        super().__init__(sources)
         self._requests = requests
         self._clock = clock
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """The pod with its node, as the caches have them now."""
-        pod = self._sources.pods.get(key)
+        pod = self.sources.pods.get(key)
         if pod is None:
             return None
         return Snapshot(
             pod=pod,
-            node=self._sources.nodes.get(Key("", pod.node_name)),
+            node=self.sources.nodes.get(Key("", pod.node_name)),
             has_request=self._requests.get(Key(pod.namespace, request_name(pod))) is not None,
             now=self._clock(),
-        )
-
-    def owner(self, snapshot: Snapshot) -> Owner:
-        """The pod."""
-        pod = snapshot.pod
-        return Owner(
-            resource=PODS,
-            key=Key(pod.namespace, pod.name),
-            uid=pod.uid,
-            resource_version=str(pod.resource_version),
-            stored_status={},
         )
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """See plan.py."""
         return plan_termination(snapshot)
-
-    def status_after(self, snapshot: Snapshot, plan: Plan, failure: Failure) -> dict[str, Any] | None:
-        """A pod's status is not this controller's to report."""
-        return None
-
-    def is_current(self, snapshot: Snapshot) -> bool:
-        """Whether the pod is still the same."""
-        now = self._sources.pods.get(Key(snapshot.pod.namespace, snapshot.pod.name))
-        return now is not None and now.uid == snapshot.pod.uid

@@ -39,9 +39,8 @@ from pykruise.plans.ownership import (
     Adopter,
     adoption_stages,
     delete_revision,
-    record_selector,
     release_stages,
-    store_revision,
+    revision_stages,
 )
 from pykruise.plans.phases import Phase
 from pykruise.plans.plan import Chain, Note, Plan, Stage
@@ -304,14 +303,12 @@ def _choose_update(snapshot: Snapshot, spec: StatefulSetSpec, own: Sequence[Revi
 
 
 def _stored(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionView | None) -> list[Stage]:
-    """What has to be written before a pod can be of the update revision."""
-    stored = store_revision(choice, namespace=ws.snapshot.statefulset.namespace)
-    if stored is not None:
-        return [stored]
-    if unrecorded is None:
-        return []
-    chain = record_selector(unrecorded, msgspec.to_builtins(ws.spec.selector))
-    return [Stage(name="record selector", chains=(chain,))]
+    return revision_stages(
+        choice,
+        namespace=ws.snapshot.statefulset.namespace,
+        selector=msgspec.to_builtins(ws.spec.selector),
+        unrecorded=unrecorded,
+    )
 
 
 def _tidy(ws: WorkingSet) -> list[Stage]:

@@ -20,7 +20,7 @@ from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.in_place import GateSettings
 from pykruise.pods.revisions import RevisionView, candidate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
@@ -42,7 +42,7 @@ _RAW = frozenset({"template", "volumeClaimTemplates"})
 """Fields that stay documents."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates that change decisions about StatefulSets; defaults are the original's."""
 
     auto_delete_claims: bool = True
@@ -55,23 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate PodIndexLabel."""
     preparing_update_as_update: bool = False
     """Gate PreparingUpdateAsUpdate: pods in PreparingUpdate count as updated in the choice of others."""
-    in_place_env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata."""
-    in_place_vertical_scaling: bool = False
-    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     pre_download: bool = False
     """Gates PreDownloadImageForInPlaceUpdate and KruiseDaemon: new images are pulled ahead of an update."""
-    uses_resize: bool = True
-    """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
-
-    @property
-    def in_place(self) -> InPlaceSettings:
-        """Those that the engine for updates in place wants to know."""
-        return InPlaceSettings(
-            env_from_metadata=self.in_place_env_from_metadata,
-            vertical_scaling=self.in_place_vertical_scaling,
-            uses_resize=self.uses_resize,
-        )
 
 
 class StatefulSetView(WorkloadView, frozen=True, kw_only=True):

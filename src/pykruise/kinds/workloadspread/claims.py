@@ -8,7 +8,9 @@ resourceVersion it was decided on. Whoever was later gets 409, reads what is sto
 the API server that serialises, so any number of replicas may serve.
 
 How that costs little: while one write is under way, what else comes for the same object waits, and goes with the
-next write together. In a burst the next write waits a moment longer for more to come.
+next write together. In a burst the next write waits a moment longer for more to come. Where another replica is at
+work on the same object, batches wait longer and by chance, so that the two do not always meet, and what comes while
+a batch is refused goes with its next attempt.
 """
 
 import asyncio
@@ -44,6 +46,13 @@ GATHER_S: Final = 0.03
 BURST_S: Final = 0.1
 """A batch so soon after the one before is part of a burst."""
 
+CONTENDED_S: Final = 1.0
+"""So long after a conflict another replica counts as being at work on the same object. Then a batch is decided on
+what is stored, and not on what a cache shows: the other's writes reach a cache later than an answer comes."""
+
+CONTENDED_GATHER: Final = (1.0, 4.0)
+"""... and it waits GATHER_S so many times, by chance."""
+
 MOST: Final = 1000
 """WorkloadSpreads that are remembered; idle ones beyond that are forgotten."""
 
@@ -71,8 +80,14 @@ class _Wish(msgspec.Struct, kw_only=True):
     subset: str = ""
     """Of a place that is given back; empty: one is to be taken."""
     taken: Taken | None = None
+    attempts: int = 0
+    """Writes that it was part of."""
     error: Exception | None = None
     is_settled: bool = False
+
+
+class _ContendedError(Exception):
+    """Every write of a batch met a conflict."""
 
 
 class _Queue:
@@ -86,6 +101,11 @@ class _Queue:
         self.is_doubtful = False
         """A write ended without an answer: what is stored must be read."""
         self.written_at = float("-inf")
+        self.conflicted_at = float("-inf")
+
+    def is_contended(self, now: float) -> bool:
+        """Whether another replica is at work on the same object, at this time of the loop."""
+        return now - self.conflicted_at < CONTENDED_S
 
     @property
     def is_idle(self) -> bool:
@@ -154,9 +174,7 @@ class Desk:
         return bool(entries) and self._applied(entries, wish) is None
 
     async def _next_batch(self, queue: _Queue, view: SpreadView, own: _Wish) -> None:
-        loop = asyncio.get_running_loop()
-        if loop.time() - queue.written_at < BURST_S:
-            await asyncio.sleep(GATHER_S)
+        await self._gather(queue)
         batch, queue.waiting = queue.waiting, []
         try:
             await self._settle(queue, view.key, view.uid, batch)
@@ -165,31 +183,50 @@ class Desk:
             queue.is_doubtful = True
             queue.waiting[:0] = [wish for wish in batch if wish is not own]
             raise
+        except _ContendedError:
+            # Those that joined it later have attempts left.
+            queue.waiting[:0] = [wish for wish in batch if wish.attempts < ATTEMPTS]
+            batch = [wish for wish in batch if wish.attempts >= ATTEMPTS]
+            error = ClaimError(f"WorkloadSpread {view.key} was changed by others {ATTEMPTS} times; try again")
+            _fail(batch, error)
         except Exception as error:
-            for wish in batch:
-                wish.error = error
+            _fail(batch, error)
         for wish in batch:
             wish.is_settled = True
 
-    async def _settle(self, queue: _Queue, key: Key, uid: str, batch: Sequence[_Wish]) -> None:
+    async def _gather(self, queue: _Queue) -> None:
+        """In a burst, let more come."""
+        now = asyncio.get_running_loop().time()
+        if queue.is_contended(now):
+            await asyncio.sleep(GATHER_S * self._rng.uniform(*CONTENDED_GATHER))
+        elif now - queue.written_at < BURST_S:
+            await asyncio.sleep(GATHER_S)
+
+    async def _settle(self, queue: _Queue, key: Key, uid: str, batch: list[_Wish]) -> None:
+        """Store what the batch wants; it grows by what comes while it is refused."""
         wait_s = FIRST_WAIT_S
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(wait_s * self._rng.uniform(1.0, 1.0 + JITTER))
                 wait_s *= GROWTH
-            view = await self._base(queue, key, is_fresh=attempt > 0)
+                batch += queue.waiting
+                queue.waiting = []
+            view = await self._base(queue, key)
             if view is None or view.uid != uid or view.is_deleting:
                 _settle_without_place(batch)
                 return
             lists = await self._decided(view, batch)
             if not lists:
                 return
+            for wish in batch:
+                wish.attempts += 1
             try:
                 self._writes += 1
                 queue.last = await self._reader.write(view, lists)
                 queue.written_at = asyncio.get_running_loop().time()
             except ConflictError:
                 self._conflicts += 1
+                queue.conflicted_at = asyncio.get_running_loop().time()
                 continue
             except NotFoundError:
                 _settle_without_place(batch)
@@ -198,12 +235,12 @@ class Desk:
                 queue.is_doubtful = True
                 raise ClaimError(f"WorkloadSpread {key}: {error}") from error
             return
-        raise ClaimError(f"WorkloadSpread {key} was changed by others {ATTEMPTS} times; try again")
+        raise _ContendedError
 
-    async def _base(self, queue: _Queue, key: Key, *, is_fresh: bool) -> SpreadView | None:
+    async def _base(self, queue: _Queue, key: Key) -> SpreadView | None:
         """What to decide on: the newest that is known, or what is stored."""
         try:
-            if is_fresh or queue.is_doubtful:
+            if queue.is_contended(asyncio.get_running_loop().time()) or queue.is_doubtful:
                 found = await self._reader.fresh(key)
                 queue.is_doubtful = False
                 return found
@@ -243,6 +280,11 @@ class Desk:
                 self._queues = {one: queue for one, queue in self._queues.items() if not queue.is_idle}
             found = self._queues[uid] = _Queue()
         return found
+
+
+def _fail(batch: Sequence[_Wish], error: Exception) -> None:
+    for wish in batch:
+        wish.error = error
 
 
 def _settle_without_place(batch: Sequence[_Wish]) -> None:

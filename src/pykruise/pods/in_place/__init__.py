@@ -13,7 +13,7 @@ from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.completion import Verdict, containers_verdict, image_verdict, pod_verdict
 from pykruise.pods.in_place.difference import NotInPlace, Template, difference
 from pykruise.pods.in_place.grace import grace_of
-from pykruise.pods.in_place.pod import PodPatch, Settings, UpdatablePod, with_ready_gate
+from pykruise.pods.in_place.pod import GateSettings, PodPatch, Settings, UpdatablePod, with_ready_gate
 from pykruise.pods.in_place.resources import has_resize, has_resize_by_version
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.in_place.steps import (
@@ -35,6 +35,7 @@ __all__ = [
     "Broken",
     "Complete",
     "Continue",
+    "GateSettings",
     "ImageRecord",
     "NextStep",
     "NotInPlace",

@@ -83,6 +83,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether resources go through `pods/resize` (see `has_resize`)."""
 
 
+class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a kind's settings that is about updates in place."""
+
+    in_place_env_from_metadata: bool = True
+    """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart.
+    That takes the agent on the nodes; without one set it to False, or such an update waits for the agent."""
+    in_place_vertical_scaling: bool = False
+    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
+    uses_resize: bool = True
+    """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
+
+    @property
+    def in_place(self) -> Settings:
+        """What the engine for updates in place wants to know."""
+        return Settings(
+            env_from_metadata=self.in_place_env_from_metadata,
+            vertical_scaling=self.in_place_vertical_scaling,
+            uses_resize=self.uses_resize,
+        )
+
+
 class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.daemonset.placement import Fits, Place, daemon_tolerations, placement_of
+from pykruise.kinds.daemonset.placement import Place, daemon_tolerations, placement_of
 from pykruise.plans.sources import NodeView, project_node
 from support.daemonset_builder import created_on, daemonset, template
 
@@ -114,23 +114,6 @@ def test_selectors_and_required_affinity_choose_nodes(spec: dict[str, Any], expe
 def test_the_reason_names_what_keeps_a_node_out() -> None:
     assert "disk=hdd" in placement_of(template(nodeSelector={"disk": "hdd"})).fit(node()).because
     assert "x:NoSchedule" in placement_of(template()).fit(node("n1", "x:NoSchedule")).because
-
-
-def test_only_nodes_that_changed_are_judged_again() -> None:
-    # given the fits of two nodes
-    placement = placement_of(template(nodeSelector={"disk": "ssd"}))
-    fits = Fits(placement)
-    first, second = node("n1", disk="ssd"), node("n2")
-    before = fits.of([first, second])
-    assert [before[name].place for name in ("n1", "n2")] == [Place.RUN, Place.LEAVE]
-    # when one sends a heartbeat, and the other gets the label
-    after = fits.of([node("n1", disk="ssd", version=2), node("n2", disk="ssd", version=2)])
-    # then
-    assert after["n1"] is before["n1"]
-    assert after["n2"].place is Place.RUN
-    # and a node that is gone is forgotten
-    assert fits.of([first]) == {"n1": before["n1"]}
-    assert fits.of([first, second])["n2"].place is Place.LEAVE
 
 
 # in plans

@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
 
@@ -33,7 +32,7 @@ class Held:
     def by_index(self, index: str, value: str) -> list[Any]:
         if index == "namespace":
             return [one for one in self.values() if one.namespace == value]
-        return [one for one in self.values() if one.controller is not None and one.controller.uid == value]
+        raise KeyError(index)
 
 
 class Heard:
@@ -47,14 +46,14 @@ class Heard:
 
 
 class Listening:
-    """A waker over these DaemonSets and pods, and whom it has woken."""
+    """A waker over these DaemonSets, and whom it has woken. `with_pods`: names of those that have a pod on every
+    node."""
 
-    def __init__(self, *daemonsets: DaemonSetView, pods: Iterable[PodView] = ()) -> None:
+    def __init__(self, *daemonsets: DaemonSetView, with_pods: Iterable[str] = ()) -> None:
         self.heard = Heard()
-        sources: Any = type("S", (), {"pods": Held(pods)})()
         held: Any = Held(daemonsets)
         queue: Any = self.heard
-        self.waker = Waker(sources, held, queue)
+        self.waker = Waker(held, queue, has_pods_on=lambda daemonset, _node: daemonset.name in with_pods)
 
     def node(self, old: NodeView | None, new: NodeView | None) -> list[str]:
         node = new or old
@@ -128,17 +127,8 @@ def test_a_heartbeat_wakes_nobody() -> None:
 
 
 def test_a_node_that_goes_wakes_whoever_had_a_pod_there() -> None:
-    builder = daemonset(1)
-    pod = builder.pod_views()[0]
-    own = view("own", template=template(nodeSelector={"disk": "ssd"}))
-    here = owned_by(pod, uid="uid-own")
-    assert Listening(own, pods=[here]).node(node("x:NoExecute"), None) == ["own"]
-
-
-def owned_by(pod: PodView, *, uid: str) -> PodView:
-    """The pod under another owner."""
-    assert pod.controller is not None
-    return msgspec.structs.replace(pod, controller=msgspec.structs.replace(pod.controller, uid=uid))
+    own, other = (view(name, template=template(nodeSelector={"disk": "ssd"})) for name in ("own", "other"))
+    assert Listening(own, other, with_pods=["own"]).node(node("x:NoExecute"), None) == ["own"]
 
 
 def pod(*, owned: bool = True, version: str = "apps.kruise.io/v1beta1", **labels: str) -> PodView:
@@ -189,10 +179,9 @@ def test_a_thousand_heartbeats_cost_no_look_at_any_set() -> None:
             asked += 1
             return super().values()
 
-    sources: Any = type("S", (), {"pods": Held([])})()
     held: Any = Counting([EVERYWHERE])
     queue: Any = Heard()
-    waker = Waker(sources, held, queue)
+    waker = Waker(held, queue, has_pods_on=lambda *_: True)
     rng = random.Random(1)
     for number in range(1000):
         labels = {"rack": str(rng.randrange(3))}

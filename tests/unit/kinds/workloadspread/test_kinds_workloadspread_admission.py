@@ -7,6 +7,7 @@ import pytest
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.gates import Gates
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.targets import (
     GroupKind,
@@ -71,8 +72,19 @@ def target(owner: Any, *, claims: Sequence[str] = (), mounts: str = "data", **po
 ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
 
 
+@pytest.mark.parametrize("old", [None, spread(subset("a", 5))], ids=["created", "changed"])
+def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | None) -> None:
+    settings = AdmissionSettings(workload_spread=False, gates=Gates.of(WorkloadSpread=False))
+    rule = next(one for one in reviewers(settings) if one.name == "vworkloadspread.kb.io")
+    answer = at_once(rule.reviewer, request(WORKLOAD_SPREADS, spread(subset("a", 3)), old=old))
+    assert answer.refusal is not None
+    assert (answer.refusal.code, answer.refusal.message) == (
+        403,
+        "feature-gate WorkloadSpread is not enabled",
+    )
+
+
 def test_with_its_gate_off_pods_are_not_reviewed() -> None:
-    """Case 36, the refusal of the object itself, is tested with all gated kinds (test_admission_gated.py)."""
     on = {rule.name for rule in reviewers()}
     off = {rule.name for rule in reviewers(AdmissionSettings(workload_spread=False))}
     assert {"vworkloadspread.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} <= on

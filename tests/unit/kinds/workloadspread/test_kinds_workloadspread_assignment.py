@@ -252,6 +252,22 @@ async def test_after_four_conflicts_the_pod_is_refused_case_21() -> None:
     assert placed_in(await server.replica().create(pod("p1"))) == "a"
 
 
+async def test_who_comes_while_a_batch_is_refused_goes_with_its_next_attempt_and_has_its_own_four() -> None:
+    # given a pod whose place meets four conflicts, and one that comes after the first two of them
+    server = SpreadServer(spread(subset("a", 2)))
+    server.conflicts_to_come = 4
+    replica = server.replica()
+    first = asyncio.create_task(replica.create(pod("p1")))
+    await asyncio.sleep(0.05)
+    assert server.refused == 2
+    second = asyncio.create_task(replica.create(pod("p2")))
+    # then the first is refused, and the other is not
+    with pytest.raises(StepError, match="changed by others 4 times"):
+        await first
+    assert placed_in(await second) == "a"
+    assert (server.writes, server.missing()) == (5, {"a": 1})
+
+
 async def test_500_pods_at_once_through_two_replicas_never_exceed_a_maximum() -> None:
     # given
     server = SpreadServer(spread(subset("a", 120), subset("b", 200), subset("c")))

@@ -1,0 +1,1 @@
+"""Container launch priority: containers of a pod start one level after the other."""

@@ -1,0 +1,154 @@
+"""Which barrier of a pod opens next.
+
+pod + its ConfigMap ──▶ plan_barriers() ──▶ Plan: the ConfigMap with the next key, the pod marked when all are open
+
+Pure. The level that may start now is the highest one with a container that is not ready; those above it are
+all ready. Keys are never taken back, so a container that restarts later waits for nobody.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Note, Plan, Stage, Step
+from pykruise.pods.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
+from pykruise.pods.views import PodView
+
+__all__ = ["Barrier", "Snapshot", "is_waiting", "plan_barriers"]
+
+FAILED: Final = Note(
+    reason="FailedContainerLaunch", message="the next containers cannot be let start", warning=True
+)
+
+
+class Barrier(msgspec.Struct, frozen=True, kw_only=True):
+    """The ConfigMap of a pod."""
+
+    uid: str
+    owner_uid: str = ""
+    """Of the pod it belongs to; empty: it names none."""
+    keys: frozenset[str] = frozenset()
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod at one instant."""
+
+    pod: PodView
+    barrier: Barrier | None
+    """None: there is no such ConfigMap."""
+
+
+def is_waiting(pod: PodView) -> bool:
+    """Whether the pod has a barrier that may have to be opened."""
+    if not pod.is_active or pod.annotations.get(COMPLETED_ANNOTATION) == "true":
+        return False
+    if not any(container.launch_priority is not None for container in pod.containers):
+        return False
+    ready = pod.condition("ContainersReady")
+    return (ready is None or ready.status != "True") and bool(_waiting(pod))
+
+
+def plan_barriers(snapshot: Snapshot) -> Plan:
+    """Open the barrier of the highest level that is not ready; mark the pod with the last one."""
+    pod = snapshot.pod
+    if not is_waiting(pod):
+        return Plan()
+    waiting = _waiting(pod)
+    lowest, highest = min(waiting), max(waiting)
+    old, present, steps = snapshot.barrier, frozenset[str](), list[Step]()
+    if old is not None and old.owner_uid not in ("", pod.uid):
+        # Of an earlier pod of this name. It would go with that one, and be missed by this one then.
+        steps.append(_without(pod, old))
+        old = None
+    if old is not None:
+        present = old.keys
+    is_last = barrier_key(lowest) in present
+    if not is_last:
+        # With those above: a ConfigMap that somebody took away must not hold up containers that ran already.
+        open_now = {barrier_key(one) for one in _priorities(pod) if one >= highest}
+        if missing := sorted(open_now - present):
+            because = f"all containers of a priority above {highest} are ready"
+            steps.append(_opening(pod, missing, is_new=old is None, because=because))
+        is_last = lowest == highest
+    if is_last:
+        steps.append(_completed(pod))
+    if not steps:
+        return Plan(left={pod.name: f"containers of priority {highest} are not ready yet"})
+    return Plan(stages=(Stage(name="let containers start", chains=(pod_chain(pod, *steps),)),))
+
+
+def _priorities(pod: PodView) -> list[int]:
+    return [one.launch_priority for one in pod.containers if one.launch_priority is not None]
+
+
+def _waiting(pod: PodView) -> list[int]:
+    """Priorities of containers behind a barrier that are not ready, or not reported yet."""
+    ready = {status.name for status in pod.container_statuses if status.ready}
+    return [
+        one.launch_priority
+        for one in pod.containers
+        if one.launch_priority is not None and one.name not in ready
+    ]
+
+
+def _key(pod: PodView) -> Key:
+    return Key(pod.namespace, barrier_name(pod.name))
+
+
+def _without(pod: PodView, barrier: Barrier) -> Step:
+    return Step(
+        action=Delete(resource=CONFIG_MAPS, key=_key(pod), uid=barrier.uid),
+        because="it belongs to an earlier pod of this name",
+        failed=FAILED,
+    )
+
+
+def _opening(pod: PodView, keys: list[str], *, is_new: bool, because: str) -> Step:
+    data: Mapping[str, str] = dict.fromkeys(keys, "true")
+    if not is_new:
+        body: dict[str, Any] = {"data": data}
+        patch = Patch(resource=CONFIG_MAPS, key=_key(pod), patch_type=PatchType.MERGE, body=body)
+        return Step(action=patch, because=because, failed=FAILED)
+    document: Document = {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.kind,
+        "metadata": {
+            "name": barrier_name(pod.name),
+            "namespace": pod.namespace,
+            # It goes with the pod, but does not manage it: the reference is no controller's.
+            "ownerReferences": [
+                owner_reference(
+                    api_version=PODS.api_version,
+                    kind=PODS.kind,
+                    name=pod.name,
+                    uid=pod.uid,
+                    controller=False,
+                    block_owner_deletion=False,
+                )
+            ],
+        },
+        "data": data,
+    }
+    create = Create(resource=CONFIG_MAPS, key=_key(pod), body=document)
+    return Step(action=create, because=because, failed=FAILED)
+
+
+def _completed(pod: PodView) -> Step:
+    return Step(
+        action=Patch(
+            resource=PODS,
+            key=pod_key(pod),
+            patch_type=PatchType.MERGE,
+            body={"metadata": {"annotations": {COMPLETED_ANNOTATION: "true"}}},
+            uid=pod.uid,
+        ),
+        because="the last barrier is open",
+    )

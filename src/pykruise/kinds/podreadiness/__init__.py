@@ -1,0 +1,1 @@
+"""The first KruisePodReady of pods that no workload here looks after."""

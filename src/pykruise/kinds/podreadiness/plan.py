@@ -1,0 +1,65 @@
+"""KruisePodReady is True to begin with: for pods that no workload of this project looks after.
+
+pod ──▶ lacks_condition() ──▶ plan_readiness() ──▶ Plan: one patch of the pod's status
+
+Pure. Workloads that run here set it themselves, with all else that a new pod needs, in one write. Pods of
+others get the gate too, by the feature gate KruisePodReadinessGate; nobody else would ever set its condition.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Plan, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.readiness import missing_conditions
+from pykruise.pods.views import PodView
+
+__all__ = ["SELF_SERVING", "Snapshot", "lacks_condition", "plan_readiness"]
+
+GROUP: Final = "apps.kruise.io"
+SELF_SERVING: Sequence[str] = ("CloneSet", "DaemonSet", "StatefulSet")
+"""Kinds of that group that set the condition of their own pods."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod at one instant."""
+
+    pod: PodView
+    now: Instant
+
+
+def lacks_condition(pod: PodView) -> bool:
+    """Whether the pod has the gate, nobody has set its condition, and nobody else will."""
+    if pod.is_deleting or keys.KRUISE_POD_READY not in pod.open_gates:
+        return False
+    owner = pod.controller
+    return owner is None or owner.group != GROUP or owner.kind not in SELF_SERVING
+
+
+def plan_readiness(snapshot: Snapshot) -> Plan:
+    """Set it."""
+    pod = snapshot.pod
+    if not lacks_condition(pod):
+        return Plan()
+    conditions = [
+        one for one in missing_conditions(pod, now=snapshot.now) if one["type"] == keys.KRUISE_POD_READY
+    ]
+    step = Step(
+        action=Patch(
+            resource=PODS,
+            key=pod_key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body={"status": {"conditions": conditions}},
+            subresource="status",
+            uid=pod.uid,
+        ),
+        because="nothing holds the pod back",
+    )
+    return Plan(stages=(Stage(name="readiness", chains=(pod_chain(pod, step),)),))

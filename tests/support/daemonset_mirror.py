@@ -1,0 +1,66 @@
+"""A DaemonSet's nodes and pods as caches would have them: a view is made anew only for what has changed.
+
+mirror = Mirror(daemonset(1000)); mirror.snapshot(); mirror.builder.taint("n7", "x:NoExecute"); mirror.snapshot()
+
+`snapshot()` looks with what is remembered from the snapshot before, `afresh()` without.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+
+from pykruise.kinds.daemonset.node_states import NodeStates
+from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot, terms_of
+from pykruise.plans.sources import NodeView, project_node
+from pykruise.pods.views import PodProjector, PodView
+from support.daemonset_builder import DaemonSetBuilder
+
+V = TypeVar("V")
+
+
+class Mirror:
+    """The builder's documents behind views that stay the same objects while the documents do."""
+
+    def __init__(self, builder: DaemonSetBuilder) -> None:
+        self.builder = builder
+        self.revisions = builder.revision_views()
+        self._nodes: dict[bytes, NodeView] = {}
+        self._pods: dict[bytes, PodView] = {}
+        self._project = PodProjector()
+        self._states = NodeStates(terms_of(builder.view()))
+
+    def snapshot(self) -> Snapshot:
+        """As a controller that runs on has it."""
+        terms = terms_of(self.builder.view())
+        if self._states.terms != terms:
+            self._states = NodeStates(terms)
+        return self._snapshot(self._states)
+
+    def afresh(self) -> Snapshot:
+        """As one that has just started has it."""
+        return self._snapshot(None)
+
+    def _snapshot(self, states: NodeStates | None) -> Snapshot:
+        builder = self.builder
+        self._nodes = _views(builder.nodes.values(), self._nodes, project_node)
+        self._pods = _views(builder.pods.values(), self._pods, self._project)
+        return build_snapshot(
+            builder.view(),
+            nodes=self._nodes.values(),
+            pods=[pod for pod in self._pods.values() if pod.controller is not None],
+            orphans=[pod for pod in self._pods.values() if pod.controller is None],
+            revisions=self.revisions,
+            states=states,
+            failed_until=builder.failed_until,
+            now=builder.now,
+            seed=builder.seed,
+            settings=builder.settings,
+        )
+
+
+def _views(
+    documents: Iterable[Mapping[str, Any]], known: Mapping[bytes, V], project: Callable[[bytes], V]
+) -> dict[bytes, V]:
+    texts = [orjson.dumps(one) for one in documents]
+    return {text: known[text] if text in known else project(text) for text in texts}

@@ -1,0 +1,105 @@
+"""Several replicas of the webhooks behind one address, as a Service puts them.
+
+API server ──▶ Balancer (one port) ──connection by connection──▶ Webhooks, Webhooks, …
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pykruise.kube.client import Client
+from pykruise.manager.settings import Settings
+from pykruise.manager.webhooks import Webhooks
+from support.webhooks import GATES, LOOPBACK, running_webhooks, wait_ready, webhook_settings
+
+
+class Balancer:
+    """One port for several replicas: a connection goes to the next one that takes it."""
+
+    def __init__(self) -> None:
+        self.targets: list[int] = []
+        self._next = 0
+        self._pipes: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def on(self, port: int) -> AsyncIterator["Balancer"]:
+        """Listen on the port while the block runs."""
+        server = await asyncio.start_server(self._connected, LOOPBACK, port)
+        try:
+            yield self
+        finally:
+            server.close()
+            await self.cut()
+
+    async def cut(self) -> None:
+        """All connections end at once, whatever is under way on them."""
+        pipes = tuple(self._pipes)
+        for pipe in pipes:
+            pipe.cancel()
+        await asyncio.gather(*pipes, return_exceptions=True)
+
+    async def follow(self, found: Sequence[Webhooks]) -> None:
+        """Replicas are asked from when they listen; until cancelled."""
+        while True:
+            self.targets = [one.server.port for one in found if one.server.is_listening]
+            await asyncio.sleep(0.05)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in self.targets:
+            self._next += 1
+            try:
+                there = await asyncio.open_connection(LOOPBACK, self.targets[self._next % len(self.targets)])
+            except OSError:
+                continue
+            for source, sink in ((reader, there[1]), (there[0], writer)):
+                pipe = asyncio.create_task(_pipe(source, sink))
+                self._pipes.add(pipe)
+                pipe.add_done_callback(self._pipes.discard)
+            return
+        writer.close()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def replicas(
+    client: Client,
+    folder: Path,
+    balancer: Balancer,
+    *,
+    port: int,
+    count: int = 2,
+    wait: bool = True,
+    **options: Any,
+) -> AsyncIterator[list[Webhooks]]:
+    """So many managers' webhooks behind the balancer, which listens on `port`."""
+    found: list[Webhooks] = []
+    async with AsyncExitStack() as stack:
+        for number in range(count):
+            settings = replica_settings(folder, number, port=port)
+            running = running_webhooks(client, settings, port=0, wait=False, **options)
+            found.append(await stack.enter_async_context(running))
+        following = asyncio.create_task(balancer.follow(found))
+        try:
+            if wait:
+                await wait_ready(found)
+            yield found
+        finally:
+            following.cancel()
+            balancer.targets = []
+
+
+def replica_settings(folder: Path, number: int, *, port: int = 0) -> Settings:
+    """Of one of several; each has a folder of its own."""
+    return webhook_settings(folder / str(number), gates=GATES, port=port)

@@ -1,0 +1,183 @@
+"""What is remembered of a DaemonSet's nodes: an event of one node costs that node's work."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.daemonset import node_states
+from pykruise.kinds.daemonset.node_states import examine
+from pykruise.kinds.daemonset.placement import Place
+from pykruise.kinds.daemonset.plan import plan_daemonset
+from support.daemonset_builder import DaemonSetBuilder, created_on, daemonset, template, updatable
+from support.daemonset_mirror import Mirror
+from support.plan_views import deleted
+
+
+@contextmanager
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the nodes that are examined meanwhile."""
+    seen: list[str] = []
+
+    def counted(terms: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        seen.append(name)
+        return examine(terms, name, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node_states, "examine", counted)
+        yield seen
+
+
+def beat(builder: DaemonSetBuilder, node: str) -> None:
+    """A heartbeat of the node."""
+    metadata = builder.nodes[node]["metadata"]
+    metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+
+
+def everybody_beats(builder: DaemonSetBuilder) -> None:
+    for node in builder.nodes:
+        beat(builder, node)
+
+
+def set_aside(builder: DaemonSetBuilder) -> None:
+    builder.labelled({"app": "aside"}, "n2")
+
+
+DEEDS: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
+    "nothing": (lambda builder: None, []),
+    "a heartbeat of every node": (everybody_beats, []),
+    "a label": (lambda builder: builder.node("n2", disk="ssd"), ["n2"]),
+    "a taint": (lambda builder: builder.taint("n2", "x:NoExecute"), ["n2"]),
+    "a node joins": (lambda builder: builder.node("n0"), ["n0"]),
+    "a node goes, its pod stays": (lambda builder: builder.without_node("n2"), ["n2"]),
+    "a pod is not ready": (lambda builder: builder.not_ready("n2"), ["n2"]),
+    "a pod goes": (lambda builder: builder.without_pod("n2"), ["n2"]),
+    "a second pod": (lambda builder: builder.on("n2", called="n2b"), ["n2"]),
+    "a pod of nobody": (lambda builder: builder.on("n2", called="n2b").orphaned("n2b"), ["n2"]),
+    "a pod is set aside": (set_aside, ["n2"]),
+    "a pod comes to another node": (
+        lambda builder: builder.without_pod("n2").on("n3", called="x"),
+        ["n2", "n3"],
+    ),
+    "another template": (lambda builder: builder.with_spec(template=template("nginx:9")), []),
+}
+
+
+@pytest.mark.parametrize("nodes", [5, 200])
+@pytest.mark.parametrize("deed", list(DEEDS))
+def test_an_event_has_only_its_own_node_examined_however_many_there_are(
+    deed: str, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given a DaemonSet whose nodes have been looked at
+    mirror = Mirror(daemonset(nodes))
+    mirror.snapshot()
+    # when one thing happens
+    act, expected = DEEDS[deed]
+    act(mirror.builder)
+    with counting(monkeypatch) as examined:
+        snapshot = mirror.snapshot()
+    # then
+    assert sorted(examined) == expected
+    # and a plan looks at no other
+    assert {state.name for state in snapshot.board.open} <= set(expected)
+
+
+@pytest.mark.parametrize("nodes", [5, 200])
+def test_a_look_after_an_own_write_is_about_the_node_that_was_written_to(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = Mirror(daemonset(nodes))
+    assert plan_daemonset(mirror.snapshot()).stages == ()
+    with counting(monkeypatch) as examined:
+        # a taint expels its pod; the pod is deleted; the taint goes; the pod is created, and starts
+        mirror.builder.taint("n2", "x:NoExecute")
+        assert deleted(plan_daemonset(mirror.snapshot())) == {"n2"}
+        mirror.builder.without_pod("n2")
+        assert plan_daemonset(mirror.snapshot()).stages == ()
+        mirror.builder.taint("n2")
+        assert created_on(plan_daemonset(mirror.snapshot())) == ["n2"]
+        mirror.builder.on("n2").unscheduled("n2")
+        assert plan_daemonset(mirror.snapshot()).stages == ()
+        mirror.builder.without_pod("n2").on("n2")
+        assert plan_daemonset(mirror.snapshot()).stages == ()
+    assert examined == ["n2"] * 5
+
+
+def test_time_has_only_those_examined_that_it_makes_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    # given two pods that have been ready for less than minReadySeconds
+    builder = daemonset(100).with_spec(minReadySeconds=60)
+    mirror = Mirror(builder.ready_for(50, "n7").ready_for(20, "n8"))
+    plan = plan_daemonset(mirror.snapshot())
+    assert plan.after == 10.0
+    with counting(monkeypatch) as examined:
+        # when there is nothing new, then one time is over, then the other
+        builder.at(9)
+        assert len(mirror.snapshot().board.open) == 2
+        builder.at(10)
+        assert [state.name for state in mirror.snapshot().board.open] == ["n8"]
+        builder.at(60)
+        assert mirror.snapshot().board.open == []
+    assert examined == ["n7", "n8"]
+
+
+def test_a_clock_that_is_set_back_makes_pods_wait_again() -> None:
+    mirror = Mirror(daemonset(3).with_spec(minReadySeconds=60).ready_for(70, "n2"))
+    assert mirror.snapshot().board.open == []
+    mirror.builder.at(-30)
+    assert [state.name for state in mirror.snapshot().board.open] == ["n2"]
+    assert mirror.snapshot().board == mirror.afresh().board
+
+
+def test_a_snapshot_stays_as_it_was_when_nodes_change() -> None:
+    mirror = Mirror(daemonset(3))
+    before = mirror.snapshot()
+    mirror.builder.taint("n2", "x:NoExecute").without_node("n3")
+    after = mirror.snapshot()
+    assert [state.place for state in before.board.states.values()] == [Place.RUN] * 3
+    assert (before.board.desired, after.board.desired) == (3, 1)
+    assert plan_daemonset(before).stages == ()
+
+
+def test_a_heartbeat_gives_the_very_board_of_before() -> None:
+    mirror = Mirror(daemonset(3))
+    before = mirror.snapshot()
+    beat(mirror.builder, "n1")
+    assert mirror.snapshot().board is before.board
+
+
+def quiet(builder: DaemonSetBuilder) -> list[str]:
+    board = builder.snapshot().board
+    return [state.name for state in board.states.values() if state.quiet is not None]
+
+
+@pytest.mark.parametrize(
+    "disturbed",
+    [
+        daemonset(2).not_ready("n2"),
+        daemonset(2).deleted("n2"),
+        daemonset(2).leaving("n2"),
+        daemonset(2).phase("Failed", "n2"),
+        daemonset(2).phase("Succeeded", "n2"),
+        daemonset(2).unscheduled("n2"),
+        daemonset(2).without_pod("n2"),
+        daemonset(2).orphaned("n2"),
+        daemonset(2).on("n2", called="b"),
+        daemonset(2).labelled({"app": "aside"}, "n2"),
+        daemonset(2).on("n2", called="b").labelled({"app": "aside"}, "b"),
+        daemonset(2).with_spec(minReadySeconds=60).ready_for(59, "n2"),
+        daemonset(2).taint("n2", "x:NoSchedule"),
+        daemonset(2).taint("n2", "x:NoExecute"),
+        updatable(2).set_condition("n2", "InPlaceUpdateReady", "False"),
+        updatable(2).set_condition("n2", "InPlaceUpdateReady", None),
+    ],
+)
+def test_a_node_is_only_quiet_when_nothing_can_be_due_to_it(disturbed: DaemonSetBuilder) -> None:
+    assert quiet(disturbed) == ["n1"]
+
+
+def test_a_node_that_runs_none_and_has_none_is_idle_and_says_why() -> None:
+    board = daemonset(2, pods=False).taint("n2", "x:NoSchedule").snapshot().board
+    assert set(board.idle) == {"n2"}
+    assert "x:NoSchedule" in board.idle["n2"]
+    assert [state.name for state in board.open] == ["n1"]

@@ -1,0 +1,156 @@
+"""Containers of a pod start one level after the other; cases of the specification of updates in place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.launchpriority.controller import read_barrier
+from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods.views import PodView, project_pod
+
+COMPLETED = "apps.kruise.io/container-launch-priority-completed"
+
+
+def pod(priorities: Mapping[str, int | None], *, ready: tuple[str, ...] = (), **metadata: Any) -> PodView:
+    """Containers with the priority that each waits for (None: none); `ready`: those that are."""
+
+    def container(name: str, priority: int | None) -> Document:
+        reference = {"name": "web-0-barrier", "key": f"p_{priority}"}
+        env = [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": reference}}]
+        return {"name": name, "image": "i:1", **({} if priority is None else {"env": env})}
+
+    all_ready = "True" if set(ready) == set(priorities) else "False"
+    return project_pod(
+        encode(
+            {
+                "metadata": {
+                    "name": "web-0",
+                    "namespace": "shop",
+                    "uid": "u1",
+                    "resourceVersion": "7",
+                    **metadata,
+                },
+                "spec": {"containers": [container(*one) for one in priorities.items()]},
+                "status": {
+                    "phase": "Pending",
+                    "conditions": [{"type": "ContainersReady", "status": all_ready}],
+                    "containerStatuses": [{"name": name, "ready": True} for name in ready],
+                },
+            }
+        )
+    )
+
+
+def plan(one: PodView, *keys: str, owner: str = "u1", exists: bool = True) -> Plan:
+    """With those keys in its ConfigMap."""
+    barrier = Barrier(uid="c1", owner_uid=owner, keys=frozenset(keys)) if exists else None
+    return plan_barriers(Snapshot(pod=one, barrier=barrier))
+
+
+def opened(found: Plan) -> list[str]:
+    """The keys that are added."""
+    return [
+        key
+        for step in found.steps
+        if step.action.resource == CONFIG_MAPS and not isinstance(step.action, Delete)
+        for key in step.action.body["data"]
+    ]
+
+
+def is_completed(found: Plan) -> bool:
+    return any(
+        step.action.resource == PODS
+        and isinstance(step.action, Patch)
+        and step.action.body == {"metadata": {"annotations": {COMPLETED: "true"}}}
+        for step in found.steps
+    )
+
+
+def test_the_first_barrier_comes_with_the_config_map_that_goes_with_the_pod() -> None:
+    """case 62"""
+    found = plan(pod({"a": 1, "b": 0}), exists=False)
+    (step,) = found.steps
+    assert isinstance(step.action, Create)
+    assert step.action.key.name == "web-0-barrier"
+    assert step.action.body["data"] == {"p_1": "true"}
+    assert step.action.body["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "u1"}
+    ]
+    assert not is_completed(found)
+
+
+def test_the_next_barrier_opens_when_all_above_are_ready_and_with_the_last_the_pod_is_marked() -> None:
+    """case 62"""
+    # given two barriers; neither container is ready, and the first is open
+    waiting = plan(pod({"a": 1, "b": 0}), "p_1")
+    # then
+    assert waiting.is_settled
+    assert waiting.left == {"web-0": "containers of priority 1 are not ready yet"}
+    # when the first is ready
+    found = plan(pod({"a": 1, "b": 0}, ready=("a",)), "p_1")
+    # then
+    assert opened(found) == ["p_0"]
+    assert is_completed(found)
+
+
+def test_containers_of_one_level_start_together_and_the_next_level_waits_for_all_of_them() -> None:
+    three = {"a": 5, "b": 5, "c": -1}
+    assert opened(plan(pod(three), exists=False)) == ["p_5"]
+    assert opened(plan(pod(three, ready=("a",)), "p_5")) == []
+    assert opened(plan(pod(three, ready=("a", "b")), "p_5")) == ["p_-1"]
+
+
+def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
+    found = plan(pod({"a": 1, "b": 0}, ready=("a",)), "p_1", "p_0")
+    assert opened(found) == []
+    assert is_completed(found)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pod({"a": 1, "b": 0}, annotations={COMPLETED: "true"}),
+        pod({"a": 1, "b": 0}, deletionTimestamp="2026-01-31T12:00:00Z"),
+        pod({"a": 1, "b": 0}, ready=("a", "b")),
+        pod({"a": None, "b": None}),
+    ],
+    ids=["completed", "terminating", "ready", "without barriers"],
+)
+def test_pods_with_nothing_to_wait_for_are_not_looked_at(one: PodView) -> None:
+    """case 63"""
+    assert not is_waiting(one)
+    assert plan(one, exists=False).is_settled
+
+
+def test_containers_without_a_barrier_hold_nobody_up() -> None:
+    assert opened(plan(pod({"free": None, "b": 0}), exists=False)) == ["p_0"]
+
+
+def test_keys_of_an_earlier_pod_of_the_same_name_open_nothing() -> None:
+    """a pod that is recreated under its name, before the garbage collector has taken the ConfigMap away"""
+    found = plan(pod({"a": 1, "b": 0}), "p_1", "p_0", owner="u0")
+    removal, creation = found.steps
+    assert isinstance(removal.action, Delete)
+    assert removal.action.uid == "c1"
+    assert isinstance(creation.action, Create)
+    assert opened(found) == ["p_1"]
+    assert not is_completed(found)
+
+
+def test_a_config_map_that_was_taken_away_comes_back_with_all_that_was_open() -> None:
+    found = plan(pod({"a": 9, "b": 1, "c": 0}, ready=("a",)), exists=False)
+    assert sorted(opened(found)) == ["p_1", "p_9"]
+
+
+def test_a_config_map_is_read_with_the_pod_it_belongs_to() -> None:
+    body = {
+        "metadata": {"uid": "c1", "ownerReferences": [{"kind": "Pod", "uid": "u1"}]},
+        "data": {"p_1": "true"},
+    }
+    assert read_barrier(encode(body)) == Barrier(uid="c1", owner_uid="u1", keys=frozenset({"p_1"}))
+    assert read_barrier(b'{"metadata": {"uid": "c2"}}') == Barrier(uid="c2")

@@ -1,0 +1,73 @@
+"""KruisePodReady of pods that no workload here looks after."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.podreadiness.plan import Snapshot, lacks_condition, plan_readiness
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import encode
+from pykruise.plans.actions import Patch
+from pykruise.pods.views import PodView, project_pod
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+
+
+def pod(
+    *, owner: tuple[str, str] | None = None, gate: bool = True, condition: str = "", **metadata: Any
+) -> PodView:
+    """`owner`: apiVersion and kind; `condition`: status of KruisePodReady, empty: it has none."""
+    if owner is not None:
+        version, kind = owner
+        reference = {"apiVersion": version, "kind": kind, "name": "o", "uid": "o1", "controller": True}
+        metadata["ownerReferences"] = [reference]
+    conditions = [{"type": "KruisePodReady", "status": condition}] if condition else []
+    return project_pod(
+        encode(
+            {
+                "metadata": {
+                    "name": "web",
+                    "namespace": "shop",
+                    "uid": "u1",
+                    "resourceVersion": "7",
+                    **metadata,
+                },
+                "spec": {
+                    "containers": [{"name": "main"}],
+                    "readinessGates": [{"conditionType": "KruisePodReady"}] if gate else [],
+                },
+                "status": {"phase": "Running", "conditions": conditions},
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "owner", [None, ("apps/v1", "ReplicaSet"), ("apps.kruise.io/v1beta1", "BroadcastJob")]
+)
+def test_a_pod_with_the_gate_gets_its_condition(owner: tuple[str, str] | None) -> None:
+    """case 55"""
+    (step,) = plan_readiness(Snapshot(pod=pod(owner=owner), now=NOW)).steps
+    assert isinstance(step.action, Patch)
+    assert step.action.subresource == "status"
+    assert step.action.uid == "u1"
+    assert step.action.body["status"]["conditions"] == [
+        {"type": "KruisePodReady", "status": "True", "lastTransitionTime": "2026-01-31T12:00:00Z"}
+    ]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pod(condition="False"),
+        pod(gate=False),
+        pod(deletionTimestamp="2026-01-31T12:00:00Z"),
+        pod(owner=("apps.kruise.io/v1beta1", "CloneSet")),
+        pod(owner=("apps.kruise.io/v1alpha1", "DaemonSet")),
+    ],
+    ids=["has one", "without the gate", "terminating", "of a CloneSet", "of a DaemonSet"],
+)
+def test_all_others_are_left_alone(one: PodView) -> None:
+    """case 56"""
+    assert not lacks_condition(one)
+    assert plan_readiness(Snapshot(pod=one, now=NOW)).is_settled
