@@ -79,10 +79,14 @@ def storage() -> MemoryStorage:
 
 
 @pytest.fixture
-async def sandbox(storage: MemoryStorage) -> AsyncIterator[LocalTransport]:
-    """A sandbox of the case's own."""
+async def sandbox(request: pytest.FixtureRequest, storage: MemoryStorage) -> AsyncIterator[LocalTransport]:
+    """A sandbox of the case's own. Who may do what is only looked at where a case is about that."""
     server = ApiServer(
-        clock=loop_clock(start=_START), rng=random.Random(20260131), storage=storage, webhooks=DirectCaller()
+        clock=loop_clock(start=_START),
+        rng=random.Random(20260131),
+        storage=storage,
+        webhooks=DirectCaller(),
+        rbac=request.node.callspec.params["group"] == "access",
     )
     transport = LocalTransport(server, username="admin")
     yield transport

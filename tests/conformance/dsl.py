@@ -12,7 +12,7 @@ in that namespace, `deployments` knows its group, `widgets@v1/w` is a custom res
 case's own group, `$ns.example.com` (`widgets!@v1/w` when it is in no namespace), and what begins with a slash
 is a path as it stands.
 
-In every string of a path, query or body, `$ns` is the case's namespace, `$hook` where the webhooks of hooks.py
+In every string of a path, query, header or body, `$ns` is the case's namespace, `$hook` where the webhooks of hooks.py
 answer and `$bundle` their authority, and `${2.metadata.uid}` taken from the
 answer to the second request (steps count from 1); where a string is nothing else, the value keeps its type. A
 `put` says by `based_on` which answer it changes.

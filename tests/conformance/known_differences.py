@@ -82,7 +82,6 @@ _QUOTA: Final = "ResourceQuotas, which nobody enforces here, have a table with n
 _FORM: Final = (
     "Who asks for metadata of one object and gets a list, or the other way round, gets it instead of a 406."
 )
-_REVIEW: Final = "A SelfSubjectAccessReview that asks for nothing, or for two things, is answered."
 _NOOP: Final = (
     "An update that changes only what the server takes back anyway is not written; Kubernetes writes "
     "new managedFields."
@@ -242,8 +241,6 @@ DIFFERENCES: Final = (
     ),
     Difference("metadata can be had alone", 6, _FORM),
     Difference("metadata can be had alone", 7, _FORM),
-    Difference("an admin may do everything", 4, _REVIEW),
-    Difference("an admin may do everything", 5, _REVIEW),
     Difference(
         "a namespace has a finalizer, a phase and a label of its name",
         5,

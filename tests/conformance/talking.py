@@ -141,7 +141,7 @@ class _Conversation:
 
     def _headers(self, step: Request) -> dict[str, str]:
         # Managers of fields are named after it.
-        headers = {"user-agent": "pykruise", **step.headers}
+        headers = {"user-agent": "pykruise", **self._filled(step.headers)}
         if step.body is not None:
             headers.setdefault("content-type", "application/json")
         return headers

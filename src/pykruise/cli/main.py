@@ -50,6 +50,9 @@ def up(
     failures: Annotated[
         Path | None, typer.Option(help="Failures to act out, as rules in YAML (docs/sandbox.md).")
     ] = None,
+    rbac: Annotated[
+        bool, typer.Option("--rbac", help="Let service accounts and other users do only what roles say.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the controllers do.")] = False,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
@@ -57,7 +60,13 @@ def up(
 
     _log(verbose)
     options = UpOptions(
-        nodes=nodes, port=port, kubeconfig=kubeconfig, data_dir=data_dir, load=load, failures=failures
+        nodes=nodes,
+        port=port,
+        kubeconfig=kubeconfig,
+        data_dir=data_dir,
+        load=load,
+        failures=failures,
+        rbac=rbac,
     )
     _run(run_up(options))
 

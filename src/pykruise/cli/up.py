@@ -37,6 +37,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path | None = None
     load: Path | None = None
     failures: Path | None = None
+    rbac: bool = False
+    """Whether users may do only what roles say."""
 
 
 async def run_up(options: UpOptions) -> None:
@@ -69,7 +71,7 @@ async def _serve(options: UpOptions, contents: Contents) -> None:
     nodes = _nodes(options, contents)
     with _kubeconfig_path(options.kubeconfig) as path:
         async with playground(
-            ClusterSettings(nodes=nodes), contents=contents, on_loaded=_tell_loaded
+            ClusterSettings(nodes=nodes, rbac=options.rbac), contents=contents, on_loaded=_tell_loaded
         ) as place:
             front = HttpFront(place.cluster.server, token=token, port=options.port, certificate=certificate)
             await front.start()

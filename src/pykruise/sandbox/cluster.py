@@ -26,6 +26,7 @@ from pykruise.kube.limiter import Limiter
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
+from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.catalog import Conversions
 from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.controllers import POD_INDEXES, Controllers
@@ -74,6 +75,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether each binding is an Event too, as in a real cluster."""
     tracks_fields: bool = True
     """Whether the API server keeps managedFields; without them writes cost less."""
+    rbac: bool = False
+    """Whether users may do only what roles say."""
     controllers: tuple[str, ...] | None = None
     """Names of the built-in controllers that run; None: all. Fewer start sooner."""
     collected: tuple[Resource, ...] | None = None
@@ -147,6 +150,7 @@ class Cluster:
             conversions=conversions,
             webhooks=self._webhooks,
             tracks_fields=self.settings.tracks_fields,
+            rbac=self.settings.rbac,
         )
         self.transport = self.transport_for(ADMIN, managed_fields=True)
         self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
@@ -237,6 +241,12 @@ class Cluster:
             limiter=limiter,
             rng=self._branch(),
         )
+
+    def client_as(self, user: User) -> Client:
+        """A client of somebody who may do what the API server lets it."""
+        transport = LocalTransport(self.server, user=user)
+        self._transports.append(transport)
+        return Client(transport, clock=self.clock, user_agent="pykruise", rng=self._branch())
 
     # ── life ─────────────────────────────────────────────────────────────────
 

@@ -3,8 +3,9 @@
     client ──TLS──▶ HttpFront: token? size? ──▶ ApiServer.handle() ──▶ answer
                                             └─▶ ApiServer.stream() ──▶ chunks, a line for each watch event
 
-It listens on this machine's loopback only: it is a development tool, and the token's holder may do anything.
-Health and version are open, as on a real server; everything else wants the bearer token.
+It listens on this machine's loopback only: it is a development tool, and the holder of the admin's token may
+do anything. Health and version are open, as on a real server; everything else wants a bearer token: the admin's,
+or one of a service account.
 
 Owns: the listening socket and the connections. Everything about Kubernetes is behind `ApiServer`.
 """
@@ -22,11 +23,14 @@ from typing import Final
 
 import orjson
 from aiohttp import web
+from multidict import CIMultiDictProxy
 
 from pykruise.kube.cutting import cut_of
 from pykruise.kube.errors import Status
 from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, WatchStream, openapi, protobuf
+from pykruise.sandbox.apiserver.access.impersonation import IMPERSONATED_GROUP
+from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS, User, trusted
 from pykruise.sandbox.apiserver.statuses import (
     bad_request,
     request_entity_too_large,
@@ -34,15 +38,12 @@ from pykruise.sandbox.apiserver.statuses import (
 )
 from pykruise.sandbox.certificates import Certificate
 
-__all__ = ["ADMIN", "MAX_BODY", "HttpFront"]
+__all__ = ["MAX_BODY", "HttpFront"]
 
 _LOG: Final = logging.getLogger(__name__)
 
 MAX_BODY: Final = 3 * 1024 * 1024
 """Bytes a request may carry, as on a real server."""
-
-ADMIN: Final = "kubernetes-admin"
-"""The user that the token stands for."""
 
 _OPEN_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
 _SEND_TIMEOUT_S: Final = 20.0
@@ -133,12 +134,15 @@ class HttpFront:
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.rel_url.raw_path
-        if path not in _OPEN_PATHS and not self._knows(request.headers.get("Authorization", "")):
+        user = self._user(request.headers.get("Authorization", ""))
+        if user is None and path in _OPEN_PATHS:
+            user = trusted(ANONYMOUS)
+        if user is None:
             return _answer(_unauthorized(), request.method)
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers = _lowered(request.headers)
         query = dict(request.rel_url.query)
         if self._server.is_stream(request.method, path, query):
-            return await self._watch(request, path, query, headers)
+            return await self._watch(request, path, query, headers, user)
         if path == "/openapi/v2" and "proto-openapi" in headers.get("accept", ""):
             document = Response(200, {"content-type": openapi.V2_MEDIA_TYPE}, openapi.openapi_v2_answer())
             return _answer(document, request.method)
@@ -153,21 +157,30 @@ class HttpFront:
                 return _answer(_refusal(bad_request(str(err)).status), request.method)
             headers["content-type"] = "application/json"
         answer = await self._server.handle(
-            request.method, path, query=query, headers=headers, body=body or None, username=ADMIN
+            request.method, path, query=query, headers=headers, body=body or None, user=user
         )
         return _answer(answer, request.method)
 
-    def _knows(self, authorization: str) -> bool:
+    def _user(self, authorization: str) -> User | None:
+        """Whose token that is; None: nobody's."""
         scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        token = token.strip()
         # Compared in constant time: how long it takes must not tell how much of a guess was right.
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            token.strip().encode("utf-8", "surrogateescape"), self._token
-        )
+        if hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token):
+            return ADMIN
+        return self._server.user_of(token)
 
     async def _watch(
-        self, request: web.BaseRequest, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+        self,
+        request: web.BaseRequest,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        user: User,
     ) -> web.StreamResponse:
-        opened = await self._server.stream(path, query=query, headers=headers, username=ADMIN)
+        opened = await self._server.stream(path, query=query, headers=headers, user=user)
         if isinstance(opened, Response):
             return _answer(opened, request.method)
         self._watches.add(opened)
@@ -196,6 +209,14 @@ class HttpFront:
     async def _send(self, response: web.StreamResponse, lines: list[bytes]) -> None:
         async with asyncio.timeout(self._send_timeout_s):
             await response.write(b"\n".join(lines) + b"\n")
+
+
+def _lowered(headers: CIMultiDictProxy[str]) -> dict[str, str]:
+    """Headers by their names in lower case. Of the groups to act as there may be several, one a line."""
+    found = {name.lower(): value for name, value in headers.items()}
+    if IMPERSONATED_GROUP in found:
+        found[IMPERSONATED_GROUP] = "\n".join(headers.getall(IMPERSONATED_GROUP))
+    return found
 
 
 class _TooLargeError(Exception):

@@ -18,6 +18,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, WatchStream
+from pykruise.sandbox.apiserver.access.users import User, trusted
 
 __all__ = ["LocalTransport"]
 
@@ -25,6 +26,8 @@ __all__ = ["LocalTransport"]
 class LocalTransport:
     """A Transport to `server`. `latency_s` gives the seconds a request takes on its way (asked once for
     each). Without `managed_fields` objects come without theirs, and quicker.
+
+    `username` may do everything, under that name; `user` may do what the server lets it.
     """
 
     def __init__(
@@ -32,11 +35,12 @@ class LocalTransport:
         server: ApiServer,
         *,
         username: str = "",
+        user: User | None = None,
         latency_s: Callable[[], float] | None = None,
         managed_fields: bool = True,
     ) -> None:
         self._server = server
-        self._username = username
+        self._user = user or trusted(username)
         self._managed_fields = managed_fields
         self._latency_s = latency_s
         self._streams: set[WatchStream] = set()
@@ -79,7 +83,7 @@ class LocalTransport:
             query=query,
             headers=lower,
             body=body,
-            username=self._username,
+            user=self._user,
             managed_fields=self._managed_fields,
         )
 
@@ -101,7 +105,7 @@ class LocalTransport:
             path,
             query=query,
             headers=lower,
-            username=self._username,
+            user=self._user,
             managed_fields=self._managed_fields,
         )
         if isinstance(opened, Response):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["sandbox", "sandbox_kubeconfig", "sandbox_server"]
 
-_MARKER = "sandbox(nodes=3, seed=0, manifests=(), failures=(), ...): what the test's cluster is made of"
+_MARKER = (
+    "sandbox(nodes=3, seed=0, manifests=(), failures=(), rbac=False, ...): what the test's cluster is made of"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -43,11 +43,14 @@ class HttpSandbox:
         start_s: float | None = 0.0,
         ready_s: float | None = 0.0,
         stop_s: float | None = 0.0,
+        rbac: bool = False,
     ) -> None:
         self.kubeconfig = kubeconfig
         self.url = ""
         self.token = secrets.token_urlsafe(32)
-        self._settings = ClusterSettings(nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s)
+        self._settings = ClusterSettings(
+            nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s, rbac=rbac
+        )
         self._seed = seed
         self._manifests = documents_of(manifests)
         self._rules = rules_of(failures)

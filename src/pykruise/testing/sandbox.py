@@ -18,6 +18,7 @@ from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.patches.types import PatchType
+from pykruise.sandbox.apiserver.access.users import AUTHENTICATED, User, account_user
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.faults import Rule
 from pykruise.testing.contents import Manifest, documents_of, put, resource_named, rules_of
@@ -34,6 +35,7 @@ class Sandbox:
 
     `nodes`, `start_s`, `ready_s`, `stop_s`: as in ClusterSettings. `seed`: of all names, uids and delays.
     `manifests`: created before the test begins, such as CRDs. `failures`: scripted ones (`Rule` or mappings).
+    With `rbac`, who is not an administrator may do what roles say.
     """
 
     def __init__(
@@ -46,8 +48,11 @@ class Sandbox:
         start_s: float | None = None,
         ready_s: float | None = None,
         stop_s: float | None = None,
+        rbac: bool = False,
     ) -> None:
-        self._settings = ClusterSettings(nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s)
+        self._settings = ClusterSettings(
+            nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s, rbac=rbac
+        )
         self._seed = seed
         self._manifests = documents_of(manifests)
         self._rules = rules_of(failures)
@@ -59,6 +64,18 @@ class Sandbox:
     def client(self) -> Client:
         """The asynchronous client, for coroutines given to `run` and `start`."""
         return self.cluster.client
+
+    def client_as(self, user: str, *groups: str) -> Client:
+        """A client of somebody who is no administrator: a user's name, or `namespace:name` of a service account.
+
+        With `rbac` it may do what roles say.
+        """
+        namespace, colon, name = user.partition(":")
+        is_account = bool(colon) and namespace != "system"
+        who = (
+            account_user(namespace, name) if is_account else User(name=user, groups=(*groups, AUTHENTICATED))
+        )
+        return self.cluster.client_as(who)
 
     def __enter__(self) -> Self:
         try:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from conformance.cases import (
+    access,
     applies,
     bodies,
     custom,
@@ -40,6 +41,7 @@ _MODULES: Final = (
     namespaces,
     applies,
     webhooks,
+    access,
 )
 
 GROUPS: Final[Mapping[str, tuple[Case, ...]]] = {

@@ -47,6 +47,19 @@ async def test_the_log_of_the_container_before_it_tells_how_that_ended() -> None
     assert lines[1] == f"ended with exit code 1 at {STARTED}"
 
 
+async def test_only_what_was_written_since_then_is_told() -> None:
+    # given
+    ended = {"exitCode": 1, "startedAt": ENDED, "finishedAt": STARTED}
+    api = await with_pod({"terminated": ended})
+    # then
+    since = (await api.get(f"{PODS}/a/log", sinceTime=STARTED)).raw
+    assert since == f"ended with exit code 1 at {STARTED}\n".encode()
+    assert (await api.get(f"{PODS}/a/log", sinceTime="2026-01-01T10:00:01Z")).raw == b""
+    assert (await api.get(f"{PODS}/a/log", sinceSeconds="0")).status == 422
+    assert (await api.get(f"{PODS}/a/log", sinceSeconds="1", sinceTime=STARTED)).status == 422
+    assert (await api.get(f"{PODS}/a/log", sinceTime="yesterday")).status == 400
+
+
 async def test_a_container_that_waits_or_never_ended_before_has_no_log() -> None:
     # given
     api = await with_pod({"waiting": {"reason": "ImagePullBackOff"}})

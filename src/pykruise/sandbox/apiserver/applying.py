@@ -73,6 +73,7 @@ async def _create(core: Core, call: Call, config: Document) -> Answer:
     entry = call.entry
     if call.subresource:
         raise not_found(entry.resource, call.name)
+    writes.check_may_create(core, call)
     wanted = _wanted(call, config)
     kind = core.ownership.kind(entry)
     found = _applied(core, call, kind.empty, wanted, b"")

@@ -11,6 +11,7 @@ import msgspec
 
 from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
+from pykruise.sandbox.apiserver.access.users import ADMIN, User
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.negotiation import Form
 from pykruise.sandbox.apiserver.statuses import bad_request, invalid_options
@@ -30,7 +31,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     """Names in lower case."""
     body: bytes | None = None
-    username: str = ""
+    user: User = ADMIN
     form: Form = Form()
     shows_managed: bool = True
     """Whether objects in the answer carry managedFields."""

@@ -14,6 +14,14 @@ from typing import Any
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.access.authorizer import (
+    BINDINGS,
+    CLUSTER_BINDINGS,
+    CLUSTER_ROLES,
+    ROLES,
+    Authorizer,
+)
+from pykruise.sandbox.apiserver.access.tokens import Tokens
 from pykruise.sandbox.apiserver.admission import Admission
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
@@ -44,6 +52,7 @@ class Core:
         clock: Clock,
         rng: random.Random,
         tracks_fields: bool = True,
+        rbac: bool = False,
     ) -> None:
         self.storage = storage
         self.catalog = catalog
@@ -54,6 +63,13 @@ class Core:
         self.ownership = Ownership(tracks=tracks_fields)
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
+        self.tokens = Tokens(storage.get, clock=clock, rng=random.Random(rng.getrandbits(64)))
+        self.authorizer: Authorizer | None = None
+        """None: everybody may do everything."""
+        if rbac:
+            self.authorizer = Authorizer(storage)
+            for shelf in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):
+                self.on_change(shelf, self.authorizer.forget)
 
     def on_change(self, shelf: str, listener: Listener) -> None:
         """Call the listener in the same step as each commit to the shelf."""

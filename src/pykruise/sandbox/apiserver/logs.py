@@ -2,17 +2,20 @@
 
 GET pods/<name>/log ──▶ read_log() ──▶ text
 
-`container`, `previous`, `tailLines`, `limitBytes` and `timestamps` are honoured; `follow` gives what there is and
-ends, because nothing more is ever written.
+`container`, `previous`, `sinceSeconds`, `sinceTime`, `tailLines`, `limitBytes` and `timestamps` are honoured;
+`follow` gives what there is and ends, because nothing more is ever written.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pykruise.kube import field_errors as causes
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import Cause
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag, whole_number
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.statuses import bad_request, not_found
+from pykruise.sandbox.apiserver.statuses import bad_request, invalid, not_found
 
 __all__ = ["read_log"]
 
@@ -30,11 +33,34 @@ async def read_log(core: Core, call: Call) -> Answer:
     limit, size = whole_number(call.query, "tailLines"), whole_number(call.query, "limitBytes")
     if not pod["spec"].get("nodeName"):
         return Answer(204, b"", is_object=False)
-    lines = list(_lines(pod, name, call, previous=flag(call.query, "previous")))
+    since = _since(core, call)
+    lines = [
+        line
+        for when, line in _lines(pod, name, call, previous=flag(call.query, "previous"))
+        if when is None or parse_time(when) >= since
+    ]
     if limit is not None:
         lines = lines[-limit:] if limit > 0 else []
     text = "".join(f"{line}\n" for line in lines).encode()
     return Answer(200, text[:size] if size and size > 0 else text, is_object=False, content_type=_TEXT)
+
+
+def _since(core: Core, call: Call) -> Instant:
+    """The earliest time of lines that are wanted. Raises Refusal (400, 422)."""
+    seconds, time = whole_number(call.query, "sinceSeconds"), call.query.get("sinceTime", "")
+    found: list[Cause] = []
+    if seconds is not None and time:
+        found.append(causes.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    if seconds is not None and seconds < 1:
+        found.append(causes.invalid("sinceSeconds", seconds, "must be greater than 0"))
+    if found:
+        raise invalid("PodLogOptions", "", call.name, found)
+    if seconds is not None:
+        return core.clock() - seconds
+    try:
+        return parse_time(time) if time else float("-inf")
+    except ValueError as err:
+        raise bad_request(str(err)) from err
 
 
 def _container(pod: Document, call: Call) -> str:
@@ -52,7 +78,8 @@ def _container(pod: Document, call: Call) -> str:
     return str(own[0])
 
 
-def _lines(pod: Document, name: str, call: Call, *, previous: bool) -> Iterator[str]:
+def _lines(pod: Document, name: str, call: Call, *, previous: bool) -> Iterator[tuple[str | None, str]]:
+    """The lines, each with its time."""
     status = _status_of(pod, name)
     state, last = status.get("state") or {}, status.get("lastState") or {}
     stamps = flag(call.query, "timestamps")
@@ -78,7 +105,9 @@ def _status_of(pod: Document, name: str) -> Mapping[str, Any]:
     return {}
 
 
-def _told(state: Mapping[str, Any], status: Mapping[str, Any], *, stamps: bool) -> Iterator[str]:
+def _told(
+    state: Mapping[str, Any], status: Mapping[str, Any], *, stamps: bool
+) -> Iterator[tuple[str | None, str]]:
     """What a container would have written."""
     lines = [
         (
@@ -89,4 +118,4 @@ def _told(state: Mapping[str, Any], status: Mapping[str, Any], *, stamps: bool) 
     if "exitCode" in state:
         lines.append((state.get("finishedAt"), f"ended with exit code {state['exitCode']}"))
     for when, text in lines:
-        yield f"{when} {text}" if stamps else f"{text} at {when}"
+        yield when, f"{when} {text}" if stamps else f"{text} at {when}"

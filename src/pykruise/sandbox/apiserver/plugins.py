@@ -3,7 +3,7 @@
 writes.py ──▶ admit(core, call, new, old) ──▶ the document as admitted, or a Refusal
 
 What is added here belongs to no manager. Rules: kube-apiserver's admission plugins Priority and
-DefaultTolerationSeconds.
+DefaultTolerationSeconds. What RBAC has to say about roles that are written is asked here, too.
 """
 
 from typing import Any, Final
@@ -11,6 +11,7 @@ from typing import Any, Final
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
+from pykruise.sandbox.apiserver.access.escalation import check_grant
 from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.core import Core
@@ -25,6 +26,8 @@ _SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Document:
     """The document with what admission adds; it may be changed. Raises Refusal (403)."""
+    if core.authorizer is not None and not call.subresource:
+        check_grant(core.authorizer, call, doc)
     if call.entry.shelf == "pods" and isinstance(spec := doc.get("spec"), dict):
         if old is None:
             name = spec.get("priorityClassName")

@@ -20,7 +20,21 @@ from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import applying, builtin, deletion, logs, reads, scale, subresources, writes
+from pykruise.sandbox.apiserver import (
+    applying,
+    builtin,
+    deletion,
+    logs,
+    reads,
+    scale,
+    subresources,
+    token_requests,
+    writes,
+)
+from pykruise.sandbox.apiserver.access.attributes import attributes_of
+from pykruise.sandbox.apiserver.access.bootstrap import make_first_roles
+from pykruise.sandbox.apiserver.access.impersonation import acting_as
+from pykruise.sandbox.apiserver.access.users import ADMIN, User
 from pykruise.sandbox.apiserver.admission import Admission, AdmissionChain, ReviewRule
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, builtin_entries
@@ -79,6 +93,7 @@ _SPECIAL: Final[Mapping[str, Mapping[str, Action]]] = {
     "eviction": {"POST": subresources.evict},
     "finalize": {"PUT": subresources.finalize},
     "log": {"GET": logs.read_log},
+    "token": {"POST": token_requests.request_token},
 }
 _LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
 
@@ -89,6 +104,7 @@ class ApiServer:
     `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission`
     replaces that chain altogether. `conversions` convert the objects of CRDs. `watch_buffer` is how many
     events a watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields.
+    With `rbac`, users may do what roles say; without it, everybody may do everything.
     """
 
     def __init__(
@@ -103,6 +119,7 @@ class ApiServer:
         webhooks: Caller | None = None,
         watch_buffer: int = 10_000,
         tracks_fields: bool = True,
+        rbac: bool = False,
     ) -> None:
         own = admission if admission is not None else AdmissionChain(reviewers)
         caller = webhooks if webhooks is not None else NoCaller()
@@ -115,11 +132,14 @@ class ApiServer:
             clock=clock,
             rng=rng,
             tracks_fields=tracks_fields,
+            rbac=rbac,
         )
         self._definitions = Definitions(self._core, WebhookConversions(conversions, caller, rng))
         self._expiry = EventExpiry(self._core)
         configured.bind(self._core)
         self._make_first_namespaces()
+        if rbac:
+            make_first_roles(self._core)
 
     @property
     def catalog(self) -> Catalog:
@@ -165,7 +185,7 @@ class ApiServer:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        username: str = "",
+        user: User = ADMIN,
         managed_fields: bool = True,
     ) -> Response:
         """Answer one request. Never raises but for cancellation.
@@ -173,9 +193,10 @@ class ApiServer:
         `path` is percent-encoded, `query` is not; header names are lower case. Watches go to `stream`. Who
         has no use for managedFields in answers is served faster without them.
         """
-        who = _Who(username, managed_fields)
+        query, headers = query or {}, headers or {}
         try:
-            return await self._answer(method, path, query or {}, headers or {}, body, who)
+            who = _Who(self._admitted(user, method, path, query, headers), managed_fields)
+            return await self._answer(method, path, query, headers, body, who)
         except Refusal as refusal:
             return _refused(refusal)
         except RecursionError:
@@ -201,26 +222,41 @@ class ApiServer:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        username: str = "",
+        user: User = ADMIN,
         managed_fields: bool = True,
     ) -> WatchStream | Response:
         """Open a watch. Iterate the stream for its lines (without line ends) and close it with `aclose`.
 
         A watch that is refused gives the Response to answer with. Never raises but for cancellation.
         """
+        query, headers = query or {}, headers or {}
         try:
+            who = _Who(self._admitted(user, "GET", path, query, headers), managed_fields)
             found = route(self._core.catalog, path)
             if found is None:
                 raise page_not_found()
             if found.subresource:
                 raise method_not_allowed()
-            who = _Who(username, managed_fields)
-            return reads.watch(self._core, _call("GET", found, query or {}, headers or {}, None, who))
+            return reads.watch(self._core, _call("GET", found, query, headers, None, who))
         except Refusal as refusal:
             return _refused(refusal)
         except Exception as err:
             _LOG.exception("watch of %s failed", path)
             return _refused(internal_error(f"{type(err).__name__}: {err}"))
+
+    def _admitted(
+        self, user: User, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> User:
+        """Who the request acts as, if it may do what it asks for. Raises Refusal (403)."""
+        authorizer = self._core.authorizer
+        user = acting_as(user, headers, authorizer)
+        if authorizer is not None and not user.is_master:
+            authorizer.check(attributes_of(user, method, path, query))
+        return user
+
+    def user_of(self, token: str) -> User | None:
+        """Whose token that is, of a service account; None: nobody's."""
+        return self._core.tokens.user_of(token)
 
     async def _answer(
         self,
@@ -381,7 +417,7 @@ class ApiServer:
 class _Who(NamedTuple):
     """Who asks, and what it wants to see."""
 
-    username: str
+    user: User
     managed_fields: bool
 
 
@@ -408,7 +444,7 @@ def _call(
         query=query,
         headers=headers,
         body=body,
-        username=who.username,
+        user=who.user,
         shows_managed=who.managed_fields,
         form=form_of(headers, query, custom=found.entry.is_custom) if "accept" in headers else PLAIN,
     )

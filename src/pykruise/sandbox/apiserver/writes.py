@@ -16,6 +16,7 @@ from pykruise.kube.documents import Document, canonical, decode, deep_copy
 from pykruise.kube.errors import Cause
 from pykruise.kube.go_text import quoted
 from pykruise.sandbox.apiserver import decoding, metadata, plugins
+from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.builtin import pods
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
@@ -39,6 +40,7 @@ from pykruise.sandbox.apiserver.storage import Stored
 __all__ = [
     "Change",
     "Tracks",
+    "check_may_create",
     "check_name",
     "create",
     "create_document",
@@ -184,8 +186,24 @@ async def replace(core: Core, call: Call) -> Answer:
         uid = doc["metadata"].get("uid")
         if uid:
             raise _wrong_uid(call, uid, "")
+        check_may_create(core, call)
         return await create_document(core, call, doc)
     return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
+
+
+def check_may_create(core: Core, call: Call) -> None:
+    """Who changes an object that is not there creates it, and must be allowed to. Raises Refusal (403)."""
+    if core.authorizer is not None and not call.user.is_master:
+        resource = call.entry.resource
+        asked = Attributes(
+            user=call.user,
+            verb="create",
+            group=resource.group,
+            resource=resource.plural,
+            namespace=call.namespace,
+            name=call.name,
+        )
+        core.authorizer.check(asked)
 
 
 def check_name(call: Call, meta: dict[str, Any]) -> None:
@@ -422,7 +440,8 @@ def review(
         subresource=call.subresource,
         namespace=call.namespace,
         name=call.name or meta.get("name") or "",
-        username=call.username,
+        username=call.user.name,
+        groups=call.user.groups,
         object=doc,
         old_object=old,
         dry_run=call.dry_run,

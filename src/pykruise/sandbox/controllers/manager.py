@@ -11,6 +11,7 @@ from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
 from pykruise.sandbox.controllers.daemon_sets import DaemonSets
 from pykruise.sandbox.controllers.deployments import Deployments
 from pykruise.sandbox.controllers.disruption import Budgets
@@ -36,6 +37,7 @@ _KINDS: tuple[type[Loop], ...] = (
     TrackedPods,
     ServiceEndpoints,
     ServiceAccounts,
+    AggregatedRoles,
     DefaultClass,
     Claims,
     Volumes,

@@ -1,0 +1,92 @@
+"""What a request is about, as an authorizer sees it: from its path alone, whether or not it is served.
+
+GET /api/v1/namespaces/shop/pods?watch=1 ──▶ attributes_of() ──▶ Attributes(verb="watch", resource="pods", …)
+
+Pure. Rule: apiserver's `RequestInfo`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from pykruise.sandbox.apiserver.access.users import User
+from pykruise.sandbox.apiserver.calls import flag
+
+__all__ = ["Attributes", "attributes_of"]
+
+_VERBS: Final = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_OF_NAMESPACES: Final = ("status", "finalize")
+"""What may follow a namespace's name without being a resource in it."""
+
+
+class Attributes(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to an authorizer. Without a `resource` it is about `path`."""
+
+    user: User
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """`pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+def attributes_of(user: User, method: str, path: str, query: Mapping[str, str]) -> Attributes:
+    """The question that a request puts."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    verb = _VERBS.get(method, method.lower())
+    if parts[0] == "api" and len(parts) > 2:
+        group, rest = "", parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, rest = parts[1], parts[3:]
+    else:
+        return Attributes(user=user, verb=method.lower(), path=path)
+    if rest[0] in ("proxy", "watch") and len(rest) > 1:
+        verb, rest = rest[0], rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _OF_NAMESPACES:
+            rest = rest[2:]
+    resource, name, subresource = [*rest, "", ""][:3]
+    if not name and verb == "get":
+        verb = "watch" if flag(query, "watch") else "list"
+        name = _selected_name(query)
+    elif not name and verb == "delete":
+        verb, name = "deletecollection", _selected_name(query)
+    elif name and verb == "get" and not subresource and flag(query, "watch"):
+        verb = "watch"
+    return Attributes(
+        user=user,
+        verb=verb,
+        group=group,
+        resource=resource,
+        subresource=subresource,
+        namespace=namespace,
+        name=name,
+        path=path,
+    )
+
+
+def _selected_name(query: Mapping[str, str]) -> str:
+    """A list of one object, by its name, is about that object."""
+    for term in query.get("fieldSelector", "").split(","):
+        field, _, value = term.partition("=")
+        if field == "metadata.name":
+            return value.removeprefix("=")
+    return ""

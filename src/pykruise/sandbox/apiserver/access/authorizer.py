@@ -1,0 +1,189 @@
+"""May this user do that? The answer of the roles and bindings that are stored.
+
+    Attributes ──▶ Authorizer.decide() ──▶ Decision: allowed or not, and why
+
+Bindings are read when they are first asked about, and again after one of them, or a role, has changed.
+Rule: Kubernetes' RBAC authorizer; the words of refusals are apiserver's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import Status, StatusDetails
+from pykruise.kube.go_text import quoted
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.access.attributes import Attributes
+from pykruise.sandbox.apiserver.access.rules import PolicyRule, allows
+from pykruise.sandbox.apiserver.access.users import User
+from pykruise.sandbox.apiserver.statuses import Refusal
+from pykruise.sandbox.apiserver.storage import Change, Storage
+
+__all__ = [
+    "BINDINGS",
+    "CLUSTER_BINDINGS",
+    "CLUSTER_ROLES",
+    "GROUP",
+    "ROLES",
+    "Authorizer",
+    "Decision",
+    "not_allowed",
+]
+
+GROUP: Final = "rbac.authorization.k8s.io"
+ROLES: Final = f"roles.{GROUP}"
+BINDINGS: Final = f"rolebindings.{GROUP}"
+CLUSTER_ROLES: Final = f"clusterroles.{GROUP}"
+CLUSTER_BINDINGS: Final = f"clusterrolebindings.{GROUP}"
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Allowed or not. `reason` is empty when there is nothing to tell."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class _Binding(msgspec.Struct, frozen=True):
+    """A binding with what it grants."""
+
+    namespace: str
+    name: str
+    role_kind: str
+    role_name: str
+    subjects: tuple[Mapping[str, Any], ...]
+    rules: tuple[PolicyRule, ...] | None
+    """None: there is no such role."""
+
+    def subject_of(self, user: User) -> Mapping[str, Any] | None:
+        """The subject that the user is."""
+        return next((each for each in self.subjects if _is(each, user, self.namespace)), None)
+
+    @property
+    def missing(self) -> str:
+        """What is wrong when there is no such role."""
+        return f"{self.role_kind.lower()}.{GROUP} {quoted(self.role_name)} not found"
+
+    def describe(self, subject: Mapping[str, Any]) -> str:
+        """Which binding it is and whom it reaches."""
+        kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
+        name = f"{self.name}/{self.namespace}" if self.namespace else self.name
+        who = subject.get("name") or ""
+        if subject.get("kind") == "ServiceAccount":
+            who = f"{who}/{subject.get('namespace') or self.namespace}"
+        return f"{kind} {quoted(name)} of {self.role_kind} {quoted(self.role_name)} to {subject['kind']} {quoted(who)}"
+
+
+def _is(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
+    name = subject.get("name")
+    match subject.get("kind"):
+        case "User":
+            return user.name == name
+        case "Group":
+            return name in user.groups
+        case "ServiceAccount":
+            return user.account == (subject.get("namespace") or namespace, name)
+        case _:
+            return False
+
+
+class Authorizer:
+    """Decides by what is stored. Tell it of every change of roles and bindings with `forget`."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._known: dict[str, tuple[_Binding, ...]] = {}
+
+    def forget(self, change: Change) -> None:
+        """A role or a binding has changed."""
+        self._known.clear()
+
+    def check(self, asked: Attributes) -> None:
+        """Raise Refusal (403) unless it is allowed."""
+        decision = self.decide(asked)
+        if not decision.allowed:
+            raise not_allowed(asked, decision.reason)
+
+    def decide(self, asked: Attributes) -> Decision:
+        """Whether it is allowed, and by what; or what went wrong on the way to a no."""
+        if asked.user.is_master:
+            return Decision(True)
+        missing: list[str] = []
+        for binding, subject in self._bound(asked.user, asked.namespace):
+            if binding.rules is None:
+                missing.append(binding.missing)
+            elif any(allows(rule, asked) for rule in binding.rules):
+                return Decision(True, f"RBAC: allowed by {binding.describe(subject)}")
+        if not missing:
+            return Decision(False)
+        listed = ", ".join(missing)
+        return Decision(False, f"RBAC: {listed if len(missing) == 1 else f'[{listed}]'}")
+
+    def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
+        """All rules that reach the user, cluster-wide ones first."""
+        own = [_EVERYTHING, _EVERY_URL] if user.is_master else []
+        return own + [rule for binding, _ in self._bound(user, namespace) for rule in binding.rules or ()]
+
+    def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
+        """The rules of a role; None when there is none."""
+        shelf, key = (
+            (CLUSTER_ROLES, Key("", name)) if kind == "ClusterRole" else (ROLES, Key(namespace, name))
+        )
+        stored = self._storage.get(shelf, key)
+        return None if stored is None else tuple(decode(stored.raw).get("rules") or ())
+
+    def _bound(self, user: User, namespace: str) -> Iterator[tuple[_Binding, Mapping[str, Any]]]:
+        """The bindings that reach a user, with the subject it is there."""
+        for where in ["", namespace] if namespace else [""]:
+            for binding in self._bindings(where):
+                if (subject := binding.subject_of(user)) is not None:
+                    yield binding, subject
+
+    def _bindings(self, namespace: str) -> Sequence[_Binding]:
+        found = self._known.get(namespace)
+        if found is None:
+            shelf = BINDINGS if namespace else CLUSTER_BINDINGS
+            page = self._storage.scan(shelf, namespace=namespace)
+            found = tuple(self._binding(decode(stored.raw)) for stored in page.items)
+            self._known[namespace] = found
+        return found
+
+    def _binding(self, doc: Document) -> _Binding:
+        namespace, role = doc["metadata"].get("namespace") or "", doc.get("roleRef") or {}
+        kind, name = role.get("kind") or "", role.get("name") or ""
+        rules = self.role_rules(kind, namespace, name)
+        subjects = tuple(doc.get("subjects") or ())
+        return _Binding(namespace, doc["metadata"]["name"], kind, name, subjects, rules)
+
+
+_EVERYTHING: Final[PolicyRule] = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+_EVERY_URL: Final[PolicyRule] = {"verbs": ["*"], "nonResourceURLs": ["*"]}
+
+
+def not_allowed(asked: Attributes, reason: str = "") -> Refusal:
+    """403, in apiserver's words."""
+    why = _refused(asked) + (f": {reason}" if reason else "")
+    if not asked.resource:
+        status = Status(
+            status="Failure",
+            message=f"forbidden: {why}",
+            reason="Forbidden",
+            code=403,
+            details=StatusDetails(),
+        )
+        return Refusal(status)
+    plural = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+    called = f"{plural} {quoted(asked.name)}" if asked.name else plural
+    details = StatusDetails(name=asked.name, group=asked.group, kind=asked.resource)
+    text = f"{called} is forbidden: {why}"
+    return Refusal(Status(status="Failure", message=text, reason="Forbidden", code=403, details=details))
+
+
+def _refused(asked: Attributes) -> str:
+    user = f"User {quoted(asked.user.name)} cannot {asked.verb}"
+    if not asked.resource:
+        return f"{user} path {quoted(asked.path)}"
+    where = f"in the namespace {quoted(asked.namespace)}" if asked.namespace else "at the cluster scope"
+    return f"{user} resource {quoted(asked.full_resource)} in API group {quoted(asked.group)} {where}"

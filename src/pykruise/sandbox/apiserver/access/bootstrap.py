@@ -1,0 +1,52 @@
+"""The roles and bindings that every cluster begins with.
+
+data/bootstrap_policy.json ──▶ make_first_roles(core) ──▶ storage
+
+What is there already (a data directory brought it) stays as it is.
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import deep_copy
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.access.authorizer import GROUP
+from pykruise.sandbox.apiserver.metadata import new_uid
+
+if TYPE_CHECKING:
+    from pykruise.sandbox.apiserver.core import Core
+
+__all__ = ["make_first_roles"]
+
+_KINDS = {
+    "clusterroles": "ClusterRole",
+    "clusterrolebindings": "ClusterRoleBinding",
+    "roles": "Role",
+    "rolebindings": "RoleBinding",
+}
+
+
+def make_first_roles(core: "Core") -> None:
+    """Store them."""
+    for plural, kind in _KINDS.items():
+        entry = core.catalog.entry(GROUP, "v1", plural)
+        assert entry is not None
+        for said in _policy()[plural]:
+            doc: dict[str, Any] = deep_copy(said)
+            meta = doc["metadata"]
+            if core.storage.get(entry.shelf, Key(meta.get("namespace") or "", meta["name"])) is not None:
+                continue
+            meta |= {"uid": new_uid(core.rng), "creationTimestamp": format_time(core.clock())}
+            core.put(entry, None, {"apiVersion": f"{GROUP}/v1", "kind": kind, **doc})
+
+
+@cache
+def _policy() -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = orjson.loads(
+        (files("pykruise.sandbox") / "data" / "bootstrap_policy.json").read_bytes()
+    )
+    return found

@@ -1,0 +1,91 @@
+"""Nobody grants what they do not hold: the check on every write of a role or a binding.
+
+    writes.py ──▶ plugins.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
+
+Rule: kube-apiserver's `policybased` storage of the RBAC kinds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.go_text import quoted
+from pykruise.sandbox.apiserver.access.attributes import Attributes
+from pykruise.sandbox.apiserver.access.authorizer import (
+    BINDINGS,
+    CLUSTER_BINDINGS,
+    CLUSTER_ROLES,
+    GROUP,
+    ROLES,
+    Authorizer,
+)
+from pykruise.sandbox.apiserver.access.rules import PolicyRule, compacted, not_covered, shown
+from pykruise.sandbox.apiserver.access.users import User
+from pykruise.sandbox.apiserver.calls import Call
+from pykruise.sandbox.apiserver.statuses import forbidden, not_found
+
+__all__ = ["check_grant"]
+
+_FULL: Final[Sequence[PolicyRule]] = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+
+
+def check_grant(authorizer: Authorizer, call: Call, doc: Document) -> None:
+    """Refuse a role or binding by which its writer would grant more than it holds. Raises Refusal."""
+    check = _CHECKS.get(call.entry.shelf)
+    if check is not None and not call.user.is_master:
+        check(authorizer, call, doc)
+
+
+def _check_role(authorizer: Authorizer, call: Call, doc: Document) -> None:
+    name = doc["metadata"].get("name") or ""
+    if _may(authorizer, call, "escalate", call.entry.resource.plural, name):
+        return
+    _check_held(authorizer, call, name, doc.get("rules") or ())
+    if doc.get("aggregationRule") is not None and not_covered(authorizer.rules_for(call.user, ""), _FULL):
+        why = "must have cluster-admin privileges to use the aggregationRule"
+        raise forbidden(call.entry.resource, name, why)
+
+
+def _check_binding(authorizer: Authorizer, call: Call, doc: Document) -> None:
+    name, role = doc["metadata"].get("name") or "", doc.get("roleRef") or {}
+    kind, wanted = role.get("kind") or "", role.get("name") or ""
+    plural = "clusterroles" if kind == "ClusterRole" else "roles"
+    if _may(authorizer, call, "bind", plural, wanted):
+        return
+    rules = authorizer.role_rules(kind, call.namespace, wanted)
+    if rules is None:
+        raise not_found(call.entry.resource, wanted)  # the role is meant, the binding's kind is said
+    _check_held(authorizer, call, name, rules)
+
+
+def _may(authorizer: Authorizer, call: Call, verb: str, plural: str, name: str) -> bool:
+    asked = Attributes(
+        user=call.user, verb=verb, group=GROUP, resource=plural, namespace=call.namespace, name=name
+    )
+    return authorizer.decide(asked).allowed
+
+
+def _check_held(authorizer: Authorizer, call: Call, name: str, rules: Sequence[PolicyRule]) -> None:
+    held = authorizer.rules_for(call.user, call.namespace)
+    if not_covered(held, rules):
+        raise forbidden(call.entry.resource, name, _lacking(call.user, held, rules))
+
+
+def _lacking(user: User, held: Sequence[PolicyRule], rules: Sequence[PolicyRule]) -> str:
+    groups = " ".join(quoted(group) for group in user.groups)
+    missing = sorted({shown(rule) for rule in compacted(not_covered(held, rules))})
+    return (
+        f"user {quoted(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not currently "
+        "held:\n" + "\n".join(missing)
+    )
+
+
+_CHECKS: Final[Mapping[str, Callable[[Authorizer, Call, Document], None]]] = {
+    ROLES: _check_role,
+    CLUSTER_ROLES: _check_role,
+    BINDINGS: _check_binding,
+    CLUSTER_BINDINGS: _check_binding,
+}

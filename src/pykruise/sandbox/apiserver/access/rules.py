@@ -1,0 +1,131 @@
+"""What the rules of roles allow, and whether some rules cover others. Pure.
+
+Rules are PolicyRules as documents: verbs, apiGroups, resources, resourceNames, nonResourceURLs.
+Rule: Kubernetes' RBAC authorizer, and `k8s.io/component-helpers/auth/rbac/validation`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Final
+
+from pykruise.kube.go_text import quoted
+from pykruise.sandbox.apiserver.access.attributes import Attributes
+
+__all__ = ["allows", "compacted", "not_covered", "shown"]
+
+PolicyRule = Mapping[str, Any]
+_ANY: Final = "*"
+
+
+def allows(rule: PolicyRule, asked: Attributes) -> bool:
+    """Whether one rule allows what is asked; where it is bound is not looked at."""
+    if not _has(rule.get("verbs"), asked.verb):
+        return False
+    if not asked.resource:
+        return any(_url_matches(each, asked.path) for each in rule.get("nonResourceURLs") or ())
+    return (
+        _has(rule.get("apiGroups"), asked.group)
+        and _resource_matches(rule.get("resources") or (), asked.full_resource, asked.subresource)
+        and _name_matches(rule.get("resourceNames") or (), asked.name)
+    )
+
+
+def _has(values: Sequence[str] | None, wanted: str) -> bool:
+    return values is not None and (wanted in values or _ANY in values)
+
+
+def _resource_matches(resources: Sequence[str], asked: str, subresource: str) -> bool:
+    if _ANY in resources or asked in resources:
+        return True
+    return bool(subresource) and f"*/{subresource}" in resources
+
+
+def _name_matches(names: Sequence[str], name: str) -> bool:
+    return not names or name in names
+
+
+def _url_matches(pattern: str, path: str) -> bool:
+    if pattern in (_ANY, path):
+        return True
+    return pattern.endswith(_ANY) and path.startswith(pattern.rstrip(_ANY))
+
+
+# --- does one set of rules cover another ----------------------------------------
+
+
+def not_covered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """What of the wanted rules the held ones do not allow, broken down to single grants."""
+    return [
+        small
+        for rule in wanted
+        for small in _broken_down(rule)
+        if not any(_covers(owner, small) for owner in held)
+    ]
+
+
+def _broken_down(rule: PolicyRule) -> Iterator[PolicyRule]:
+    """A rule as rules of one verb, group, resource and name each."""
+    verbs = rule.get("verbs") or ()
+    names = rule.get("resourceNames") or (None,)
+    for group, resource, verb, name in product(
+        rule.get("apiGroups") or (), rule.get("resources") or (), verbs, names
+    ):
+        small = {"verbs": [verb], "apiGroups": [group], "resources": [resource]}
+        yield small if name is None else {**small, "resourceNames": [name]}
+    for url, verb in product(rule.get("nonResourceURLs") or (), verbs):
+        yield {"verbs": [verb], "nonResourceURLs": [url]}
+
+
+def _covers(owner: PolicyRule, small: PolicyRule) -> bool:
+    (verb,) = small["verbs"]
+    if not _has(owner.get("verbs"), verb):
+        return False
+    if urls := small.get("nonResourceURLs"):
+        return any(
+            each in (_ANY, urls[0]) or (each.endswith(_ANY) and urls[0].startswith(each.rstrip(_ANY)))
+            for each in owner.get("nonResourceURLs") or ()
+        )
+    (group,), (resource,) = small["apiGroups"], small["resources"]
+    if not (_has(owner.get("apiGroups"), group) and _resource_covers(owner.get("resources") or (), resource)):
+        return False
+    held_names: Sequence[str] = owner.get("resourceNames") or ()
+    names: Sequence[str] = small.get("resourceNames") or ()
+    return not held_names or bool(names and names[0] in held_names)
+
+
+def _resource_covers(held: Sequence[str], resource: str) -> bool:
+    if _ANY in held or resource in held:
+        return True
+    _, slash, subresource = resource.partition("/")
+    return bool(slash) and f"*/{subresource}" in held
+
+
+def compacted(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """Grants put together again as messages show them: the verbs for one thing in one rule."""
+    found: dict[str, dict[str, Any]] = {}
+    for rule in rules:
+        what = {member: value for member, value in rule.items() if member != "verbs"}
+        is_simple = "nonResourceURLs" not in rule
+        key = repr(sorted(what.items())) if is_simple else repr(rule)
+        known = found.setdefault(key, {**what, "verbs": []})
+        known["verbs"] += [verb for verb in rule["verbs"] if verb not in known["verbs"]]
+    return list(found.values())
+
+
+_MEMBERS: Final = (
+    ("APIGroups", "apiGroups"),
+    ("Resources", "resources"),
+    ("ResourceNames", "resourceNames"),
+    ("NonResourceURLs", "nonResourceURLs"),
+    ("Verbs", "verbs"),
+)
+
+
+def shown(rule: PolicyRule) -> str:
+    """A rule as messages show it: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
+    parts = [
+        f"{name}:[{' '.join(quoted(each) for each in values)}]"
+        for name, member in _MEMBERS
+        if (values := rule.get(member))
+    ]
+    return f"{{{', '.join(parts)}}}"

@@ -1,0 +1,123 @@
+"""Tokens of service accounts: made on request, recognised by their signature.
+
+    POST serviceaccounts/NAME/token ──▶ Tokens.issue() ──▶ a signed JWT
+    Authorization: Bearer JWT       ──▶ Tokens.user_of() ──▶ User, or None
+
+The claims are those of a real API server. The key lives as long as the API server: a restart ends all tokens.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kube.clock import Clock
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.access.users import User, account_user
+from pykruise.sandbox.apiserver.metadata import new_uid
+from pykruise.sandbox.apiserver.storage import Stored
+
+__all__ = ["AUDIENCE", "Bound", "Tokens"]
+
+AUDIENCE: Final = "https://kubernetes.default.svc"
+_ACCOUNTS: Final = "serviceaccounts"
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+_CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
+
+Find = Callable[[str, Key], Stored | None]
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """What a token ends with, beside its account."""
+
+    shelf: str
+    name: str
+    uid: str
+
+
+class Tokens:
+    """Issues tokens and recognises them. `find` looks an object up in the storage."""
+
+    def __init__(self, find: Find, *, clock: Clock, rng: random.Random) -> None:
+        self._find = find
+        self._clock = clock
+        self._key = rng.randbytes(32)
+        self._rng = rng
+
+    def issue(
+        self, account: Stored, *, audiences: tuple[str, ...], seconds: int, bound: Bound | None = None
+    ) -> str:
+        """A token for a service account."""
+        now = int(self._clock())
+        namespace, name = account.key.namespace, account.key.name
+        kubernetes: dict[str, Any] = {
+            "namespace": namespace,
+            "serviceaccount": {"name": name, "uid": account.uid},
+        }
+        if bound is not None:
+            kubernetes[bound.shelf.removesuffix("s")] = {"name": bound.name, "uid": bound.uid}
+        claims = {
+            "aud": list(audiences),
+            "exp": now + seconds,
+            "iat": now,
+            "iss": AUDIENCE,
+            "jti": new_uid(self._rng),
+            "kubernetes.io": kubernetes,
+            "nbf": now,
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+        }
+        signed = f"{_encoded(orjson.dumps(_HEADER))}.{_encoded(orjson.dumps(claims))}"
+        return f"{signed}.{_encoded(self._signature(signed))}"
+
+    def user_of(self, token: str) -> User | None:
+        """Whose token it is; None when it is nobody's, or no longer."""
+        signed, _, signature = token.rpartition(".")
+        # Compared in constant time: how long it takes must not tell how much of a guess was right.
+        expected = _encoded(self._signature(signed)).encode()
+        if not signed or not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), expected):
+            return None
+        claims = _decoded(signed.partition(".")[2])
+        if claims is None or not claims["nbf"] <= self._clock() < claims["exp"]:
+            return None
+        if AUDIENCE not in claims["aud"]:
+            return None
+        return self._live_user(claims)
+
+    def _live_user(self, claims: Mapping[str, Any]) -> User | None:
+        kubernetes = claims["kubernetes.io"]
+        namespace, account = kubernetes["namespace"], kubernetes["serviceaccount"]
+        stored = self._find(_ACCOUNTS, Key(namespace, account["name"]))
+        if stored is None or stored.uid != account["uid"]:
+            return None
+        extra = {_CREDENTIAL: (f"JTI={claims['jti']}",)}
+        for kind in ("pod", "secret"):
+            if (bound := kubernetes.get(kind)) is not None:
+                there = self._find(f"{kind}s", Key(namespace, bound["name"]))
+                if there is None or there.uid != bound["uid"]:
+                    return None
+                if kind == "pod":
+                    extra["authentication.kubernetes.io/pod-name"] = (bound["name"],)
+                    extra["authentication.kubernetes.io/pod-uid"] = (bound["uid"],)
+        user = account_user(namespace, account["name"], uid=account["uid"])
+        return msgspec.structs.replace(user, extra=extra)
+
+    def _signature(self, signed: str) -> bytes:
+        return hmac.new(self._key, signed.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (binascii.Error, orjson.JSONDecodeError, UnicodeEncodeError):
+        return None
+    return found if isinstance(found, dict) else None

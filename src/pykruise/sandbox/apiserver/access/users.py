@@ -1,0 +1,63 @@
+"""Users as an API server knows them: a name and groups. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+__all__ = ["ADMIN", "ANONYMOUS", "AUTHENTICATED", "MASTERS", "User", "account_user", "trusted"]
+
+AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+MASTERS: Final = "system:masters"
+"""Who is in this group may do everything, whatever the roles say."""
+
+ANONYMOUS: Final = "system:anonymous"
+_ACCOUNT: Final = "system:serviceaccount:"
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+    @property
+    def is_master(self) -> bool:
+        """Whether nobody asks what it may do."""
+        return MASTERS in self.groups
+
+    @property
+    def account(self) -> tuple[str, str] | None:
+        """Namespace and name, when it is a service account."""
+        if not self.name.startswith(_ACCOUNT):
+            return None
+        namespace, _, name = self.name.removeprefix(_ACCOUNT).partition(":")
+        return (namespace, name) if namespace and name and ":" not in name else None
+
+    def document(self) -> dict[str, object]:
+        """As reviews show it (`UserInfo`)."""
+        doc: dict[str, object] = {"username": self.name}
+        if self.uid:
+            doc["uid"] = self.uid
+        if self.groups:
+            doc["groups"] = list(self.groups)
+        if self.extra:
+            doc["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return doc
+
+
+def trusted(name: str) -> User:
+    """A user who may do everything: parts of the cluster itself, and who holds the admin's token."""
+    return User(name=name, groups=(MASTERS, AUTHENTICATED))
+
+
+def account_user(namespace: str, name: str, *, uid: str = "") -> User:
+    """A service account."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return User(name=f"{_ACCOUNT}{namespace}:{name}", groups=groups, uid=uid)
+
+
+ADMIN: Final = trusted("kubernetes-admin")
