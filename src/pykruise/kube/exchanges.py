@@ -216,7 +216,8 @@ class Exchanges:
         """End all connections; requests under way fail, and new ones are refused."""
         self._is_closed = True
         for turn in self._waiting:
-            turn.cancel()
+            if not turn.done():
+                turn.set_exception(UnreachableError("the transport is closed"))
         gone = [connection.lost for connection in self._open]
         for connection in tuple(self._open):
             connection.abort()
@@ -277,12 +278,10 @@ class Exchanges:
             async with asyncio.timeout_at(until):
                 return await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._pass_on(loop, turn.result())  # it came in the moment in which nobody waited any more
             if isinstance(error, TimeoutError):
                 raise UnreachableError(f"{what}: no connection became free in time") from error
-            if isinstance(error, asyncio.CancelledError) and self._is_closed:
-                raise UnreachableError(f"{what}: the transport is closed") from error
             raise
 
     async def _connect(

@@ -197,6 +197,24 @@ async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
     assert len(server[0].heard) == 1
 
 
+async def test_who_waits_for_a_connection_hears_that_the_transport_is_closed(
+    server: tuple[Server, int], make: Callable[..., Exchanges]
+) -> None:
+    async def never(_: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(5)
+
+    server[0].say = never
+    exchanges = make(limit=1)
+    first = asyncio.create_task(get(exchanges, "/first"))
+    second = asyncio.create_task(get(exchanges, "/second"))
+    await asyncio.sleep(0.02)
+    await exchanges.close()
+    with pytest.raises(ConnectionLostError):
+        await first
+    with pytest.raises(UnreachableError, match="closed"):
+        await second
+
+
 async def test_many_at_once_share_the_places_in_their_order(
     server: tuple[Server, int], make: Callable[..., Exchanges]
 ) -> None:
