@@ -193,6 +193,7 @@ class Settings:
             f"--token-auth-file={self.file('tokens.csv')}",
             "--authorization-mode=RBAC",
             f"--disable-admission-plugins={ADMISSION_OFF}",
+            "--allow-privileged=true",  # as kubeadm has it
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.file('service-account.pub')}",
             f"--service-account-signing-key-file={self.file('service-account.key')}",

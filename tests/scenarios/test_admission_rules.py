@@ -107,6 +107,33 @@ async def test_a_field_of_a_newer_kubernetes_is_no_error(stage: Stage) -> None:
     assert await dry_run(stage, doc) is None
 
 
+NEWER = (
+    {"containers": [{"name": "main", "image": "nginx", "restartPolicy": "Never"}]},
+    {"containers": [{"name": "main", "image": "nginx", "env": [{"name": "a b.c!", "value": "1"}]}]},
+    {"dnsConfig": {"searches": ["_tcp.example.com", "."]}},
+    {"tolerations": [{"key": "a", "operator": "Gt", "value": "5"}]},
+    {"initContainers": [{"name": "init", "image": "nginx", "restartPolicy": "OnFailure"}]},
+    {
+        "containers": [
+            {
+                "name": "main",
+                "image": "nginx",
+                "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}],
+            }
+        ],
+        "volumes": [{"name": "v", "image": {"reference": "nginx", "pullPolicy": "Always"}}],
+    },
+)
+"""Parts of a pod's spec of which some Kubernetes minors refuse what newer ones take."""
+
+
+@pytest.mark.parametrize("part", NEWER)
+async def test_what_some_api_server_takes_is_refused_nowhere(stage: Stage, part: dict[str, Any]) -> None:
+    doc = cloneset()
+    doc["spec"]["template"]["spec"].update(part)
+    assert await dry_run(stage, doc) is None
+
+
 async def test_a_template_that_is_stored_invalid_keeps_nobody_from_scaling(stage: Stage) -> None:
     doc = cloneset(replicas=0)
     doc["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 70000}]

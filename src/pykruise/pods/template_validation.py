@@ -29,6 +29,13 @@ _LENIENT: Final = re.compile(
 )
 """Where label values may be anything. Rule: OpenKruise, for templates of before Kubernetes asked for more."""
 
+_RELAXED: Final = re.compile(
+    r"\w+ .*\.((c|initC)ontainers\[\d+\]\.restartPolicy|dnsConfig\.searches\[\d+\])"
+    r"|FieldValueNotSupported .*\.tolerations\[\d+\]\.operator"
+)
+"""Where later Kubernetes minors allow more: a container restarts by rules of its own (1.34), tolerations compare
+numbers (1.35), search domains may have underscores (1.34). The API server decides when the pods are made."""
+
 _UNKNOWN_SOURCE: Final = re.compile(r"spec\.volumes\[(\d+)\]\.[^.]+$")
 
 
@@ -108,8 +115,9 @@ def _claim_volume(name: str) -> Document:
 
 
 def _without_doubtful(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
-    """Without what upstream lets pass, and what an unknown field beside it may well satisfy."""
+    """Without what upstream or a newer Kubernetes lets pass, and what an unknown field beside it may well satisfy."""
     beside = {f"{path}{place.removeprefix('spec').rpartition('.')[0]}" for place in unknown}
     for error in errors:
-        if not _LENIENT.search(error.field) and error.field not in beside:
+        is_lenient = _LENIENT.search(error.field) or _RELAXED.fullmatch(f"{error.reason} {error.field}")
+        if not is_lenient and error.field not in beside:
             yield error

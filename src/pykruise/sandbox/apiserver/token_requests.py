@@ -8,13 +8,13 @@ from typing import Any, Final
 import orjson
 
 from pykruise.kube import field_errors as causes
+from pykruise.kube.builtin_types import DecodeError, decoder_for
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, SECRETS
 from pykruise.sandbox.apiserver.access.tokens import AUDIENCE, Bound
-from pykruise.sandbox.apiserver.builtin.typed import DecodeError, decoder_for
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.negotiation import read_body
