@@ -85,6 +85,8 @@ class Creator:
         self.placed: dict[str, str] = {}
         """Names and subsets of those that are there."""
         self.refused = 0
+        self.go_on = asyncio.Event()
+        """For those that are held back."""
         self._place = place
         self._turns = asyncio.Semaphore(at_once)
 
@@ -93,10 +95,14 @@ class Creator:
         """Pods by subset."""
         return Counter(self.placed.values())
 
-    async def create(self, count: int, *, prefix: str = "web") -> None:
-        """So many, with names."""
+    async def create(self, count: int, *, prefix: str = "web", held_back: int = 0) -> None:
+        """So many, with names; the last `held_back` when they may go on."""
         async with asyncio.TaskGroup() as tasks:
-            for number in range(count):
+            for number in range(count - held_back):
+                tasks.create_task(self._create(f"{prefix}-{number}"))
+            if held_back:
+                await self.go_on.wait()
+            for number in range(count - held_back, count):
                 tasks.create_task(self._create(f"{prefix}-{number}"))
 
     async def until(self, count: int) -> None:
@@ -178,12 +184,13 @@ async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) ->
     # given two replicas, and pods that come all the time
     async with place.replicas() as found:
         await place.spread(found, subset("a", 12), subset("b", 16), subset("c"))
-        creating = asyncio.create_task(creator.create(40))
+        creating = asyncio.create_task(creator.create(40, held_back=16))
         # when connections break while pods are reviewed
         await creator.until(8)
         await place.balancer.cut()
         await creator.until(16)
     # and then nobody serves for a while, and then two others
+    creator.go_on.set()
     await asyncio.sleep(0.5)
     assert not creating.done()
     async with place.replicas():
