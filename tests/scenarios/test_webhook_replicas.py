@@ -20,24 +20,28 @@ from pykruise.admission.configurations import (
     MUTATING_NAME,
     VALIDATING,
     VALIDATING_NAME,
+    told_conditions,
 )
 from pykruise.admission.stores import CertificateFolder, SecretStore
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, UnreachableError
 from pykruise.kube.patches import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS
 from pykruise.kube.transport import Response, Transport
 from pykruise.kube.x509 import pem_of
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import WebhooksNotReadyError
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
+from pykruise.sandbox.webhook_caller import WebhookCaller
 from support.cloneset_builder import cloneset
 from support.reviews import posted, read, request
 from support.webhooks import (
@@ -56,9 +60,9 @@ CRD = "clonesets.apps.kruise.io"
 
 
 @asynccontextmanager
-async def fresh_client() -> AsyncIterator[Client]:
-    """A client of an API server with nothing in it."""
-    server = ApiServer(clock=system_clock, rng=random.Random(1))
+async def fresh_client(caller: WebhookCaller | None = None) -> AsyncIterator[Client]:
+    """A client of an API server with nothing in it; with a caller it asks webhooks."""
+    server = ApiServer(clock=system_clock, rng=random.Random(1), webhooks=caller)
     transport = LocalTransport(server, username="manager")
     try:
         yield Client(transport, rng=random.Random(2))
@@ -354,6 +358,81 @@ async def test_an_api_server_without_match_conditions_is_not_asked_again_and_aga
                 await touch_secret(client)
                 await asyncio.sleep(0.7)
         assert old.patches == 2, "the address and the bundle, and once more for the condition"
+
+
+async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path) -> None:
+    """Issue 7: pods that nobody asked about cost nothing; test_webhooks.py has the same on a real API server"""
+    caller = WebhookCaller()
+    async with fresh_client(caller) as client, AsyncExitStack() as stack:
+        stack.push_async_callback(caller.close)
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        await client.create(NAMESPACES, "", {"metadata": {"name": "shop"}})
+
+        async def asks(*terms: str, not_about: str = "nobody") -> None:
+            async def so() -> bool:
+                told = told_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
+                text = told[0].expression if told else ""
+                return bool(text) and all(term in text for term in terms) and not_about not in text
+
+            await until(so)
+
+        async with running_webhooks(client, settings, quiet_s=0.5):
+            await asks(not_about="labels")
+            # when
+            await client.create(SIDECAR_SETS, "", sidecarset_for("web"))
+            # then the pod that comes at once has its sidecar, and it is asked about from then on
+            assert await containers_of(client, "web") == ["log", "main"]
+            await asks('object.metadata.labels["app"] in ["web"]')
+            assert await containers_of(client, "web") == ["log", "main"]
+            assert await containers_of(client, "db") == ["main"]
+            # when it means others
+            new = {"spec": sidecarset_for("db")["spec"]}
+            await client.patch(SIDECAR_SETS, "", "log", new, patch_type=PatchType.MERGE)
+            assert await containers_of(client, "db") == ["log", "main"]
+            await asks('object.metadata.labels["app"] in ["db"]', not_about='"web"')
+            # when there is a WorkloadSpread, and both go
+            await client.create(WORKLOAD_SPREADS, "shop", SPREAD)
+            await asks('object.metadata.labels["app"] in ["db"]', 'request.namespace in ["shop"]')
+            await client.delete(SIDECAR_SETS, "", "log")
+            await asks('request.namespace in ["shop"]', not_about="labels")
+            await client.delete(WORKLOAD_SPREADS, "shop", "web")
+            await asks(not_about="shop")
+        # then pods that nobody means start without anybody who answers
+        assert await containers_of(client, "web") == ["main"]
+
+
+async def containers_of(client: Client, app: str) -> list[str]:
+    """Of a new pod."""
+    doc = {
+        "metadata": {"name": "x", "labels": {"app": app}},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+    }
+    found = decode(await client.create(PODS, "shop", doc, dry_run=True))
+    return [one["name"] for one in found["spec"]["containers"]]
+
+
+SPREAD = {
+    "apiVersion": WORKLOAD_SPREADS.api_version,
+    "kind": WORKLOAD_SPREADS.kind,
+    "metadata": {"name": "web"},
+    "spec": {
+        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "subsets": [{"name": "a", "maxReplicas": 1}, {"name": "b"}],
+    },
+}
+
+
+def sidecarset_for(app: str) -> Document:
+    return {
+        "apiVersion": SIDECAR_SETS.api_version,
+        "kind": SIDECAR_SETS.kind,
+        "metadata": {"name": "log"},
+        "spec": {
+            "selector": {"matchLabels": {"app": app}},
+            "containers": [{"name": "log", "image": "log"}],
+        },
+    }
 
 
 class WithoutConditions:

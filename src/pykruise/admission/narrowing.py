@@ -124,8 +124,13 @@ class Narrowing:
             self._waits.pop(name, None)
             return with_conditions(rules, due)
         if not self._is_time(name, live["metadata"]["resourceVersion"], due):
+            if any(told.values()):
+                _log.info("%s: API servers are to ask about every pod for now", name)
             return rules
-        return with_conditions(rules, due) if await self._is_confirmed(narrowable, due) else rules
+        if not await self._is_confirmed(narrowable, due):
+            return rules
+        _log.debug("%s: API servers are to ask only about pods that somebody means", name)
+        return with_conditions(rules, due)
 
     def wait_s(self) -> float | None:
         """Until the next configuration can be narrowed; None: none is to be."""

@@ -241,9 +241,7 @@ class Upkeep:
             # An API server older than match conditions drops them: asked once, not every minute.
             self._in_vain[name] = _content(wanted)
             return
-        _log.info(
-            "%s %s now points at %s", resource.kind, name, self._endpoint.base_url or self._endpoint.name
-        )
+        _log.info("%s %s is kept at %s", resource.kind, name, self._endpoint.base_url or self._endpoint.name)
 
 
 def _content(doc: Mapping[str, Any]) -> Document:
