@@ -26,22 +26,8 @@ class Kubectl:
 
     def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         command = ["kubectl", "--kubeconfig", str(self._kubeconfig)]
-        if self._token:
-            command = ["kubectl", "--kubeconfig", str(self._bare()), "--token", self._token]
+        command += ["--token", self._token] if self._token else []
         return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=30, check=False)
-
-    def _bare(self) -> Path:
-        """The kubeconfig without the admin's token, which would come first."""
-        path = self._kubeconfig.with_suffix(".bare")
-        if not path.exists():
-            doc = json.loads(self._said("config", "view", "--raw", "-o", "json"))
-            doc["users"] = [{"name": each["name"], "user": {}} for each in doc["users"]]
-            path.write_text(json.dumps(doc))
-        return path
-
-    def _said(self, *arguments: str) -> str:
-        command = ["kubectl", "--kubeconfig", str(self._kubeconfig), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
 
 
 @pytest.fixture

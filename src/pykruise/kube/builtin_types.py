@@ -295,7 +295,7 @@ def _compile(kind: str, go_type: str) -> tuple[_Decode, _Zero]:
 _REPEATED: Final = ("io.k8s.api.core.v1.Container",)
 """Large parts that one object after another repeats word for word: the pods of a workload."""
 _MOST_REMEMBERED: Final = 1_024
-_LONGEST_REMEMBERED: Final = 32 * 1024
+_LONGEST_REMEMBERED: Final = 8 * 1024
 
 
 def _remembered(decode: _Decode) -> _Decode:

@@ -30,7 +30,7 @@ from pykruise.kube.errors import Status
 from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, WatchStream, openapi, protobuf
 from pykruise.sandbox.apiserver.access.impersonation import IMPERSONATED_GROUP
-from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS, User, trusted
+from pykruise.sandbox.apiserver.access.users import ADMIN, NOBODY, User
 from pykruise.sandbox.apiserver.statuses import (
     bad_request,
     request_entity_too_large,
@@ -136,7 +136,7 @@ class HttpFront:
         path = request.rel_url.raw_path
         user = self._user(request.headers.get("Authorization", ""))
         if user is None and path in _OPEN_PATHS:
-            user = trusted(ANONYMOUS)
+            user = NOBODY
         if user is None:
             return _answer(_unauthorized(), request.method)
         headers = _lowered(request.headers)

@@ -12,7 +12,7 @@ from pykruise.kube.resources import CLUSTER_ROLES, CONFIG_MAPS, PODS, SERVICE_AC
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.access.attributes import attributes_of
 from pykruise.sandbox.apiserver.access.rules import not_covered, shown
-from pykruise.sandbox.apiserver.access.users import ADMIN, AUTHENTICATED, User
+from pykruise.sandbox.apiserver.access.users import ADMIN, AUTHENTICATED, NOBODY, User
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from support.api import Api
 
@@ -141,6 +141,20 @@ async def test_an_admin_acting_as_a_user_of_several_groups_is_that_user() -> Non
         "groups": ["one", "two", AUTHENTICATED],
         "extra": {"scopes": ["a"]},
     }
+
+
+@pytest.mark.parametrize("name", ["root", "kubernetes-admin"])
+async def test_who_has_no_token_cannot_act_as_anybody(name: str) -> None:
+    # given
+    server, _ = await _with_account(_Time())
+    headers = {"impersonate-user": name, "impersonate-group": "system:masters"}
+    # when
+    answers = [
+        await server.handle("GET", path, headers=headers, user=NOBODY) for path in ("/version", "/api")
+    ]
+    # then
+    assert [answer.status for answer in answers] == [403, 403]
+    assert (await server.handle("GET", "/version", user=NOBODY)).status == 200
 
 
 async def test_groups_without_a_user_are_refused() -> None:

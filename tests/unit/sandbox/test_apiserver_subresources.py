@@ -410,7 +410,6 @@ async def test_ephemeral_containers_are_added_through_their_endpoint() -> None:
         ("POST", f"{PODS}/a/exec", 405),
         ("POST", f"{PODS}/a/status", 405),
         ("DELETE", f"{PODS}/a/status", 405),
-        ("POST", "/api/v1/namespaces/default/serviceaccounts/x/token", 405),
         ("PUT", PODS, 405),
         ("PATCH", PODS, 405),
         ("POST", f"{PODS}/a", 405),

@@ -63,7 +63,7 @@ class Core:
         self.ownership = Ownership(tracks=tracks_fields)
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
-        self.tokens = Tokens(storage.get, clock=clock, rng=random.Random(rng.getrandbits(64)))
+        self.tokens = Tokens(storage.get, clock=clock, rng=rng)
         self.authorizer: Authorizer | None = None
         """None: everybody may do everything."""
         if rbac:

@@ -37,7 +37,6 @@ _KINDS: tuple[type[Loop], ...] = (
     TrackedPods,
     ServiceEndpoints,
     ServiceAccounts,
-    AggregatedRoles,
     DefaultClass,
     Claims,
     Volumes,
@@ -45,6 +44,7 @@ _KINDS: tuple[type[Loop], ...] = (
     NodeLifecycle,
     TaintEviction,
     PodCollector,
+    AggregatedRoles,
 )
 
 

@@ -5,7 +5,17 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["ADMIN", "ANONYMOUS", "AUTHENTICATED", "MASTERS", "User", "account_user", "trusted"]
+__all__ = [
+    "ADMIN",
+    "ANONYMOUS",
+    "AUTHENTICATED",
+    "MASTERS",
+    "NOBODY",
+    "UNAUTHENTICATED",
+    "User",
+    "account_user",
+    "trusted",
+]
 
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
@@ -61,3 +71,5 @@ def account_user(namespace: str, name: str, *, uid: str = "") -> User:
 
 
 ADMIN: Final = trusted("kubernetes-admin")
+NOBODY: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
+"""Who asks without a token."""

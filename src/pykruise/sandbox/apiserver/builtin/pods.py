@@ -127,7 +127,7 @@ def _check_pod(pod: Mapping[str, Any]) -> Causes:
     return check_names(spec, "spec") if is_valid else _check_spec(spec, name)
 
 
-_LONGEST_REMEMBERED: Final = 64 * 1024
+_LONGEST_REMEMBERED: Final = 16 * 1024
 
 
 @lru_cache(maxsize=1_024)

@@ -97,7 +97,7 @@ class Shape:
 
 
 _MOST_REMEMBERED: Final = 256
-_LONGEST_REMEMBERED: Final = 32 * 1024
+_LONGEST_REMEMBERED: Final = 16 * 1024
 
 SCALAR: Final = Shape("scalar")
 _SCALARS: Final = {

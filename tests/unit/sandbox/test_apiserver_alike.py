@@ -1,0 +1,73 @@
+"""Objects that are alike: what was found out about one is used for the next, and for nothing else."""
+
+from typing import Any
+
+from support.api import PODS, STRATEGIC, Api, pod
+
+
+def _spec(**more: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "image": "web:1", "ports": [{"containerPort": 80}]}], **more}
+
+
+async def test_each_of_two_pods_alike_is_told_of_its_unknown_fields() -> None:
+    # given
+    api = Api.fresh()
+    spec = _spec()
+    spec["containers"][0]["nonsense"] = {"a": 1}
+    # when
+    replies = [await api.post(PODS, {**pod(name), "spec": spec}) for name in ("a", "b")]
+    # then
+    warnings = [reply.headers["warning"] for reply in replies]
+    assert warnings == ['299 - "unknown field \\"spec.containers[0].nonsense\\""'] * 2
+
+
+async def test_what_happens_to_one_pod_does_not_reach_the_next_that_is_alike() -> None:
+    # given a pod whose container was changed after it was read
+    api = Api.fresh()
+    await api.post(PODS, {**pod("a"), "spec": _spec()})
+    image = {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}
+    await api.patch(f"{PODS}/a", image, STRATEGIC)
+    # when one more is made of the same spec
+    second = await api.post(PODS, {**pod("b"), "spec": _spec()})
+    # then it is as it was asked for
+    assert second.doc["spec"]["containers"][0]["image"] == "web:1"
+
+
+async def test_a_spec_that_was_found_valid_is_no_pass_for_another_host_name() -> None:
+    # given
+    api = Api.fresh()
+    await api.post(PODS, {**pod("a"), "spec": _spec(hostname="fine")})
+    # when
+    reply = await api.post(PODS, {**pod("b"), "spec": _spec(hostname="Not Fine")})
+    # then
+    assert (reply.status, [cause["field"] for cause in reply.causes]) == (422, ["spec.hostname"])
+
+
+async def test_claims_that_a_pod_makes_are_checked_by_its_own_name() -> None:
+    # given a pod that makes the claim a-data, and uses another that is named as if b had made it
+    api = Api.fresh()
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    own = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    spec = _spec(volumes=[own, {"name": "other", "persistentVolumeClaim": {"claimName": "b-data"}}])
+    # when the same is asked for under both names
+    statuses = [(await api.post(PODS, {**pod(name), "spec": spec})).status for name in ("a", "b")]
+    # then the two volumes of the second would be one
+    assert statuses == [201, 422]
+
+
+async def test_managed_fields_of_alike_pods_name_what_each_sets() -> None:
+    # given two pods with the same containers, and a third with one more variable
+    api = Api.fresh()
+    for name in ("a", "b"):
+        await api.post(PODS, {**pod(name), "spec": _spec()})
+    spec = _spec()
+    spec["containers"][0]["env"] = [{"name": "X", "value": "1"}]
+    await api.post(PODS, {**pod("c"), "spec": spec})
+    # when
+    owned = [
+        (await api.get(f"{PODS}/{name}")).meta["managedFields"][0]["fieldsV1"]["f:spec"] for name in "abc"
+    ]
+    # then
+    main = 'k:{"name":"main"}'
+    assert owned[0] == owned[1]
+    assert set(owned[2]["f:containers"][main]) - set(owned[0]["f:containers"][main]) == {"f:env"}
