@@ -36,9 +36,9 @@ from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 __all__ = ["SECOND_TAG_PATIENCE_S", "Verdict", "containers_verdict", "image_verdict", "pod_verdict"]
 
 SECOND_TAG_PATIENCE_S: Final = 10.0
-"""Evidence that is not quite enough becomes so after this time, when the container is ready: another container that shows the old image
-under an old name (it runs a second tag of it, or it crashed and came back before the kubelet saw the change),
-or another image of an unknown name where an earlier change was still under way."""
+"""Evidence that is not quite enough becomes so after this time, when the container is ready: another container
+that shows the old image under an old name (it runs a second tag of it, or it crashed and came back before the kubelet
+saw the change), or another image of an unknown name where an earlier change was still under way."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
