@@ -4,9 +4,12 @@ from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import forecast
 from pykruise.cli.insight.gates import settings_of
+from pykruise.cli.insight.workloads import DAEMON_SET, STATEFUL_SET, Workload
 from pykruise.kube.ids import Key
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset, rolling
+from support.statefulsets import Sets, in_place, statefulset
 
 
 async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
@@ -91,3 +94,52 @@ async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to
 
     found: Explanation = await stage.until(is_held, what="explain names the budget")
     assert set(found.waits[0].pods) == set(held)
+
+
+async def test_a_statefulset_is_planned_made_and_explained(stage: Stage) -> None:
+    # given three pods at rest, of which one is to stay
+    sets = Sets(stage)
+    await stage.start_manager()
+    await sets.create(replicas=3, updateStrategy=in_place(partition=1))
+    await sets.settled(replicas=3)
+    # when a change is planned
+    changed = statefulset(replicas=3, image="nginx:2", updateStrategy=in_place(partition=1))
+    said = await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    # then it names two of the pods, the highest first
+    fates = [(fate.do, fate.pod) for batch in said.batches for fate in batch.fates]
+    assert fates == [("update in place", "web-2"), ("update in place", "web-1")]
+    # and when it is made, just these are updated, and what is left is explained
+    await sets.set_image("nginx:2")
+    await sets.settled(replicas=3, updated=2)
+    assert await sets.images() == {0: "nginx:1", 1: "nginx:2", 2: "nginx:2"}
+    found = await stage.until(lambda: done(stage, STATEFUL_SET), what="explain says done")
+    assert (found.cause, found.waits[0].pods) == ("Partition", ("web-0",))
+
+
+async def test_a_daemonset_is_planned_made_and_explained(stage: Stage, pool: Pool) -> None:
+    # given a pod on each node, of which one is to stay
+    strategy = rolling(rollingUpdateType="Standard", partition=1)
+    await stage.start_manager()
+    await pool.create(updateStrategy=strategy)
+    await pool.settled()
+    # when a change is planned
+    changed = pool.daemonset(image="nginx:2", updateStrategy=strategy)
+    said = await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    # then it names all pods but one, and what keeps that
+    gone = [fate.pod for batch in said.batches for fate in batch.fates if fate.do == "delete"]
+    assert len(gone) == len(pool.nodes) - 1
+    (why,) = said.stays
+    assert why.startswith("the partition keeps")
+    # and when it is made, just these are replaced
+    await pool.set_image("nginx:2")
+    await pool.settled(updated=len(pool.nodes) - 1)
+    assert {pod.name for pod in await stage.pods()} & {*gone, *said.stays[why]} == set(said.stays[why])
+    found = await stage.until(lambda: done(stage, DAEMON_SET), what="explain says done")
+    assert found.cause == "Partition"
+
+
+async def done(stage: Stage, workload: Workload) -> Explanation | None:
+    """What is explained of `web`, once it is done."""
+    key = Key(stage.namespace, "web")
+    found = await explained(stage.client, key, now=stage.clock(), workload=workload)
+    return found if found.verdict == "done" else None

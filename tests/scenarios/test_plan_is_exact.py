@@ -14,11 +14,13 @@ import pytest
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.plan import described, exit_code
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.sandbox.cluster import ClusterSettings
 from support.daemonsets import Pool
 from support.faults import FaultyTransport, Request
 from support.scenario import Object, Stage, cloneset, rolling
+from support.statefulsets import Sets, claim_template, statefulset
 
 pytestmark = [pytest.mark.sandbox_only]
 
@@ -158,6 +160,69 @@ async def test_what_is_planned_for_a_daemonset_is_what_happens(stage: Stage, poo
     assert planned_deeds(said) == deeds(watched.log[before:])
     assert said.pods_after == len(pool.nodes)
     assert exit_code([said]) == 2
+
+
+def random_statefulset_case(seed: int) -> tuple[Object, Object, int]:
+    """A StatefulSet, a merge patch of its spec, and how many pods are new in the end."""
+    rng = random.Random(seed)
+    is_parallel = rng.random() < 0.6
+    policy = rng.choice(("ReCreate", "InPlaceIfPossible"))
+    replicas, partition = rng.randint(2, 6), rng.choice((0, 0, 1, 2))
+    fields: dict[str, Any] = {"podUpdatePolicy": policy, "partition": partition}
+    if is_parallel:
+        fields["maxUnavailable"] = rng.choice((1, 2, "50%"))
+    document = statefulset(
+        replicas=replicas,
+        podManagementPolicy="Parallel" if is_parallel else "OrderedReady",
+        updateStrategy=rolling(**fields),
+        reserveOrdinals=rng.choice(([], [1], ["0-1"])),
+    )
+    if rng.random() < 0.4:
+        document["spec"]["volumeClaimTemplates"] = [claim_template()]
+    containers: list[Object] = [{"name": "main", "image": "nginx:2"}]
+    if rng.random() < 0.3:
+        containers[0]["env"] = [{"name": "A", "value": "1"}]
+    change: Object = {"template": {"spec": {"containers": containers}}}
+    if rng.random() < 0.5:
+        change["replicas"] = rng.randint(1, 7)
+    return document, change, max(change.get("replicas", replicas) - partition, 0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_what_is_planned_for_a_statefulset_is_what_happens(stage: Stage, seed: int) -> None:
+    # given a StatefulSet at rest
+    document, change, updated = random_statefulset_case(seed)
+    sets = Sets(stage)
+    watched = FaultyTransport(stage.manager_transport())
+    await stage.start_manager(watched)
+    await stage.create(document, resource=ADVANCED_STATEFUL_SETS)
+    await sets.until(lambda: _all_serve(sets, document["spec"]["replicas"]), what="the pods")
+    # when the change is planned, and then made
+    changed = apply_merge_patch(document, {"spec": change})
+    said = await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    before = len(watched.log)
+    await sets.change(**change)
+    wanted = changed["spec"]["replicas"]
+    await sets.until(lambda: _all_serve(sets, wanted, updated=updated), what="the change to be carried out")
+    # then, by name: pods of a StatefulSet have theirs beforehand
+    made = [(fate.do, fate.pod) for batch in said.batches for fate in batch.fates if fate.do == "create"]
+    posted = [one for one in watched.log[before:] if one.method == "POST" and one.path.endswith("/pods")]
+    assert made == [("create", one.document["metadata"]["name"]) for one in posted]
+    assert planned_deeds(said) == deeds(watched.log[before:])
+    assert said.pods_after == wanted
+    assert exit_code([said]) == 2
+
+
+async def _all_serve(sets: Sets, replicas: int, *, updated: int = 0) -> bool:
+    found = await sets.get()
+    status = found.get("status") or {}
+    there = await sets.pods()
+    return (
+        status.get("observedGeneration") == found["metadata"]["generation"]
+        and status.get("replicas") == status.get("availableReplicas") == replicas == len(there)
+        and status.get("updatedReplicas", 0) >= updated
+        and not any(pod.is_deleting for pod in there.values())
+    )
 
 
 async def test_a_plan_writes_nothing_and_a_second_one_says_the_same(stage: Stage) -> None:

@@ -55,10 +55,10 @@ class Chooser:
             if self.rng.random() < 0.6:
                 self.found.append(Deed(at + self.rng.uniform(0.5, 30), "create_set"))
 
-    def maybe_on_delete(self, share: float) -> None:
+    def maybe_on_delete(self, share: float, **args: Any) -> None:
         """Updates are left to whoever deletes pods, and there is one."""
         if self.rng.random() < share:
-            at = self.add("strategy", type="OnDelete")
+            at = self.add("strategy", type="OnDelete", **args)
             self.found.append(Deed(round(at + 5, 2), "image", {"tag": self.rng.choice((1, 2, 3))}))
 
 

@@ -100,8 +100,10 @@ class Deeds:
     async def _rolling(self, **fields: Any) -> None:
         await self._merge({"spec": {"updateStrategy": {"rollingUpdate": fields}}})
 
-    async def _strategy(self, type: str) -> None:
-        await self._merge({"spec": {"updateStrategy": {"type": type}}})
+    async def _strategy(self, type: str, alone: bool = False) -> None:
+        """Another type; `alone`: without a rollingUpdate beside it, where that must not be."""
+        rolling = {"rollingUpdate": None} if alone else {}
+        await self._merge({"spec": {"updateStrategy": {"type": type, **rolling}}})
 
     async def _limit_scaling(self, limit: int | None) -> None:
         await self._merge({"spec": {"scaleStrategy": {"maxUnavailable": limit}}})

@@ -4,11 +4,11 @@ seed ──▶ generate() ──▶ Script of kind cloneset
 
 What the usual scripts meet rarely happens here all the time: the answer of a write is lost while the watch lags, a
 watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused, somebody wants
-another pod gone before the watch has told of the deletion of the first.
+another pod gone before the watch has told of the deletion of the first, the workload goes while nobody is told.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulation.chance import claim
@@ -28,7 +28,7 @@ def generate(seed: int) -> Script:
         _recovery_unseen,
         _in_order,
     )
-    spot = _other_victim if seed % 4 == 3 else rng.choice(spots)
+    spot = _RARE.get(seed % 8) or rng.choice(spots)
     deeds, faults = spot(rng, at)
     return Script(
         seed=seed,
@@ -125,3 +125,18 @@ def _in_order(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
         Deed(at + 60, "scale", {"replicas": 5}),
     ]
     return deeds, []
+
+
+def _gone_owner(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+    """The workload is deleted, and watches that would tell of it and of its pods hang."""
+    deeds = [Deed(at, "delete_set", {"policy": "Background"}), Deed(round(at + 30, 2), "create_set")]
+    begin = round(at - 1, 2)
+    return deeds, [Fault(begin, "stall", "/clonesets"), Fault(begin, "stall", "/pods")]
+
+
+_RARE: Mapping[int, Callable[[random.Random, float], tuple[list[Deed], list[Fault]]]] = {
+    3: _other_victim,
+    5: _gone_owner,
+    7: _other_victim,
+}
+"""What has a number of its own, by the rest of the seed."""

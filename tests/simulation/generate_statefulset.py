@@ -140,5 +140,5 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
         if deed.do == "relabel":  # a pod that has left keeps its name, and nobody else can have it
             chooser.found.append(Deed(round(deed.at + rng.uniform(1, 40), 2), "remove_strangers"))
     chooser.maybe_deleted(0.12)
-    chooser.maybe_on_delete(0.07)
+    chooser.maybe_on_delete(0.12, alone=True)
     return chooser.found

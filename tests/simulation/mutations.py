@@ -45,7 +45,6 @@ from pykruise.kube.int_or_percent import Rounding
 from pykruise.plans import execute, in_place_turns, phases, reconcile, refreshing
 from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
-from pykruise.pods.in_place import steps as in_place_engine
 from simulation.kinds import generate
 from simulation.world import run
 
@@ -194,9 +193,6 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "an update in place counts as complete at once": ((refreshing, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
     "nobody looks whether the owner is still there": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
-    "a pod that was never reported is updated as it was never seen": (
-        (in_place_engine, "_runs_unseen", _always(False)),
-    ),
     # An announced claim is deleted later, whoever forgets it: both have to be missing.
     "claims stay when their pod is deleted": (
         (phase, "claims_to_delete", _always(())),
@@ -345,6 +341,7 @@ UNSEEN = frozenset(
         "writes go without preconditions",
         "a pod that does not serve is deleted as it was never seen",
         "tombstones are ignored",
+        "nobody looks whether the owner is still there",
         "a lost answer counts as a failure",
         "a 410 is answered by watching on",
         "claims stay when their pod is deleted",
