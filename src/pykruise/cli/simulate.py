@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.attached import SIDECAR_SET
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, play
 from pykruise.cli.insight.workloads import WORKLOADS
@@ -54,9 +55,12 @@ async def run_simulate(
     if len(changes) > 2:
         raise CommandError("--change can be given twice at most: two strategies are compared")
     first = _workload(file)
-    plays = [_play_of(first, _workload(path), conditions) for path in changes] or [
-        _play_of(None, first, conditions)
-    ]
+    assert first is not None
+    beside = _sidecars(file)
+    plays = [
+        _play_of(first, _workload(path, is_needed=not _sidecars(path)), conditions, beside, _sidecars(path))
+        for path in changes
+    ] or [_play_of(None, first, conditions, beside)]
     played = [await asyncio.to_thread(play, one) for one in plays]
     names = [path.name for path in changes] or [file.name]
     for name, one in zip(names, played, strict=True):
@@ -79,25 +83,44 @@ async def run_simulate(
         say("\n".join(comparison(names, played)))
 
 
-def _workload(path: Path) -> Document:
-    """The one workload in a file."""
+def _workload(path: Path, *, is_needed: bool = True) -> Document | None:
+    """The one workload in a file; None: there is none, and it is not needed."""
     found = [doc for doc in read_documents(path) if any(one.is_of(doc) for one in WORKLOADS)]
+    if not found and not is_needed:
+        return None
     if len(found) != 1:
         kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in WORKLOADS)
         raise CommandError(f"{path}: want one {kinds}, found {len(found)}")
     return found[0]
 
 
-def _play_of(first: Document | None, change: Document, conditions: Conditions) -> Play:
-    if first is not None and first["metadata"]["name"] != change["metadata"]["name"]:
+def _sidecars(path: Path) -> list[Document]:
+    """The SidecarSets in a file."""
+    return [doc for doc in read_documents(path) if SIDECAR_SET.is_of(doc)]
+
+
+def _play_of(
+    first: Document | None,
+    change: Document | None,
+    conditions: Conditions,
+    beside: Sequence[Document] = (),
+    sidecars: Sequence[Document] = (),
+) -> Play:
+    if len(sidecars) > 1:
+        raise CommandError(f"a change is of one SidecarSet at most, and not of {len(sidecars)}")
+    about = change or first
+    assert about is not None
+    if first is not None and change is not None and first["metadata"]["name"] != change["metadata"]["name"]:
         raise CommandError(
             f"the change is about {change['metadata']['name']!r}, the file about {first['metadata']['name']!r}"
         )
     least, most = span(conditions.pods_ready_after, "--pods-ready-after")
     return Play(
         first=_plain(first) if first is not None else None,
-        change=_plain(change),
-        namespace=change["metadata"].get("namespace") or "default",
+        change=_plain(change) if change is not None else None,
+        beside=[_plain(one) for one in beside],
+        beside_change=_plain(sidecars[0]) if sidecars else None,
+        namespace=about["metadata"].get("namespace") or "default",
         start=START,
         nodes=conditions.nodes,
         ready_after_s=(least, most),
@@ -191,8 +214,8 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
 
 def _outcome(played: Played) -> str:
     status: dict[str, Any] = played.status
-    wanted = status.get("expectedUpdatedReplicas", 0)
-    done = status.get("updatedAvailableReplicas", 0)
+    wanted = status.get("expectedUpdatedReplicas", status.get("matchedPods", 0))
+    done = status.get("updatedAvailableReplicas", status.get("updatedReadyPods", 0))
     if not played.is_over:
         return f"not over after {duration(played.duration_s)}"
     if done < wanted:
@@ -206,7 +229,8 @@ def _facts(played: Played) -> list[str]:
         f"lowest available    {played.lowest_available}",
         f"container restarts  {played.restarts}",
         f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
-        f"{_count(played, 'update in place')} updated in place",
+        f"{_count(played, 'update in place')} updated in place"
+        + (f", {upgraded} got new sidecars" if (upgraded := _count(played, "upgrade sidecars")) else ""),
     ]
 
 

@@ -8,7 +8,7 @@ does it is the real manager with the real caches and kubelets on paper; nothing 
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from typing import Any
@@ -20,8 +20,12 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.workloads import of_document
 from pykruise.kinds import conversions, crds
+from pykruise.kinds.sidecarset.readers import LiveSidecars
+from pykruise.kinds.sidecarset.records import RecordError, read_records
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
-from pykruise.kube.clock import Instant, loop_clock
+from pykruise.kube.clock import Clock, Instant, loop_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
@@ -34,6 +38,7 @@ from pykruise.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    Resource,
 )
 from pykruise.kube.transport import Response, Transport
 from pykruise.manager.kinds import KINDS
@@ -41,6 +46,7 @@ from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.keys import SIDECARSET_HASH_ANNOTATION
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodProjector, PodView
@@ -96,6 +102,10 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """The workload, created and settled before the change; None: the world has it, or the change creates it."""
     change: Document | None = None
     """The workload as it is to be: what differs from the one before is changed."""
+    beside: Sequence[Document] = ()
+    """SidecarSets that are there before the workload."""
+    beside_change: Document | None = None
+    """One of them as it is to be. Then revisions are those of its sidecars, and not of the workload."""
     namespace: str = "default"
     is_admitted: bool = False
     """The change is as a cluster's admission left it: it is stored as it is, without defaults of this version."""
@@ -114,6 +124,11 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float = 4 * 3600.0
     settings: Settings = Settings()
 
+    @property
+    def sidecars(self) -> bool:
+        """Whether SidecarSets take part."""
+        return bool(self.beside) or self.beside_change is not None
+
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One thing the manager did."""
@@ -122,7 +137,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     """Actions with the same number were decided without waiting for pods in between."""
     do: str
-    """create, update in place, delete, prepare deletion, prepare update, create claim, delete claim."""
+    """create, update in place, upgrade sidecars, delete, prepare deletion, prepare update, create claim, delete
+    claim."""
     name: str
     revision: str = ""
 
@@ -253,25 +269,31 @@ class _Stage:
             clock=clock,
             rng=random.Random(given.seed),
             storage=_Watched(self),
-            reviewers=() if given.is_admitted else reviewers(pods=live_pods(lambda: cluster.client)),
+            reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given),
             conversions=ConversionFunctions(conversions()),
         )
         self._cluster = cluster
-        kinds = (self._kind.resource, *((POD_UNAVAILABLE_BUDGETS,) if given.world.budgets else ()))
-        names_of_kinds = {f"{one.plural}.{one.group}" for one in kinds}
+        resources = (
+            self._kind.resource,
+            *((POD_UNAVAILABLE_BUDGETS,) if given.world.budgets else ()),
+            *((SIDECAR_SETS,) if given.sidecars else ()),
+        )
+        defined = {f"{one.plural}.{one.group}" for one in resources}
         for crd in crds():
-            if crd["metadata"]["name"] in names_of_kinds:
+            if crd["metadata"]["name"] in defined:
                 await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         self._restore()
         async with cluster:
             if given.namespace not in ("default", "kube-system"):
                 await _unless_there(cluster.client, given.namespace)
+            if given.sidecars:
+                await _unless_there(cluster.client, given.settings.own_namespace)
             manager = Manager(
                 Client(
                     _Marked(cluster.transport_for(MANAGER_USER)), clock=clock, rng=random.Random(given.seed)
                 ),
                 settings=given.settings,
-                kinds=[kind for kind in KINDS if kind.resource == self._kind.resource],
+                kinds=[kind for kind in KINDS if kind.resource in resources],
                 clock=clock,
                 rng=random.Random(given.seed),
                 cpu_time=lambda: 0.0,
@@ -302,15 +324,19 @@ class _Stage:
 
     async def _play(self, client: Client) -> Played:
         given = self._given
+        for one in given.beside:
+            await client.create(SIDECAR_SETS, "", one)
         if given.first is not None:
             await self._write(client, given.first)
             await self._until_quiet(given.limit_s)
         self._begin()
-        if given.change is not None:
-            try:
+        try:
+            if given.change is not None:
                 await self._write(client, given.change)
-            except ApiError as error:
-                return Played(refused=_errors(error))
+            if given.beside_change is not None:
+                await self._write(client, given.beside_change, SIDECAR_SETS)
+        except ApiError as error:
+            return Played(refused=_errors(error))
         for drain in given.drains:
             self._help(self._drain(client, drain))
         is_over = await self._until_quiet(given.limit_s)
@@ -328,13 +354,15 @@ class _Stage:
         self._has_moved = True
         self._sample()
 
-    async def _write(self, client: Client, document: Document) -> None:
+    async def _write(self, client: Client, document: Document, resource: Resource | None = None) -> None:
         self._min_ready_s = None
-        namespace, name = self._given.namespace, document["metadata"]["name"]
+        resource = resource or self._kind.resource
+        namespace = self._given.namespace if resource.namespaced else ""
+        name = document["metadata"]["name"]
         try:
-            await client.get(self._kind.resource, namespace, name)
+            await client.get(resource, namespace, name)
         except ApiError:
-            await client.create(self._kind.resource, namespace, document)
+            await client.create(resource, namespace, document)
             return
         metadata = {
             part: document["metadata"][part]
@@ -342,10 +370,10 @@ class _Stage:
             if document["metadata"].get(part)
         }
         body = {"metadata": metadata, "spec": document["spec"]}
-        live = decode(await client.get(self._kind.resource, namespace, name))
+        live = decode(await client.get(resource, namespace, name))
         dropped = {field: None for field in live["spec"] if field not in document["spec"]}
         body["spec"] = {**document["spec"], **dropped}
-        await client.patch(self._kind.resource, namespace, name, body, patch_type=PatchType.MERGE)
+        await client.patch(resource, namespace, name, body, patch_type=PatchType.MERGE)
 
     async def _until_quiet(self, limit_s: float) -> bool:
         """True once nothing has happened for long; False at the limit."""
@@ -371,6 +399,11 @@ class _Stage:
         document = (self._given.change or self._given.first or self._given.world.workload) or {}
         name = document["metadata"]["name"]
         plan, status = await self._last_plan(client, name)
+        target = status.get("updateRevision") or ""
+        if self._given.beside_change is not None:
+            changed = self._given.beside_change["metadata"]["name"]
+            status = decode(await client.get(SIDECAR_SETS, "", changed)).get("status") or {}
+            target = status.get("latestRevision") or ""
         assert self._zero is not None
         return Played(
             actions=tuple(self._actions),
@@ -381,7 +414,7 @@ class _Stage:
             restarts=self._restarts,
             is_over=is_over,
             status=status,
-            target=short_hash(status.get("updateRevision") or ""),
+            target=short_hash(target),
             left=dict(plan.left),
             left_nodes=dict(plan.left_nodes),
         )
@@ -435,17 +468,30 @@ class _Stage:
         elif before is not None and after is not None:
             if before.revision != after.revision:
                 self._act("update in place", after)
+            elif self._of(before) != self._of(after):
+                self._act("upgrade sidecars", after)
             elif after.state != before.state and after.state == LifecycleState.PREPARING_DELETE:
                 self._act("prepare deletion", after)
             elif after.state != before.state and after.state == LifecycleState.PREPARING_UPDATE:
                 self._act("prepare update", after)
+
+    def _of(self, pod: PodView) -> str:
+        """The revision that the play is about."""
+        if self._given.beside_change is None:
+            return str(pod.revision)
+        try:
+            records = read_records(pod.annotations, SIDECARSET_HASH_ANNOTATION)
+        except RecordError:
+            return ""
+        record = records.get(self._given.beside_change["metadata"]["name"])
+        return short_hash(record.revision) if record is not None else ""
 
     def _act(self, do: str, pod: PodView) -> None:
         if self._has_moved:
             self._batch += 1
             self._has_moved = False
         self._actions.append(
-            Action(at_s=self._at(), batch=self._batch, do=do, name=pod.name, revision=str(pod.revision))
+            Action(at_s=self._at(), batch=self._batch, do=do, name=pod.name, revision=self._of(pod))
         )
 
     def _note_event(self, before: PodView | None, after: PodView | None) -> None:
@@ -478,7 +524,7 @@ class _Stage:
         available = 0
         for pod in self._pods.values():
             if pod.is_active and pod.controller is not None:
-                counts[str(pod.revision)] = counts.get(str(pod.revision), 0) + 1
+                counts[self._of(pod)] = counts.get(self._of(pod), 0) + 1
                 available += pod.is_serving
         sample = Sample(at_s=self._at(), revisions=counts, available=available)
         if self._samples and self._samples[-1].at_s == sample.at_s:
@@ -494,7 +540,7 @@ class _Stage:
     def _fail_by_chance(self, before: PodView | None, after: PodView | None) -> None:
         if self._zero is None or after is None or self._given.fail_share <= 0:
             return
-        if before is not None and before.revision == after.revision:
+        if before is not None and self._of(before) == self._of(after):
             return
         if self._rng.random() < self._given.fail_share:
             self._rules.append(Rule(pod=after.name, never_ready=True))
@@ -555,6 +601,11 @@ class _Stage:
             )
         except ApiError:
             return  # gone meanwhile
+
+
+def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Sequence[ReviewRule]:
+    sidecars = LiveSidecars(client, namespace=given.settings.own_namespace) if given.sidecars else None
+    return reviewers(pods=live_pods(client), sidecars=sidecars, clock=clock)
 
 
 def _restart_count(pod: PodView) -> int:
