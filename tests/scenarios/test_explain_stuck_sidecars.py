@@ -16,9 +16,9 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, patches
+from support.golden import same_as
 from support.scenario import Object, Stage, cloneset
 from support.sidecarsets import canary, container, hot, sidecarset
-from support.texts import same_as
 
 LOG = "log"
 GOLDEN = Path(__file__).parent / "golden" / "explain" / "sidecarset"

@@ -15,9 +15,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, patches
+from support.golden import same_as
 from support.scenario import Object, Stage
 from support.spread_stage import Spread
-from support.texts import same_as
 
 GOLDEN = Path(__file__).parent / "golden" / "explain" / "workloadspread"
 TRAINING = Resource("example.org", "v1", "trainings", "Training")

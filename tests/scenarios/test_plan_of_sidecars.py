@@ -15,9 +15,9 @@ from pykruise.kube.resources import PODS
 from pykruise.pods import keys
 from pykruise.pods.views import PodView, project_pod
 from support.faults import FaultyTransport
+from support.golden import same_as
 from support.scenario import Object, Stage, cloneset
 from support.sidecarsets import container, hot, sidecarset
-from support.texts import same_as
 
 LOG = "log"
 GOLDEN = Path(__file__).parent / "golden" / "plan" / "sidecarset"

@@ -12,9 +12,9 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 from support.daemonsets import Pool
 from support.faults import FaultyTransport
+from support.golden import same_as
 from support.scenario import Stage
 from support.spread_stage import Spread, noted_in
-from support.texts import same_as
 
 GOLDEN = Path(__file__).parent / "golden" / "plan" / "workloadspread"
 
