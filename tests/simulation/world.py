@@ -19,6 +19,7 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.controller import unmeasured
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -254,7 +255,7 @@ class _World:
 
         client = Client(wire, clock=clock, rng=self._branch())
         kinds = [kind for kind in KINDS if kind.resource == self._resource]
-        manager = Manager(client, clock=clock, rng=self._branch(), cpu_time=lambda: 0.0, kinds=kinds)
+        manager = Manager(client, clock=clock, rng=self._branch(), cpu_time=unmeasured, kinds=kinds)
         for controller in manager.controllers:
             self._watch_turns(name, manager, wire, controller)
         life = _Life(manager, wire, asyncio.get_running_loop().create_task(manager.run()))

@@ -18,6 +18,7 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, 
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.controller import unmeasured
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
@@ -127,7 +128,7 @@ class Stage:
             elector=self._elector(client, identity) if identity else None,
             clock=self.clock,
             rng=self.rng,
-            cpu_time=lambda: 0.0,
+            cpu_time=unmeasured,
         )
         self._managers.append((manager, asyncio.create_task(manager.run())))
         return manager

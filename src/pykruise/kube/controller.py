@@ -24,7 +24,7 @@ from pykruise.kube.errors import ApiError, ConflictError, KubeError
 from pykruise.kube.histogram import Histogram, HistogramStats
 from pykruise.kube.queue import QueueClosedError, WorkQueue
 
-__all__ = ["Controller", "ControllerStats"]
+__all__ = ["Controller", "ControllerStats", "unmeasured"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -66,7 +66,7 @@ class Controller(Generic[K]):
 
     `reconcile(key)` brings one object nearer to what it should be and returns after how many seconds to look
     again (0: at once; None: when something wakes it). `grace_s`: how long `stop()` waits for reconciles in
-    flight. `cpu_time` measures what a reconcile costs; give a constant where every run must be the same.
+    flight. `cpu_time` measures what a reconcile costs; `unmeasured` where every run must be the same.
     """
 
     def __init__(
@@ -233,6 +233,11 @@ class Controller(Generic[K]):
             self.queue.failures(key),
             exc_info=None if is_expected else error,
         )
+
+
+def unmeasured() -> float:
+    """The `cpu_time` of runs that must each be the same: nothing costs anything, so no key has to rest."""
+    return 0.0
 
 
 class _Timed(Generic[K]):

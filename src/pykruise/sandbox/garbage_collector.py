@@ -24,7 +24,7 @@ import msgspec
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import Controller
+from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError, UnsupportedMediaTypeError
 from pykruise.kube.ids import Key
@@ -252,7 +252,12 @@ class GarbageCollector:
         self._live_reads = 0
         self._queue: WorkQueue[ObjectId] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
-            "garbage collector", self._collect, queue=self._queue, workers=workers, clock=clock
+            "garbage collector",
+            self._collect,
+            queue=self._queue,
+            workers=workers,
+            clock=clock,
+            cpu_time=unmeasured,
         )
 
     # ── running ──────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from msgspec import UNSET
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller
+from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.ids import Key
@@ -127,10 +127,20 @@ class Kubelets:
         self._pod_queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._node_queue: WorkQueue[str] = WorkQueue(cost_factor=0, rng=rng)
         self._pod_controller = Controller(
-            "kubelet", self._sync_pod, queue=self._pod_queue, workers=self.settings.workers, clock=clock
+            "kubelet",
+            self._sync_pod,
+            queue=self._pod_queue,
+            workers=self.settings.workers,
+            clock=clock,
+            cpu_time=unmeasured,
         )
         self._node_controller = Controller(
-            "kubelet nodes", self._sync_node, queue=self._node_queue, workers=8, clock=clock
+            "kubelet nodes",
+            self._sync_node,
+            queue=self._node_queue,
+            workers=8,
+            clock=clock,
+            cpu_time=unmeasured,
         )
 
     @property

@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.controller import Controller
+from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, ConflictError, MethodNotAllowedError, NotFoundError
 from pykruise.kube.ids import Key
@@ -126,7 +126,7 @@ class Namespaces:
         self._passes: dict[str, int] = {}  # by uid: how often its content was looked through
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
-            "namespaces", self._sync, queue=self._queue, workers=workers, clock=clock
+            "namespaces", self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
         )
 
     async def run(self) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.controller import Controller
+from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.errors import ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -95,7 +95,7 @@ class Scheduler:
         self._failed = 0
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
-            "scheduler", self._schedule, queue=self._queue, workers=workers, clock=clock
+            "scheduler", self._schedule, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
         )
         pods.subscribe(self._on_pod)
         nodes.subscribe(self._on_node)

@@ -26,6 +26,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant, loop_clock
+from pykruise.kube.controller import unmeasured
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
@@ -296,7 +297,7 @@ class _Stage:
                 kinds=[kind for kind in KINDS if kind.resource in resources],
                 clock=clock,
                 rng=random.Random(given.seed),
-                cpu_time=lambda: 0.0,
+                cpu_time=unmeasured,
             )
             running = asyncio.create_task(manager.run())
             try:

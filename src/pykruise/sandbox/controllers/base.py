@@ -17,7 +17,7 @@ import msgspec
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller
+from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
@@ -245,7 +245,7 @@ class Loop:
         # Resting by measured CPU time is off: runs with equal seeds must be equal.
         self.queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=random.Random(shared.rng.getrandbits(64)))
         self.controller = Controller(
-            self.name, self.sync, queue=self.queue, workers=workers, clock=shared.clock
+            self.name, self.sync, queue=self.queue, workers=workers, clock=shared.clock, cpu_time=unmeasured
         )
 
     async def sync(self, key: Key) -> float | None:
