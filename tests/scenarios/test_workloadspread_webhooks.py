@@ -192,7 +192,7 @@ async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) ->
     # and then nobody serves for a while, and then two others
     creator.go_on.set()
     await asyncio.sleep(0.5)
-    assert not creating.done()
+    assert not creating.done(), (creating, creator.counts, creator.refused)
     async with place.replicas():
         await creating
     # then
