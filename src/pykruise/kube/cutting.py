@@ -1,6 +1,6 @@
-"""Ends connections at once that a server has closed and that wait for the other side's goodbye.
+"""Ends connections at once that have been closed and wait for the other side's goodbye.
 
-a server's transports ──▶ cut_of(), before it closes them ──▶ a function, for after
+transports ──▶ cut_of(), before they are closed ──▶ a function, for after
 
 A client with a pool of connections says no goodbye, so a polite close of TLS would last for its time-out.
 """

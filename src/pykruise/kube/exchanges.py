@@ -15,12 +15,14 @@ import asyncio
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
 import httptools
 import msgspec
 
+from pykruise.kube.cutting import cut_of
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 from pykruise.kube.transport import Response
 
@@ -65,6 +67,7 @@ class _Connection(asyncio.Protocol):
         self.is_usable = True
         self.lost: asyncio.Future[None] = loop.create_future()
         self._transport: asyncio.Transport | None = None
+        self._cut: Callable[[], None] | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[Response] | None = None
         self._has_head = False
@@ -87,13 +90,14 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         """End at once."""
         self.is_usable = False
-        if self._transport is not None:
-            self._transport.abort()
+        if self._cut is not None:
+            self._cut()
 
     # ── what the loop calls ──────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._cut = cut_of((self._transport,))
         # A server that vanished without a word is noticed although nothing is sent for hours.
         with suppress(OSError):
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
