@@ -1,4 +1,4 @@
-"""Whose pod it is, as far as all kinds need to know.
+"""Whose pod it is, and what is a pod's, as far as all kinds need to know.
 
 Pure.
 """
@@ -6,9 +6,12 @@ Pure.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.owners import controller_of
+from pykruise.kube.documents import Document
+from pykruise.kube.owners import controller_of, owner_reference
+from pykruise.kube.resources import PODS
+from pykruise.pods.views import PodView
 
-__all__ = ["KRUISE_APPS", "is_of_kruise_workload"]
+__all__ = ["KRUISE_APPS", "is_of_kruise_workload", "pod_reference"]
 
 KRUISE_APPS: Final = "apps.kruise.io"
 """The API group of OpenKruise's workloads."""
@@ -19,4 +22,16 @@ def is_of_kruise_workload(pod: Mapping[str, Any]) -> bool:
     owner = controller_of(pod)
     return (
         owner is not None and owner.api_version.partition("/")[0] == KRUISE_APPS and "/" in owner.api_version
+    )
+
+
+def pod_reference(pod: PodView) -> Document:
+    """The owner reference of what goes with the pod, but is not managed by it."""
+    return owner_reference(
+        api_version=PODS.api_version,
+        kind=PODS.kind,
+        name=pod.name,
+        uid=pod.uid,
+        controller=False,
+        block_owner_deletion=False,
     )

@@ -13,13 +13,13 @@ import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import pod_chain, pod_key
 from pykruise.plans.plan import Note, Plan, Stage, Step
 from pykruise.pods.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
+from pykruise.pods.owners import pod_reference
 from pykruise.pods.views import PodView
 
 __all__ = ["Barrier", "Snapshot", "is_waiting", "plan_barriers"]
@@ -123,17 +123,7 @@ def _opening(pod: PodView, keys: list[str], *, is_new: bool, because: str) -> St
         "metadata": {
             "name": barrier_name(pod.name),
             "namespace": pod.namespace,
-            # It goes with the pod, but does not manage it: the reference is no controller's.
-            "ownerReferences": [
-                owner_reference(
-                    api_version=PODS.api_version,
-                    kind=PODS.kind,
-                    name=pod.name,
-                    uid=pod.uid,
-                    controller=False,
-                    block_owner_deletion=False,
-                )
-            ],
+            "ownerReferences": [pod_reference(pod)],
         },
         "data": data,
     }

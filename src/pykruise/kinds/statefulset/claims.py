@@ -14,10 +14,11 @@ from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.plans.actions import Create, Patch
 from pykruise.plans.plan import Note, Step
 from pykruise.pods.claims import ClaimView, OwnerFacts, claim_documents, claim_name, with_claim_volumes
+from pykruise.pods.owners import pod_reference
 from pykruise.pods.views import PodView
 
 __all__ = [
@@ -135,17 +136,6 @@ def _set_reference(ws: WorkingSet) -> Document:
     )
 
 
-def _pod_reference(pod: PodView) -> Document:
-    return owner_reference(
-        api_version=PODS.api_version,
-        kind=PODS.kind,
-        name=pod.name,
-        uid=pod.uid,
-        controller=False,
-        block_owner_deletion=False,
-    )
-
-
 def _new_owners(ws: WorkingSet) -> list[Document]:
     """Owners that a claim of a wanted pod is born with."""
     return [_set_reference(ws)] if ws.settings.auto_delete_claims and _policy(ws)[1] else []
@@ -171,7 +161,7 @@ def _owner_step(
     when_scaled, when_deleted = _policy(ws)
     wanted: list[Document] = []
     if is_surplus and when_scaled and pod is not None:
-        wanted.append(_pod_reference(pod))
+        wanted.append(pod_reference(pod))
     elif when_deleted:
         wanted.append(_set_reference(ws))
     keep = {one["uid"] for one in wanted}
