@@ -4,6 +4,9 @@
 """
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +55,28 @@ def test_a_seed_gives_the_same_trace_each_time(kind: str) -> None:
     # then
     assert first.trace == second.trace
     assert first.writes == second.writes
+
+
+@pytest.mark.parametrize("kind", SEEDS)
+def test_a_seed_gives_the_same_trace_in_every_process(kind: str) -> None:
+    """Strings and objects hash differently there: no order may come of that."""
+    # given
+    command = [sys.executable, "-m", "simulation", "--kind", kind, "--first", "7", "--seeds", "2", "--trace"]
+    path = os.pathsep.join(str(folder) for folder in sys.path if folder)
+    # when
+    first, second = (
+        subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": number},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for number in ("1", "2")
+    )
+    # then
+    assert first.stdout == second.stdout
+    assert "virtual seconds" in first.stdout
 
 
 def test_a_script_survives_being_written_down() -> None:

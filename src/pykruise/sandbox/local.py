@@ -43,7 +43,7 @@ class LocalTransport:
         self._user = user or trusted(username)
         self._managed_fields = managed_fields
         self._latency_s = latency_s
-        self._streams: set[WatchStream] = set()
+        self._streams: dict[WatchStream, None] = {}  # in the order in which they were opened
         self._closed = False
 
     async def request(
@@ -110,11 +110,11 @@ class LocalTransport:
         )
         if isinstance(opened, Response):
             raise error_for(opened.status, opened.body, opened.headers)
-        self._streams.add(opened)
+        self._streams[opened] = None
         try:
             yield self._lines(opened, idle_timeout_s)
         finally:
-            self._streams.discard(opened)
+            self._streams.pop(opened, None)
             await opened.aclose()
 
     async def _lines(self, opened: WatchStream, idle_timeout_s: float | None) -> AsyncIterator[bytes]:

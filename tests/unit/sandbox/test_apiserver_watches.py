@@ -221,6 +221,27 @@ async def test_all_watchers_share_the_bytes_of_an_event() -> None:
     assert lines[0] is lines[1] is lines[2]
 
 
+async def test_who_began_to_watch_first_hears_first() -> None:
+    # given
+    api = Api.fresh()
+    heard: list[int] = []
+
+    async def listen(number: int) -> None:
+        stream = await api.watch(CONFIG_MAPS, resourceVersion=api.now())
+        await anext(stream)
+        heard.append(number)
+        await stream.aclose()
+
+    listening = [asyncio.create_task(listen(number)) for number in range(30)]
+    while api.server.stats().watchers < 30:
+        await asyncio.sleep(0)
+    # when
+    await api.post(CONFIG_MAPS, config_map("x"))
+    await asyncio.gather(*listening)
+    # then
+    assert heard == list(range(30))
+
+
 async def test_bookmarks_come_every_minute_and_at_the_end() -> None:
     # given
     api = Api.fresh()

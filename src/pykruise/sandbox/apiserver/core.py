@@ -167,8 +167,8 @@ class Core:
         if stored.key.namespace:
             found.append(("metadata.namespace", stored.key.namespace))
         if change.shelf == "pods":
-            nodes = {each.fields[0] for each in (change.old, change.new) if each is not None and each.fields}
-            found += [(_BY_NODE, node) for node in nodes]
+            nodes = [each.fields[0] for each in (change.old, change.new) if each is not None and each.fields]
+            found += [(_BY_NODE, node) for node in dict.fromkeys(nodes)]
         return found
 
     def _extractor(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:

@@ -51,7 +51,8 @@ class Hub:
 
     def __init__(self, *, buffer_events: int = 10_000) -> None:
         self._buffer_events = buffer_events
-        self._shelves: dict[str, dict[tuple[str, str], set[WatchStream]]] = {}
+        # Dicts for their order: who began to watch first hears first, so equal programs give equal runs.
+        self._shelves: dict[str, dict[tuple[str, str], dict[WatchStream, None]]] = {}
         self._count = 0
         self._published = 0
         self._dropped = 0
@@ -63,7 +64,7 @@ class Hub:
 
     def add(self, shelf: str, trigger: tuple[str, str], stream: "WatchStream") -> None:
         """From now on the stream gets the changes of the shelf that can have this trigger."""
-        self._shelves.setdefault(shelf, {}).setdefault(trigger, set()).add(stream)
+        self._shelves.setdefault(shelf, {}).setdefault(trigger, {})[stream] = None
         self._count += 1
 
     def remove(self, shelf: str, trigger: tuple[str, str], stream: "WatchStream") -> None:
@@ -72,7 +73,7 @@ class Hub:
         streams = triggers.get(trigger)
         if streams is None or stream not in streams:
             return
-        streams.discard(stream)
+        del streams[stream]
         self._count -= 1
         if not streams:
             del triggers[trigger]
