@@ -4,9 +4,10 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 
-import looptime
 import pytest
 from hypothesis import settings
+
+from pykruise.sandbox.virtual_time import VirtualLoop
 
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
@@ -59,13 +60,11 @@ def pytest_configure() -> None:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Virtual time for everything, fixtures included; `@pytest.mark.looptime(False)` and real clusters opt out.
+    """Virtual time for everything, fixtures included; `@pytest.mark.real_time` and real clusters opt out.
 
     Fixtures must share the test's time: what a cluster's fixture has scheduled would else be due in another one.
     """
-    marker = item.get_closest_marker("looptime")
-    opted_out = marker is not None and marker.args[:1] == (False,)
     on_real_cluster = config.getoption("--cluster") == "real" and "scenarios" in item.path.parts
-    if opted_out or on_real_cluster:
+    if on_real_cluster or item.get_closest_marker("real_time"):
         return {"real": asyncio.new_event_loop}
-    return {"virtual": lambda: looptime.new_event_loop(start=0)}
+    return {"virtual": VirtualLoop}

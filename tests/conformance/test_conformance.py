@@ -44,7 +44,7 @@ async def test_the_sandbox_answers_as_kubernetes_does(
 
 
 @pytest.mark.real
-@pytest.mark.looptime(False)  # sockets
+@pytest.mark.real_time  # sockets
 @_each_case
 async def test_a_real_api_server_answers_as_recorded(
     group: str,

@@ -209,7 +209,7 @@ http_pieces = st.sampled_from(
 )
 
 
-@pytest.mark.looptime(False)
+@pytest.mark.real_time
 def test_any_traffic_leaves_the_server_serving(tmp_path: Path) -> None:
     @settings(max_examples=60)
     @given(st.lists(st.lists(http_pieces | st.binary(max_size=20), max_size=8), min_size=1, max_size=4))

@@ -147,7 +147,7 @@ def _check(response: Response) -> None:
             assert doc["status"] == "Failure"
 
 
-@pytest.mark.looptime(False)
+@pytest.mark.real_time
 @settings(max_examples=300)
 @given(st.lists(_requests, min_size=1, max_size=4))
 def test_every_request_gets_an_answer_and_none_breaks_the_server(requests: list[Any]) -> None:
@@ -166,7 +166,7 @@ def test_every_request_gets_an_answer_and_none_breaks_the_server(requests: list[
     asyncio.run(play())
 
 
-@pytest.mark.looptime(False)
+@pytest.mark.real_time
 @settings(max_examples=150)
 @given(
     _paths,

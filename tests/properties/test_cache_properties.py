@@ -10,7 +10,6 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import looptime
 import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
 from pykruise.kube.ids import Key
+from pykruise.sandbox.virtual_time import VirtualLoop
 from support.model_server import WIDGETS, Item, ModelServer, Written, failure, key, line, project
 
 NAMES = ("a", "b")
@@ -311,7 +311,7 @@ steps = st.lists(
 
 @contextmanager
 def virtual_time() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         yield runner
 
 

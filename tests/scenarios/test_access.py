@@ -12,7 +12,7 @@ import pytest
 from pykruise.testing.http import HttpSandbox
 
 pytestmark = [
-    pytest.mark.looptime(False),
+    pytest.mark.real_time,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl here"),
 ]
 

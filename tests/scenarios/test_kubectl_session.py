@@ -13,7 +13,7 @@ import pytest
 
 from support.up import Kubectl, Up, running_real, running_up
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLONESET = str(EXAMPLES / "cloneset.yaml")

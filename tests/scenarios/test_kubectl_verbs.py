@@ -20,7 +20,7 @@ import pytest
 from support.kubectl_session import DIFFERENCES, SESSION, Answer, Step, play
 from support.up import Kubectl, running_real, running_up
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 RECORDED_MINOR = "1.32"
 RECORDING = Path(__file__).parent / "recorded" / "kubectl_session.json"

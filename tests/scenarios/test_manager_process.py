@@ -20,7 +20,7 @@ from pykruise.sandbox.http_front import HttpFront
 from support.processes import manager_process
 from support.scenario import cloneset
 
-pytestmark = [pytest.mark.looptime(False), pytest.mark.sandbox_only]
+pytestmark = [pytest.mark.real_time, pytest.mark.sandbox_only]
 
 HERE = ("--leader-election-namespace=default", "--enable-webhooks=false")
 

@@ -25,7 +25,7 @@ from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 from pykruise.testing.http import HttpSandbox
 from support.up import running_real
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 Object = dict[str, Any]
 

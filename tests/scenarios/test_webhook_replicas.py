@@ -53,7 +53,7 @@ from support.webhooks import (
 )
 
 # Sockets and TLS are real, and so is time; test_webhooks.py has the same on a real API server.
-pytestmark = [pytest.mark.looptime(False), pytest.mark.sandbox_only, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real_time, pytest.mark.sandbox_only, pytest.mark.timeout(300)]
 
 NAMESPACE, SECRET = "kruise-system", "kruise-webhook-certs"
 CRD = "clonesets.apps.kruise.io"

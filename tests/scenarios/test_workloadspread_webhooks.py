@@ -38,7 +38,7 @@ from support.webhooks import install_configurations, install_namespace, uninstal
 from testbed.control_plane import ControlPlane
 
 # Sockets and TLS are real, and so is time.
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 AT_ONCE = 64
 

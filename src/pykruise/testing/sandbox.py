@@ -21,6 +21,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.sandbox.apiserver.access.users import AUTHENTICATED, User, account_user
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.virtual_time import VirtualLoop
 from pykruise.testing.contents import Manifest, documents_of, put, resource_named, rules_of
 
 __all__ = ["Sandbox"]
@@ -78,11 +79,7 @@ class Sandbox:
         return self.cluster.client_as(who)
 
     def __enter__(self) -> Self:
-        try:
-            import looptime
-        except ImportError as err:
-            raise RuntimeError("virtual time needs looptime: pip install pykruise[testing]") from err
-        self.loop = looptime.new_event_loop(start=0)
+        self.loop = VirtualLoop()
         try:
             self.run(self._begin())
         except BaseException:

@@ -17,7 +17,7 @@ from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
 from support.reviews import posted, read, request
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 AUTHORITY = Authority()
 BODY = posted(request(CONFIG_MAPS, {"a": 1}))

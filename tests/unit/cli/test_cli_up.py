@@ -8,7 +8,7 @@ import pytest
 
 from support.up import pykruise, running_up
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 

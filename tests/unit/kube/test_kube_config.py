@@ -24,7 +24,7 @@ from pykruise.kube.connection import Connection, Credentials, Material, RenewedC
 from pykruise.kube.errors import ConfigurationError
 from support.certificates import Authority, key_pem
 
-pytestmark = pytest.mark.looptime(False)  # threads, files and plugins
+pytestmark = pytest.mark.real_time  # threads, files and plugins
 
 NOTHING: Mapping[str, str] = {"HOME": "/nonexistent", "PATH": os.environ["PATH"]}
 

@@ -26,7 +26,7 @@ class ForgetsItsTls(asyncio.Transport):
         raise AttributeError("'NoneType' object has no attribute '_abort'")
 
 
-@pytest.mark.looptime(False)
+@pytest.mark.real_time
 async def test_a_connection_is_ended_even_if_its_transport_forgot_its_tls_side() -> None:
     here, there = socket.socketpair()
     with here, there:
@@ -40,7 +40,7 @@ async def test_a_connection_is_ended_even_if_its_transport_forgot_its_tls_side()
         assert there.recv(1) == b""
 
 
-@pytest.mark.looptime(False)
+@pytest.mark.real_time
 async def test_a_connection_is_aborted() -> None:
     here, there = socket.socketpair()
     with there:

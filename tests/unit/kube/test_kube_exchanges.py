@@ -9,7 +9,7 @@ from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, Unrea
 from pykruise.kube.exchanges import Exchanges, Origin
 from pykruise.kube.transport import Response
 
-pytestmark = pytest.mark.looptime(False)  # real sockets
+pytestmark = pytest.mark.real_time  # real sockets
 
 Say = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 

@@ -28,7 +28,7 @@ from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import PODS
 from support.certificates import Authority
 
-pytestmark = pytest.mark.looptime(False)  # real sockets
+pytestmark = pytest.mark.real_time  # real sockets
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

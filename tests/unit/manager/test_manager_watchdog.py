@@ -60,7 +60,7 @@ def test_code_that_keeps_the_interpreter_s_lock_is_ended_too() -> None:
     assert "in main" in done.stderr
 
 
-@pytest.mark.looptime(False)
+@pytest.mark.real_time
 async def test_a_loop_that_turns_is_left_alone() -> None:
     # given
     blocked: list[str] = []

@@ -237,7 +237,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.looptime(False)
+@pytest.mark.real_time
 def test_kill_9_at_any_moment_loses_no_acknowledged_write(tmp_path: Path) -> None:
     # given a program that writes as fast as it can, killed again and again after so many answers
     acknowledged: dict[str, int] = {}

@@ -22,7 +22,7 @@ from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.certificates import issue
 from pykruise.sandbox.http_front import MAX_BODY, HttpFront
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 TOKEN = "a-token"
 CERTIFICATE = issue(now=time.time())

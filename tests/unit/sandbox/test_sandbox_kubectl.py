@@ -20,7 +20,7 @@ from pykruise.sandbox.http_front import HttpFront
 KUBECTL = shutil.which("kubectl")
 
 pytestmark = [
-    pytest.mark.looptime(False),
+    pytest.mark.real_time,
     pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine"),
 ]
 

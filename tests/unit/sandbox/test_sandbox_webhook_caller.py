@@ -16,7 +16,7 @@ from pykruise.sandbox.webhook_caller import WebhookCaller
 CERTIFICATE = issue(now=system_clock(), hosts=("127.0.0.1", "web.team.svc"))
 OTHER = issue(now=system_clock())
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 
 async def answer(request: web.BaseRequest) -> web.StreamResponse:

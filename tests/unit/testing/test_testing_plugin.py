@@ -20,7 +20,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 PLUGIN = ("-p", "pykruise.testing")
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 
 def run_pytest(
