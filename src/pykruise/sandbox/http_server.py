@@ -1,0 +1,452 @@
+"""HTTP/1.1 over TLS for the API server, without anything in between that it does not need.
+
+    bytes ──▶ httptools (the parser of Node.js) ──▶ Head ──▶ App.admit(): a refusal, or go on
+                                               └──▶ Request ──▶ App.answer(): a Response, or a Streamed
+    Response, Streamed ──▶ http_wire.py ──▶ bytes
+
+A general HTTP server takes several times the CPU of what it carries here (measured: docs/performance.md).
+
+Each connection has one task, which answers its requests one after the other; of what a client sends ahead, one
+request is kept and the rest left unread. The task ends with the connection: a watch whose client has gone would
+stay until it has news. Every limit has a defined outcome, and every refusal is the App's:
+
+    not HTTP 400 · head too large 431 · body too large 413 · not here in time 408 · another Expect 417
+    an answer that nobody reads, a connection that nobody uses: closed
+
+After an answer that comes before the end of its request, what is still sent is read and thrown away for a moment:
+closing at once would throw away the answer as well.
+
+Owns: the listening socket, the connections and their tasks.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol, cast
+
+import httptools
+import msgspec
+
+from pykruise.kube.cutting import cut_of
+from pykruise.kube.transport import Response
+from pykruise.sandbox.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
+
+__all__ = ["App", "HttpServer", "Limits", "Streamed"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+_HANDSHAKE_S: Final = 10.0
+_GOODBYE_S: Final = 2.0
+"""For a client to answer the end of TLS."""
+_FLUSH_S: Final = 0.01
+_UNSENT: Final = 64 * 1024
+"""An answer of more bytes is not copied behind its head."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one connection may take. Sizes in bytes, times in seconds."""
+
+    head: int = 256 * 1024
+    """Of a request's line and headers: label selectors and field paths may be long."""
+    body: int = 3 * 1024 * 1024
+    read_s: float = 60.0
+    """From a request's first byte to its last."""
+    idle_s: float = 300.0
+    """Between two requests, and for an answer to be taken."""
+    send_s: float = 20.0
+    """For a part of a stream to be taken."""
+    linger_s: float = 0.5
+    """For an answer to arrive at a client that is still sending."""
+    stop_s: float = 2.0
+    """For requests under way when the server stops."""
+
+
+class Streamed(Protocol):
+    """An answer that goes on. `aclose` is called whatever happens."""
+
+    @property
+    def content_type(self) -> str:
+        """Its media type."""
+        ...
+
+    async def chunk(self) -> bytes:
+        """The next part; empty: there are no more."""
+        ...
+
+    async def aclose(self) -> None:
+        """Nobody wants any more of it."""
+        ...
+
+
+class App(Protocol):
+    """Who answers."""
+
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of a request whose body is not there yet."""
+        ...
+
+    async def answer(self, request: Request) -> Response | Streamed:
+        """The answer to a request."""
+        ...
+
+    def failed(self, code: int) -> Response:
+        """The answer to what is no request, or broke a limit (see the head of the module), or failed (500)."""
+        ...
+
+
+class _Turn(NamedTuple):
+    """A request to answer, or the answer to what did not become one."""
+
+    request: Request
+    refusal: Response | None
+    stays: bool
+    """Whether the connection serves another request afterwards."""
+
+
+class _UnreadError(Exception):
+    """The client does not take what it asked for."""
+
+
+class _Connection(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, server: "HttpServer") -> None:
+        self._server = server
+        self._loop = server.loop
+        self._limits = server.limits
+        self._app = server.app
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self.task: asyncio.Task[None] | None = None
+        # What is being read.
+        self._target = b""
+        self._headers: dict[str, str] = {}
+        self._parts: list[bytes] = []
+        self._request: Request | None = None
+        """The request whose body is on its way."""
+        self._refusal: Response | None = None
+        self._is_begun = False
+        self._is_deaf = False
+        """Whether what arrives is thrown away."""
+        self._owes_continue = False
+        self._arrived = 0
+        """Bytes of the head, or of the body as sent."""
+        self._body_size = 0
+        self._stays = True
+        # What is being answered.
+        self._turns: deque[_Turn] = deque()
+        self._next_turn: asyncio.Future[None] | None = None
+        self._is_reading_paused = False
+        self._is_writing_paused = False
+        self._drained: asyncio.Future[None] | None = None
+        self._since = 0.0
+
+    # --- what the loop calls ----------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._since = self._loop.time()
+        self.task = self._loop.create_task(self._serve(self._transport))
+        self._server.connections[self] = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_deaf = True
+        self._server.connections.pop(self, None)
+        if self.task is not None:
+            self.task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        self._arrived += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._is_deaf = True  # the request was answered as if it had not asked for another protocol
+        except httptools.HttpParserError:
+            self._refuse(400)
+        if not self._is_begun:
+            return
+        if self._request is None and self._arrived > self._limits.head:
+            self._refuse(431)
+        elif self._arrived > 2 * self._limits.body + self._limits.head:
+            self._refuse(413)  # tiny chunks, or what is said beside them
+
+    def pause_writing(self) -> None:
+        self._is_writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    # --- what the parser calls ----------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._target, self._headers, self._parts = b"", {}, []
+        self._request = self._refusal = None
+        self._body_size = 0
+        self._is_begun = True
+        if not self._turns and self._next_turn is not None:
+            self._since = self._loop.time()
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._request is not None:
+            return  # behind a body: nobody has a use for that
+        key = self._server.heads.name_of(name)
+        text = value.decode("utf-8", "replace")
+        if key not in self._headers:
+            self._headers[key] = text
+        elif key.startswith("impersonate-"):
+            self._headers[key] += f"\n{text}"  # these may come several times; of others the first counts
+
+    def on_headers_complete(self) -> None:
+        self._arrived = 0
+        path, query = split_target(self._target)
+        request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
+        self._request = request
+        self._stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        length = self._headers.get("content-length", "0")
+        expected = self._headers.get("expect")
+        if expected is not None and expected.lower() != "100-continue":
+            self._refuse(417)
+        elif len(length) > 19 or int(length) > self._limits.body:
+            self._refuse(413)
+        else:
+            self._refusal = self._app.admit(request)
+            if length == "0" and "transfer-encoding" not in self._headers:
+                return
+            if self._refusal is not None:
+                self._finish(_Turn(request, self._refusal, stays=False))
+            elif expected is not None:
+                self._owes_continue = True
+                if self._next_turn is not None and not self._turns:
+                    self._ask_to_continue()
+
+    def on_body(self, part: bytes) -> None:
+        if self._is_deaf:
+            return
+        self._body_size += len(part)
+        if self._body_size > self._limits.body:
+            self._refuse(413)
+        else:
+            self._parts.append(part)
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        if self._is_deaf or request is None:
+            return
+        self._is_begun = self._owes_continue = False
+        self._arrived = 0
+        parts = self._parts
+        if parts:
+            request.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._push(_Turn(request, self._refusal, self._stays))
+
+    # --- requests ----------------------------------------
+
+    def _refuse(self, code: int) -> None:
+        """Answer with an error as soon as it is its turn, and read no more."""
+        if not self._is_deaf:
+            request = self._request or Request("GET", "", {}, {})
+            self._finish(_Turn(request, self._app.failed(code), stays=False))
+
+    def _finish(self, turn: _Turn) -> None:
+        self._is_deaf = True
+        self._push(turn)
+
+    def _push(self, turn: _Turn) -> None:
+        self._turns.append(turn)
+        if self._next_turn is not None and not self._next_turn.done():
+            self._next_turn.set_result(None)
+        elif self._transport is not None and not self._is_reading_paused and not self._is_deaf:
+            self._is_reading_paused = True
+            self._transport.pause_reading()
+
+    async def _next(self, transport: asyncio.Transport) -> _Turn:
+        if not self._turns:
+            if self._owes_continue:
+                self._ask_to_continue()
+            self._since = self._loop.time()
+            self._next_turn = self._loop.create_future()
+            try:
+                await self._next_turn
+            finally:
+                self._next_turn = None
+        turn = self._turns.popleft()
+        if self._is_reading_paused and not self._turns:
+            self._is_reading_paused = False
+            transport.resume_reading()
+        return turn
+
+    def _ask_to_continue(self) -> None:
+        self._owes_continue = False
+        if self._transport is not None:
+            self._transport.write(CONTINUE)
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """What it speaks through; None before it is made."""
+        return self._transport
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered, or waits for that."""
+        is_over = self.task is None or self.task.done()
+        return not is_over and (self._next_turn is None or bool(self._turns))
+
+    def check(self, now: float) -> None:
+        """Notice what takes too long."""
+        if self.is_busy:
+            return
+        if self._is_begun and not self._is_deaf:
+            if now - self._since > self._limits.read_s:
+                self._refuse(408)
+        elif now - self._since > self._limits.idle_s:
+            self.close()
+
+    def close(self) -> None:
+        """End it politely."""
+        if self._transport is not None:
+            self._transport.close()
+
+    # --- answers ----------------------------------------
+
+    async def _serve(self, transport: asyncio.Transport) -> None:
+        try:
+            stays = True
+            while stays:
+                turn = await self._next(transport)
+                stays = turn.stays
+                await self._answer(transport, turn)
+            if self._is_deaf:
+                await asyncio.sleep(self._limits.linger_s)
+            transport.close()
+        except _UnreadError:
+            transport.abort()
+        except asyncio.CancelledError:
+            transport.abort()  # the connection is lost, or the server stops
+            raise
+        except Exception:
+            _LOG.exception("a connection failed")
+            transport.abort()
+
+    async def _answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
+        request = turn.request
+        answer: Response | Streamed | None = turn.refusal
+        if answer is None:
+            try:
+                answer = await self._app.answer(request)
+            except Exception:
+                _LOG.exception("%s %s failed", request.method, request.path)
+                answer = self._app.failed(500)
+        if not isinstance(answer, Response):
+            await self._stream(transport, turn, answer)
+            return
+        head, body = self._server.heads.head_of(answer, stays=turn.stays), answer.body
+        if request.method == "HEAD" or answer.status == 204:
+            transport.write(head)
+        elif len(body) < _UNSENT:
+            transport.write(head + body)
+        else:
+            transport.write(head)
+            transport.write(body)
+        await self._until_taken(request, self._limits.idle_s)
+
+    async def _stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
+        request, limit_s = turn.request, self._limits.send_s
+        # Who speaks the older version knows the end of an answer by the end of the connection.
+        is_chunked = self._parser.get_http_version() != "1.0"
+        try:
+            transport.write(self._server.heads.head_of_stream(answer.content_type, chunked=is_chunked))
+            while part := await answer.chunk():
+                transport.write(chunk_of(part) if is_chunked else part)
+                await self._until_taken(request, limit_s)
+            if is_chunked:
+                transport.write(LAST_CHUNK)
+        finally:
+            await answer.aclose()
+
+    async def _until_taken(self, request: Request, limit_s: float) -> None:
+        """Until the client has taken most of what was written. Raises _UnreadError when it does not."""
+        if not self._is_writing_paused:
+            return
+        self._drained = self._loop.create_future()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._drained
+        except TimeoutError:
+            _LOG.info("%s %s was dropped: nobody read it for %g s", request.method, request.path, limit_s)
+            raise _UnreadError from None
+        finally:
+            self._drained = None
+
+
+class HttpServer:
+    """Serves an App. `start`, then `stop`."""
+
+    def __init__(self, app: App, *, limits: Limits) -> None:
+        self.app = app
+        self.limits = limits
+        self.heads = HeadWriter()
+        self.connections: dict[_Connection, None] = {}
+        self._listener: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where it runs."""
+        return asyncio.get_running_loop()
+
+    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> int:
+        """Listen; returns the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(
+            lambda: _Connection(self),
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=_HANDSHAKE_S if tls is not None else None,
+            ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
+        )
+        self._listener = listener
+        self._check_on(loop)
+        found: int = listener.sockets[0].getsockname()[1]
+        return found
+
+    def _check_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at all connections now and then: a timer for each request would cost more."""
+        now = loop.time()
+        for connection in tuple(self.connections):
+            connection.check(now)
+        every_s = min(5.0, self.limits.read_s / 4, self.limits.idle_s / 4)
+        self._timer = loop.call_later(every_s, self._check_on, loop)
+
+    async def stop(self) -> None:
+        """Take no more connections, let requests under way finish for a moment, and end all connections."""
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        listener.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.limits.stop_s):
+                while any(connection.is_busy for connection in self.connections):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.005)
+        connections = tuple(self.connections)
+        cut = cut_of(connection.transport for connection in connections)
+        for connection in connections:
+            connection.close()
+        await asyncio.sleep(_FLUSH_S)  # for what has been written
+        tasks = [connection.task for connection in connections if connection.task is not None]
+        cut()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # an abort takes place a moment later

@@ -1,0 +1,350 @@
+"""HTTP as the sandbox speaks it: what a connection carries, and what it does not bear. Plain TCP, no API server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pykruise.kube.transport import Response
+from pykruise.sandbox.http_server import HttpServer, Limits, Streamed
+from pykruise.sandbox.http_wire import HeadWriter, Request, split_target
+
+pytestmark = pytest.mark.looptime(False)
+
+
+class Ticks:
+    """A stream of so many parts of such a size; `closed` tells whether it was let go."""
+
+    content_type = "text/plain"
+
+    def __init__(self, count: int, size: int) -> None:
+        self._left = count
+        self._size = size
+        self.closed = asyncio.Event()
+
+    async def chunk(self) -> bytes:
+        self._left -= 1
+        return b"x" * self._size if self._left >= 0 else b""
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+
+class Echo:
+    """Tells what it was asked; refuses who says so in a header; `/ticks` goes on, `/wait` for `go`."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.waiting = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.ticks = Ticks(3, 4)
+
+    def admit(self, request: Request) -> Response | None:
+        return self.failed(401) if "refuse-me" in request.headers else None
+
+    async def answer(self, request: Request) -> Response | Streamed:
+        match request.path:
+            case "/ticks":
+                return self.ticks
+            case "/fail":
+                raise RuntimeError("a mistake")
+            case "/wait":
+                self.waiting.set()
+                try:
+                    await self.go.wait()
+                except asyncio.CancelledError:
+                    self.cancelled.set()
+                    raise
+            case "/gone":
+                return Response(204, {"content-type": ""}, b"")
+            case _:
+                pass
+        told = f"{request.method} {request.path} {dict(request.query)} {request.body.decode()}"
+        return Response(200, {"content-type": "text/plain"}, told.encode())
+
+    def failed(self, code: int) -> Response:
+        return Response(code, {"content-type": "text/plain"}, b"refused")
+
+
+class Talk:
+    """A connection of a client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, text: str | bytes) -> None:
+        self.writer.write(text.encode().replace(b"\n", b"\r\n") if isinstance(text, str) else text)
+
+    async def answer(self, *, body: bool = True) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers (names in lower case) and body of the next answer."""
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)).decode()
+        first, *lines = head.strip().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        length = int(headers.get("content-length", 0)) if body else 0
+        return int(first.split(" ")[1]), headers, await self.reader.readexactly(length)
+
+    async def ends(self) -> bytes:
+        """What still comes until the server closes the connection."""
+        return await asyncio.wait_for(self.reader.read(), 10)
+
+
+@asynccontextmanager
+async def talking(app: Echo | None = None, **limits: float) -> AsyncIterator[Talk]:
+    server = HttpServer(app or Echo(), limits=Limits(**{"linger_s": 0.05, "stop_s": 0.1, **limits}))  # type: ignore[arg-type]  # whole numbers of bytes
+    port = await server.start("127.0.0.1", 0, tls=None)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Talk(reader, writer)
+    finally:
+        writer.transport.abort()
+        await server.stop()
+
+
+async def test_one_connection_carries_one_request_after_the_other() -> None:
+    async with talking() as talk:
+        for number in range(3):
+            # when
+            talk.send(f"POST /a?n={number} HTTP/1.1\nHost: x\nContent-Length: 5\n\nhello")
+            status, headers, body = await talk.answer()
+            # then
+            assert status == 200
+            assert body == b"POST /a {'n': '%d'} hello" % number
+            assert "connection" not in headers
+            assert "date" in headers
+
+
+async def test_requests_sent_ahead_are_answered_in_their_order() -> None:
+    app = Echo()
+    async with talking(app) as talk:
+        # given a first one that takes its time
+        talk.send("GET /wait HTTP/1.1\nHost: x\n\n")
+        talk.send("".join(f"GET /{name} HTTP/1.1\nHost: x\n\n" for name in "bcdefg"))
+        await app.waiting.wait()
+        # when
+        app.go.set()
+        # then
+        answered = [(await talk.answer())[2].split(b" ")[1] for _ in range(7)]
+        assert answered == [b"/wait", b"/b", b"/c", b"/d", b"/e", b"/f", b"/g"]
+
+
+async def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks() -> None:
+    async with talking() as talk:
+        # given
+        said = (
+            b"POST /%C3%A4?q=a+b%26c&q=2&empty= HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"5\r\nhello\r\n1;ext=1\r\n!\r\n0\r\nAuthorization: late\r\n\r\n"
+        )
+        # when
+        for index in range(len(said)):
+            talk.send(said[index : index + 1])
+            await asyncio.sleep(0)
+        # then
+        _, _, body = await talk.answer()
+        assert body == b"POST /%C3%A4 {'q': 'a b&c', 'empty': ''} hello!"
+
+
+async def test_who_asks_whether_to_go_on_is_told_so_when_it_is_their_turn() -> None:
+    app = Echo()
+    async with talking(app) as talk:
+        # given
+        talk.send("GET /wait HTTP/1.1\nHost: x\n\n")
+        talk.send("POST /a HTTP/1.1\nHost: x\nContent-Length: 2\nExpect: 100-continue\n\n")
+        await app.waiting.wait()
+        # when
+        app.go.set()
+        # then
+        assert (await talk.answer())[0] == 200
+        assert (await talk.answer())[0] == 100
+        talk.send("ok")
+        assert (await talk.answer())[2] == b"POST /a {} ok"
+
+
+async def test_who_is_refused_is_told_before_the_body_is_sent() -> None:
+    async with talking() as talk:
+        # when
+        talk.send("POST /a HTTP/1.1\nHost: x\nRefuse-Me: 1\nContent-Length: 9\nExpect: 100-continue\n\n")
+        # then
+        status, headers, _ = await talk.answer()
+        assert (status, headers["connection"]) == (401, "close")
+        assert await talk.ends() == b""
+
+
+async def test_who_is_refused_without_a_body_may_ask_again() -> None:
+    async with talking() as talk:
+        talk.send("GET /a HTTP/1.1\nHost: x\nRefuse-Me: 1\n\n")
+        assert (await talk.answer())[0] == 401
+        talk.send("GET /a HTTP/1.1\nHost: x\n\n")
+        assert (await talk.answer())[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("NONSENSE\n\n", 400),
+        ("GET /a HTTP/1.1\nHost: x\n broken: header\n\n", 400),
+        ("POST /a HTTP/1.1\nHost: x\nContent-Length: 1\nContent-Length: 2\n\nab", 400),
+        ("POST /a HTTP/1.1\nHost: x\nContent-Length: 1\nTransfer-Encoding: chunked\n\na", 400),
+        ("POST /a HTTP/1.1\nHost: x\nContent-Length: -1\n\n", 400),
+        ("POST /a HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\nzz\n", 400),
+        ("POST /a HTTP/1.1\nHost: x\nContent-Length: 101\n\n", 413),
+        ("POST /a HTTP/1.1\nHost: x\nContent-Length: 99999999999999999999999\n\n", 400),
+        (f"POST /a HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n70\n{'x' * 0x70}\n", 413),
+        (f"GET /{'a' * 2000} HTTP/1.1\nHost: x\n", 431),
+        (f"GET /a HTTP/1.1\nHost: x\nLong: {'a' * 2000}", 431),
+        ("POST /a HTTP/1.1\nHost: x\nContent-Length: 1\nExpect: a miracle\n\nx", 417),
+        ("GET /a HTTP/1.1\nHo", 408),
+        ("POST /a HTTP/1.1\nHost: x\nContent-Length: 10\n\nab", 408),
+    ],
+)
+async def test_what_cannot_be_served_gets_an_answer_and_ends_the_connection(said: str, code: int) -> None:
+    # given
+    async with talking(head=1000, body=100, read_s=0.2) as talk:
+        # when
+        talk.send(said)
+        # then
+        status, headers, _ = await talk.answer()
+        assert (status, headers["connection"]) == (code, "close")
+        assert await talk.ends() == b""
+
+
+async def test_a_body_that_says_more_about_its_chunks_than_in_them_is_refused() -> None:
+    async with talking(head=100, body=100, linger_s=10.0) as talk:
+        # when
+        talk.send("POST /a HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n")
+        for _ in range(40):
+            talk.send("1;comment=much-longer-than-it\nx\n")
+            await asyncio.sleep(0.001)  # not all in one packet
+        # then
+        assert (await talk.answer())[0] == 413
+
+
+async def test_a_connection_that_nobody_uses_is_closed() -> None:
+    async with talking(idle_s=0.1) as talk:
+        assert await talk.ends() == b""
+
+
+@pytest.mark.parametrize("protocol", ["websocket", "SPDY/3.1", "h2c"])
+async def test_another_protocol_is_not_spoken(protocol: str) -> None:
+    async with talking() as talk:
+        # when
+        talk.send(f"GET /a HTTP/1.1\nHost: x\nConnection: Upgrade\nUpgrade: {protocol}\n\n\x00\x01\x02")
+        # then the request is answered as if it had not asked
+        status, headers, body = await talk.answer()
+        assert (status, headers["connection"], body) == (200, "close", b"GET /a {} ")
+        assert await talk.ends() == b""
+
+
+async def test_a_stream_comes_in_chunks_and_the_connection_goes_on() -> None:
+    app = Echo()
+    async with talking(app) as talk:
+        # when
+        talk.send("GET /ticks HTTP/1.1\nHost: x\n\nGET /a HTTP/1.1\nHost: x\n\n")
+        # then
+        _, headers, _ = await talk.answer()
+        assert headers["transfer-encoding"] == "chunked"
+        assert await talk.reader.readuntil(b"0\r\n\r\n") == b"4\r\nxxxx\r\n" * 3 + b"0\r\n\r\n"
+        assert (await talk.answer())[2] == b"GET /a {} "
+        assert app.ticks.closed.is_set()
+
+
+async def test_to_http_1_0_a_stream_ends_with_the_connection() -> None:
+    async with talking() as talk:
+        # when
+        talk.send("GET /ticks HTTP/1.0\n\n")
+        # then
+        _, headers, _ = await talk.answer()
+        assert headers["connection"] == "close"
+        assert await talk.ends() == b"xxxx" * 3
+
+
+async def test_a_stream_that_is_not_read_is_dropped() -> None:
+    app = Echo()
+    app.ticks = Ticks(1000, 1 << 20)
+    async with talking(app, send_s=0.1) as talk:
+        # when
+        talk.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport can
+        talk.send("GET /ticks HTTP/1.1\nHost: x\n\n")
+        # then
+        await asyncio.wait_for(app.ticks.closed.wait(), 10)
+
+
+async def test_the_work_for_a_client_that_has_gone_is_ended() -> None:
+    app = Echo()
+    async with talking(app) as talk:
+        # given
+        talk.send("GET /wait HTTP/1.1\nHost: x\n\n")
+        await app.waiting.wait()
+        # when
+        talk.writer.transport.abort()
+        # then
+        await asyncio.wait_for(app.cancelled.wait(), 10)
+
+
+async def test_a_failure_is_a_500_and_the_connection_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async with talking() as talk:
+        # when
+        talk.send("GET /fail HTTP/1.1\nHost: x\n\nGET /a HTTP/1.1\nHost: x\n\n")
+        # then
+        assert (await talk.answer())[0] == 500
+        assert (await talk.answer())[0] == 200
+        assert "GET /fail failed" in caplog.text
+
+
+async def test_answers_without_a_body() -> None:
+    async with talking() as talk:
+        # when
+        talk.send("HEAD /a HTTP/1.1\nHost: x\n\nGET /gone HTTP/1.1\nHost: x\n\nGET /a HTTP/1.1\nHost: x\n\n")
+        # then
+        status, headers, _ = await talk.answer(body=False)
+        assert (status, headers["content-length"]) == (200, str(len("HEAD /a {} ")))
+        status, headers, _ = await talk.answer()
+        assert (status, "content-length" in headers, "content-type" in headers) == (204, False, False)
+        assert (await talk.answer())[0] == 200
+
+
+def test_an_answer_s_headers_stay_in_their_lines() -> None:
+    # given a warning that repeats what a client said
+    answer = Response(200, {"warning": '299 - "unknown field \\"a\r\nSet-Cookie: b\\""'}, b"")
+    # when
+    head = HeadWriter().head_of(answer, stays=True)
+    # then
+    assert b"\r\nSet-Cookie" not in head
+    assert head.count(b"\r\n\r\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (b"/a/b?x=1&y=%2F", "/a/b", {"x": "1", "y": "/"}),
+        (b"/a?x=1&x=2&=3&z", "/a", {"x": "1", "": "3", "z": ""}),
+        (b"/a#b?c", "/a", {}),
+        (b"/a//b/../c", "/a//b/../c", {}),
+        ("/ä?x=ö".encode(), "/%C3%A4", {"x": "ö"}),
+        (b"/a?x=%ff", "/a", {"x": "�"}),
+        (b"https://host:1/a?b=c", "/a", {"b": "c"}),
+        (b"https://host", "/", {}),
+        (b"http://[", "", {}),
+        (b"*", "*", {}),
+    ],
+)
+def test_a_target_is_a_path_and_a_query(target: bytes, path: str, query: dict[str, str]) -> None:
+    assert split_target(target) == (path, query)
+
+
+async def test_of_a_header_said_twice_the_first_counts_and_groups_are_told_in_lines() -> None:
+    seen: list[dict[str, str]] = []
+
+    class Listener(Echo):
+        async def answer(self, request: Request) -> Response | Streamed:
+            seen.append(request.headers)
+            return await super().answer(request)
+
+    async with talking(Listener()) as talk:
+        # when
+        talk.send("GET /a HTTP/1.1\nHost: x\nA: 1\na: 2\nImpersonate-Group: b\nImpersonate-Group: c\n\n")
+        await talk.answer()
+        # then
+        assert seen[0]["a"] == "1"
+        assert seen[0]["impersonate-group"] == "b\nc"
