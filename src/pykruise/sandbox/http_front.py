@@ -28,7 +28,7 @@ from multidict import CIMultiDictProxy
 from pykruise.kube.cutting import cut_of
 from pykruise.kube.errors import Status
 from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import ApiServer, WatchStream, openapi, protobuf
+from pykruise.sandbox.apiserver import ApiServer, LineStream, openapi, protobuf
 from pykruise.sandbox.apiserver.access.impersonation import IMPERSONATED_GROUP
 from pykruise.sandbox.apiserver.access.users import ADMIN, NOBODY, User
 from pykruise.sandbox.apiserver.statuses import (
@@ -80,7 +80,7 @@ class HttpFront:
         self._certificate = certificate
         self._send_timeout_s = send_timeout_s
         self._runner: web.ServerRunner | None = None
-        self._watches: set[WatchStream] = set()
+        self._watches: set[LineStream] = set()
         self._url = ""
 
     @property
