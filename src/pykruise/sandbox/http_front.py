@@ -24,7 +24,7 @@ import orjson
 
 from pykruise.kube.errors import Status
 from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import ApiServer, WatchStream, openapi, protobuf
+from pykruise.sandbox.apiserver import ApiServer, LineStream, openapi, protobuf
 from pykruise.sandbox.apiserver.access.users import ADMIN, NOBODY, User
 from pykruise.sandbox.apiserver.statuses import (
     bad_request,
@@ -72,7 +72,7 @@ class HttpFront:
         self._certificate = certificate
         self._send_timeout_s = send_timeout_s
         self._http: HttpServer | None = None
-        self._watches: set[WatchStream] = set()
+        self._watches: set[LineStream] = set()
         self._url = ""
 
     @property
@@ -157,7 +157,7 @@ class HttpFront:
 class _Watch:
     """A watch as an answer; stands in `open_watches` until it is closed."""
 
-    def __init__(self, opened: WatchStream, open_watches: set[WatchStream]) -> None:
+    def __init__(self, opened: LineStream, open_watches: set[LineStream]) -> None:
         self._opened = opened
         self._open_watches = open_watches
         open_watches.add(opened)

@@ -17,7 +17,7 @@ from pykruise.kube.errors import (
     error_for,
 )
 from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import ApiServer, WatchStream
+from pykruise.sandbox.apiserver import ApiServer, LineStream
 from pykruise.sandbox.apiserver.access.users import User, trusted
 
 __all__ = ["LocalTransport"]
@@ -43,7 +43,7 @@ class LocalTransport:
         self._user = user or trusted(username)
         self._managed_fields = managed_fields
         self._latency_s = latency_s
-        self._streams: dict[WatchStream, None] = {}  # in the order in which they were opened
+        self._streams: dict[LineStream, None] = {}  # in the order in which they were opened
         self._closed = False
 
     async def request(
@@ -96,7 +96,7 @@ class LocalTransport:
         headers: Mapping[str, str] | None = None,
         idle_timeout_s: float | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of a watch. Entering raises the ApiError of a refusal."""
+        """The lines of a watch, or of a log that is followed. Entering raises the ApiError of a refusal."""
         if self._closed:
             raise UnreachableError("the transport is closed")
         await self._travel()
@@ -117,7 +117,7 @@ class LocalTransport:
             self._streams.pop(opened, None)
             await opened.aclose()
 
-    async def _lines(self, opened: WatchStream, idle_timeout_s: float | None) -> AsyncIterator[bytes]:
+    async def _lines(self, opened: LineStream, idle_timeout_s: float | None) -> AsyncIterator[bytes]:
         while True:
             try:
                 if idle_timeout_s is None:

@@ -1,10 +1,15 @@
 """The log of a container that runs on paper."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from support.api import PODS, STRATEGIC, Api, pod
+from pykruise.kube.clock import format_time
+from pykruise.kube.transport import Response
+from pykruise.sandbox.apiserver import LineStream
+from pykruise.sandbox.apiserver.logs import LOG_EVERY
+from support.api import PODS, START, STRATEGIC, Api, pod
 
 STARTED = "2026-01-01T10:00:00Z"
 ENDED = "2026-01-01T09:59:00Z"
@@ -76,3 +81,160 @@ async def test_a_container_that_waits_or_never_ended_before_has_no_log() -> None
 async def test_what_cannot_be_asked_is_a_bad_request(query: dict[str, str]) -> None:
     api = await with_pod({"running": {"startedAt": STARTED}})
     assert (await api.get(f"{PODS}/a/log", **query)).status == 400
+
+
+# ── followed ─────────────────────────────────────────────────────────────────
+
+ANNOTATED = {"metadata": {"annotations": {LOG_EVERY: "10"}}}
+
+
+async def follow(api: Api, **query: str) -> LineStream:
+    opened = await api.server.stream(f"{PODS}/a/log", query={"follow": "true", **query})
+    assert not isinstance(opened, Response), opened.body
+    return opened
+
+
+async def rest_of(stream: LineStream) -> list[str]:
+    """Everything that comes until the stream ends."""
+    found: list[str] = []
+    async with asyncio.timeout(3600):
+        while lines := await stream.batch():
+            found += [line.decode() for line in lines]
+    return found
+
+
+async def says(api: Api, **status: Any) -> None:
+    """The kubelet reports this of the container."""
+    whole = {"name": "main", "image": "nginx:1", "imageID": "x", "ready": True, "restartCount": 1, **status}
+    reply = await api.patch(f"{PODS}/a/status", {"status": {"containerStatuses": [whole]}}, STRATEGIC)
+    assert reply.status == 200, reply.message
+
+
+def ended(at: float, code: int = 0) -> dict[str, Any]:
+    return {"exitCode": code, "startedAt": format_time(START), "finishedAt": format_time(START + at)}
+
+
+async def running_since_start() -> Api:
+    return await with_pod({"running": {"startedAt": format_time(START)}})
+
+
+async def test_a_followed_log_goes_on_until_the_container_ends() -> None:
+    # given
+    api = await running_since_start()
+    stream = await follow(api)
+    reading = asyncio.create_task(rest_of(stream))
+    # when nothing happens, it stays open
+    await asyncio.sleep(600)
+    assert not reading.done()
+    # when
+    await says(api, state={"terminated": ended(600, code=3)})
+    # then
+    assert await reading == [
+        f"nginx:1 started (restarts: 1) at {format_time(START)}",
+        f"ended with exit code 3 at {format_time(START + 600)}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"restartCount": 2, "state": {"running": {"startedAt": format_time(START + 31)}}},
+        {"restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+    ],
+    ids=["restarted", "backing off"],
+)
+async def test_a_followed_log_does_not_go_on_with_the_next_run(status: dict[str, Any]) -> None:
+    # given
+    api = await running_since_start()
+    reading = asyncio.create_task(rest_of(await follow(api, tailLines="0")))
+    await asyncio.sleep(30)
+    # when
+    await says(api, lastState={"terminated": ended(30)}, **status)
+    # then
+    assert await reading == [f"ended with exit code 0 at {format_time(START + 30)}"]
+
+
+async def test_a_followed_log_ends_with_the_pod() -> None:
+    # given
+    api = await running_since_start()
+    reading = asyncio.create_task(rest_of(await follow(api)))
+    await asyncio.sleep(1)
+    # when
+    await api.delete(f"{PODS}/a", gracePeriodSeconds="0")
+    # then
+    assert len(await reading) == 1
+
+
+async def test_a_followed_log_of_a_container_that_ended_is_given_at_once() -> None:
+    api = await with_pod({"terminated": ended(5)})
+    assert len(await rest_of(await follow(api))) == 2
+
+
+async def test_containers_write_as_often_as_the_annotation_says() -> None:
+    # given
+    api = await running_since_start()
+    await api.patch(f"{PODS}/a", ANNOTATED)
+    await asyncio.sleep(25)
+    assert (await api.get(f"{PODS}/a/log")).raw.decode().splitlines() == [
+        f"nginx:1 started (restarts: 1) at {format_time(START)}",
+        f"running for 10 s at {format_time(START + 10)}",
+        f"running for 20 s at {format_time(START + 20)}",
+    ]
+    # when
+    reading = asyncio.create_task(rest_of(await follow(api, tailLines="1")))
+    await asyncio.sleep(16)
+    await says(api, state={"terminated": ended(41)})
+    # then
+    assert [line.partition(" at ")[0] for line in await reading] == [
+        "running for 20 s",
+        "running for 30 s",
+        "running for 40 s",
+        "ended with exit code 0",
+    ]
+    since = (await api.get(f"{PODS}/a/log", sinceSeconds="5")).raw.decode().splitlines()
+    assert [line.partition(" at ")[0] for line in since] == ["running for 40 s", "ended with exit code 0"]
+
+
+@pytest.mark.parametrize("every", ["often", "-1", "0", "nan", "inf"])
+async def test_an_annotation_that_makes_no_sense_is_as_good_as_none(every: str) -> None:
+    api = await running_since_start()
+    await api.patch(f"{PODS}/a", {"metadata": {"annotations": {LOG_EVERY: every}}})
+    await asyncio.sleep(60)
+    assert len((await api.get(f"{PODS}/a/log")).raw.splitlines()) == 1
+
+
+async def test_a_followed_log_ends_when_enough_bytes_were_read() -> None:
+    # given
+    api = await running_since_start()
+    await api.patch(f"{PODS}/a", ANNOTATED)
+    first = f"nginx:1 started (restarts: 1) at {format_time(START)}"
+    # when
+    reading = asyncio.create_task(rest_of(await follow(api, limitBytes=str(len(first) + 1 + 7))))
+    await asyncio.sleep(30)
+    # then
+    assert await reading == [first, "running"]
+
+
+async def test_a_log_that_cannot_be_followed_is_answered_like_one_that_cannot_be_read() -> None:
+    # given
+    api = await with_pod({"waiting": {"reason": "ImagePullBackOff"}})
+    await api.post(PODS, pod("nowhere"))
+    # then
+    for name, status in (("a", 400), ("none", 404), ("nowhere", 204)):
+        answer = await api.server.stream(f"{PODS}/{name}/log", query={"follow": "true"})
+        assert isinstance(answer, Response)
+        assert answer.status == status
+
+
+async def test_who_closes_a_followed_log_is_released() -> None:
+    # given
+    api = await running_since_start()
+    stream = await follow(api)
+    await stream.batch()
+    reading = asyncio.create_task(rest_of(stream))
+    await asyncio.sleep(1)
+    # when
+    await stream.aclose()
+    # then
+    assert await reading == []
+    assert api.server.stats().watchers == 0

@@ -10,7 +10,7 @@ from pykruise.kube.transport import Response
 from pykruise.sandbox.http_server import HttpServer, Limits, Streamed
 from pykruise.sandbox.http_wire import HeadWriter, Request, split_target
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 
 class Ticks:

@@ -205,3 +205,27 @@ async def test_explain_knows_the_fields_of_built_in_kinds(tmp_path: Path) -> Non
         assert "volumeMounts\t<[]VolumeMount>" in told
         assert "terminationGracePeriodSeconds\t<integer>" in await kubectl("explain", "pod.spec")
         assert "configmaps" in await kubectl("api-resources")
+
+
+async def test_logs_are_followed_until_the_container_ends(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as kubectl:
+        # given a pod that runs
+        await kubectl("run", "a", "--image=nginx:1", '--overrides={"spec":{"nodeName":"node-1"}}')
+        status = {"name": "a", "image": "nginx:1", "imageID": "x", "ready": True, "restartCount": 0}
+
+        async def report(state: object) -> None:
+            patch = {"status": {"phase": "Running", "containerStatuses": [{**status, "state": state}]}}
+            await kubectl("patch", "pod", "a", "--subresource=status", "-p", orjson.dumps(patch).decode())
+
+        await report({"running": {"startedAt": "2026-01-01T10:00:00Z"}})
+        following = asyncio.create_task(kubectl("logs", "-f", "a", "--since=1000000h", "--tail=5"))
+        await asyncio.sleep(1)
+        assert not following.done()
+        # when
+        ended = {"startedAt": "2026-01-01T10:00:00Z", "finishedAt": "2026-01-01T10:00:09Z", "exitCode": 2}
+        await report({"terminated": ended})
+        # then
+        assert (await following).splitlines() == [
+            "nginx:1 started (restarts: 0) at 2026-01-01T10:00:00Z",
+            "ended with exit code 2 at 2026-01-01T10:00:09Z",
+        ]

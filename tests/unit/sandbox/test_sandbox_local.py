@@ -16,7 +16,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
-from support.api import CONFIG_MAPS, START, config_map
+from support.api import CONFIG_MAPS, PODS, START, config_map, pod
 
 JSON = {"Content-Type": "application/json"}
 
@@ -171,3 +171,27 @@ async def test_closing_breaks_streams_and_refuses_requests() -> None:
         async with transport.stream(CONFIG_MAPS):
             raise AssertionError("never entered")
     assert server.stats().watchers == 0
+
+
+async def test_a_log_is_followed_like_a_watch() -> None:
+    # given a pod that runs
+    transport = LocalTransport(fresh())
+    body = {**pod("a"), "spec": {**pod("a")["spec"], "nodeName": "node-1"}}
+    assert (await transport.request("POST", PODS, headers=JSON, body=orjson.dumps(body))).status == 201
+    state = {"running": {"startedAt": "2026-01-01T10:00:00Z"}}
+    status = {"name": "main", "image": "i", "imageID": "x", "ready": True, "restartCount": 0, "state": state}
+    patch = orjson.dumps({"status": {"containerStatuses": [status]}})
+    merge = {"Content-Type": "application/merge-patch+json"}
+    answer = await transport.request("PATCH", f"{PODS}/a/status", headers=merge, body=patch)
+    assert answer.status == 200
+    # when
+    async with transport.stream(f"{PODS}/a/log", query={"follow": "true"}) as lines:
+        first = await anext(lines)
+        await transport.request("DELETE", f"{PODS}/a", query={"gracePeriodSeconds": "0"})
+        rest = [line async for line in lines]
+    # then
+    assert first == b"i started (restarts: 0) at 2026-01-01T10:00:00Z"
+    assert rest == []
+    with pytest.raises(NotFoundError):
+        async with transport.stream(f"{PODS}/none/log", query={"follow": "true"}):
+            pass

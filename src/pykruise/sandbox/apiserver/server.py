@@ -1,7 +1,7 @@
 """The API server: a function from requests to answers over a storage, without sockets.
 
 method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response
-path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ WatchStream, or the Response that refuses it
+path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineStream, or the Response that refuses it
 
     routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
 
@@ -60,7 +60,7 @@ from pykruise.sandbox.apiserver.statuses import (
 )
 from pykruise.sandbox.apiserver.storage import MemoryStorage, Storage
 from pykruise.sandbox.apiserver.strategies import Strategy
-from pykruise.sandbox.apiserver.watches import Hub, HubStats, WatchStream
+from pykruise.sandbox.apiserver.watches import Hub, HubStats, LineStream
 from pykruise.sandbox.apiserver.webhooks.admission import WebhookAdmission
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, NoCaller
 from pykruise.sandbox.apiserver.webhooks.conversion import WebhookConversions
@@ -206,9 +206,10 @@ class ApiServer:
             return _refused(internal_error(f"{type(err).__name__}: {err}"))
 
     def is_stream(self, method: str, path: str, query: Mapping[str, str]) -> bool:
-        """Whether a request is a watch, and so belongs to `stream`."""
-        if method != "GET":
-            return False
+        """Whether a request is a watch or follows a log, and so belongs to `stream`."""
+        return method == "GET" and (self._is_watch(path, query) or (_is_log(path) and flag(query, "follow")))
+
+    def _is_watch(self, path: str, query: Mapping[str, str]) -> bool:
         if flag(query, "watch"):
             return True
         parts = path.split("/", 5)
@@ -224,10 +225,10 @@ class ApiServer:
         headers: Mapping[str, str] | None = None,
         user: User = ADMIN,
         managed_fields: bool = True,
-    ) -> WatchStream | Response:
-        """Open a watch. Iterate the stream for its lines (without line ends) and close it with `aclose`.
+    ) -> LineStream | Response:
+        """Open a watch, or a log to follow. Read its lines (without line ends) and close it with `aclose`.
 
-        A watch that is refused gives the Response to answer with. Never raises but for cancellation.
+        What is refused gives the Response to answer with. Never raises but for cancellation.
         """
         query, headers = query or {}, headers or {}
         try:
@@ -235,9 +236,13 @@ class ApiServer:
             found = route(self._core.catalog, path)
             if found is None:
                 raise page_not_found()
+            call = _call("GET", found, query, headers, None, who)
+            if found.subresource == "log" and not flag(query, "watch"):
+                log = await logs.follow_log(self._core, call)
+                return self._response(call, log) if isinstance(log, Answer) else log
             if found.subresource:
                 raise method_not_allowed()
-            return reads.watch(self._core, _call("GET", found, query, headers, None, who))
+            return reads.watch(self._core, call)
         except Refusal as refusal:
             return _refused(refusal)
         except Exception as err:
@@ -270,7 +275,7 @@ class ApiServer:
         found = route(self._core.catalog, path)
         if found is None:
             return self._outside_resources(method, path, headers)
-        if self.is_stream(method, path, query):
+        if method == "GET" and self._is_watch(path, query):
             raise bad_request("a watch is a stream: this endpoint answers single requests")
         call = _call(method, found, query, headers, body, who)
         if call.entry.deprecated:
@@ -419,6 +424,12 @@ class _Who(NamedTuple):
 
     user: User
     managed_fields: bool
+
+
+def _is_log(path: str) -> bool:
+    """Whether that is where the log of a pod is: /api/v1/namespaces/NS/pods/NAME/log."""
+    parts = path.split("/")
+    return len(parts) == 8 and parts[5] == "pods" and parts[7] == "log"
 
 
 def _strategy_for(resource: Resource) -> Strategy:

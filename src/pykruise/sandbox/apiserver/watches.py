@@ -11,20 +11,34 @@ an object leaves the selection is a DELETED for that watcher, one by which it en
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from pykruise.sandbox.apiserver.selection import Selection
 from pykruise.sandbox.apiserver.storage import Change, Stored
 
-__all__ = ["Encoder", "Hub", "HubStats", "WatchStream", "event_type"]
+__all__ = ["Encoder", "Hub", "HubStats", "LineStream", "WatchStream", "event_type"]
 
 BOOKMARK_EVERY_S: Final = 60.0
 _TIMER_SLACK_S: Final = 0.001  # a timer may fire within the clock's resolution before its time
 
 Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
 """Makes the line of an event: its type, the object, and the revision to show on it."""
+
+
+class LineStream(Protocol):
+    """An answer that goes on: lines without line ends, until there are no more."""
+
+    content_type: str
+
+    async def batch(self, *, most: int = 256) -> list[bytes]:
+        """The next lines, at least one and at most `most`; empty at the end of the stream."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop at once. Safe to call twice; a reader that waits is released."""
+        ...
 
 
 class Publication:
