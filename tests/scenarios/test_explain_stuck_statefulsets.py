@@ -1,22 +1,17 @@
 """`pykruise explain` names the true cause of StatefulSets that are stuck, each staged on a cluster."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import text
 from pykruise.cli.insight.workloads import STATEFUL_SET
-from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, statefulset
-
-pytestmark = [pytest.mark.sandbox_only]
+from support.stuck import named
 
 HOOK = {"labelsHandler": {"hook": "on"}}
 
@@ -84,6 +79,16 @@ async def the_quota_is_used_up(stage: Stage) -> None:
     await Sets(stage).create(replicas=2)
 
 
+async def revisions_cannot_be_stored(stage: Stage) -> None:
+    faulty = FaultyTransport(stage.manager_transport())
+    refusal = Answer(
+        403, message='controllerrevisions.apps is forbidden: User "kruise" cannot create resource'
+    )
+    faulty.on(posts("/controllerrevisions"), lambda _request: refusal)
+    await stage.start_manager(faulty)
+    await Sets(stage).create(replicas=2)
+
+
 async def updates_are_paused(stage: Stage) -> None:
     await rolled_out(stage, updateStrategy=rolling(paused=True))
 
@@ -117,6 +122,7 @@ CASES = (
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
     Stuck(an_old_claim_does_not_go, "Departing", "waits until its old claim data-web-0 is gone"),
     Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team"),
+    Stuck(revisions_cannot_be_stored, "Forbidden", "store revision: controllerrevisions.apps is forbidden"),
     Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
     Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"),
     Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done"),
@@ -128,12 +134,7 @@ CASES = (
 async def test_explain_names_the_true_cause_of_a_statefulset(stage: Stage, case: Stuck) -> None:
     # given
     await case.stage_it(stage)
-    await asyncio.sleep(90)
     # when
-    key = Key(stage.namespace, "web")
-    found = await explained(stage.client, key, now=stage.clock(), workload=STATEFUL_SET)
+    _, said = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)
     # then
-    said = text(found, now=stage.clock())
-    assert found.cause == case.cause, said
     assert case.says in said
-    assert found.verdict == case.verdict, said

@@ -80,7 +80,7 @@ _RANKS: Final = (
         "InjectionFails",
         "Patch",
     ),
-    ("Quota", "Webhook", "Forbidden", "WriteFailed"),
+    ("Quota", "Webhook", "Policy", "Forbidden", "WriteFailed"),
     ("NodeLost", "Finalizer", "ImagePull", "ContainerFails", "UnboundClaims", "Unschedulable"),
     ("SchedulingGated", "ResizeInfeasible", "ResizeDeferred", "ReadinessGate", "NotReady"),
     ("BrokenUpdate", "NotInPlace", "PreDeleteHook", "InPlaceUpdateHook", "PreNormalHook", "Backoff"),
@@ -106,7 +106,7 @@ _ORDER: Final = {code: number for number, code in enumerate(code for rank in _RA
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
 """Types of the conditions by which kinds tell what did not work."""
 
-_NOT_WRITTEN: Final = frozenset({"NoManager", "Quota", "Webhook", "Forbidden", "WriteFailed"})
+_NOT_WRITTEN: Final = frozenset({"NoManager", "Quota", "Webhook", "Policy", "Forbidden", "WriteFailed"})
 
 _LEFT: Final = (
     ("updates are paused", "Paused", "resume: set spec.updateStrategy.rollingUpdate.paused to false"),
@@ -280,8 +280,7 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
         return
     yield from not_taken_up(sight.document)
     yield from _conditions(status)
-    if sight.workload.tells_failures_by_event:
-        yield from _events(sight, plan)
+    yield from _failed_writes(sight.document.get("status") or {}, plan, status)
     for note in plan.notes:
         if note.reason == "ScaleUpLimited":
             yield Wait(
@@ -322,27 +321,27 @@ def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
             yield Wait(code="Deadline", words=words, since=one.get("lastUpdateTime") or since)
 
 
-def _events(sight: Sight, plan: Plan) -> Iterator[Wait]:
-    """The latest failed write, while something is still to be written."""
-    failed = [one for one in sight.events if one.get("type") == "Warning" and _is_failure(one)]
-    if not failed or not plan.stages:
+def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
+    """Writes that failed when they were last tried, and that the plan wants still: as it tries them again, its own
+    status knows nothing of them."""
+    if not plan.stages:
         return
-    latest = failed[-1]
-    message = str(latest.get("message") or "")
-    yield Wait(
-        code=_code_of(message),
-        words=message,
-        since=str(latest.get("firstTimestamp") or latest.get("eventTime") or ""),
-        remedy="see what refuses it; it is tried again and again",
-    )
-
-
-def _is_failure(event: Document) -> bool:
-    return str(event.get("reason") or "").startswith("Failed")
+    known = {one.get("message") for one in status.get("conditions") or () if one.get("type") in _FAILED}
+    for one in stored.get("conditions") or ():
+        is_failure = one.get("type") in {*_FAILED, WAITING} and one.get("status") == "True"
+        message = str(one.get("message") or "")
+        if is_failure and one.get("reason") == "WriteFailed" and message not in known:
+            code, remedy = _failure("WriteFailed", message)
+            yield Wait(code=code, words=message, since=one.get("lastTransitionTime") or "", remedy=remedy)
 
 
 def _code_of(message: str) -> str:
-    codes = (("exceeded quota", "Quota"), ("webhook", "Webhook"), ("forbidden", "Forbidden"))
+    codes = (
+        ("exceeded quota", "Quota"),
+        ("webhook", "Webhook"),
+        ("AdmissionPolicy", "Policy"),
+        ("forbidden", "Forbidden"),
+    )
     return next((code for words, code in codes if words in message), "WriteFailed")
 
 

@@ -1,7 +1,7 @@
 """Reading one workload from a cluster, once: everything its plan needs, and what a person asks about.
 
 Client ──get, list──▶ look() ──▶ Around ──the kind's snapshot()──▶ Sight: the document, its pods as stored,
-                                                                    the snapshot, events, lost nodes
+                                                                    the snapshot, lost nodes
 
 Reads only. The snapshot is made by the kind's own functions, so what is decided of it is what the manager decides.
 """
@@ -18,13 +18,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import (
-    CONTROLLER_REVISIONS,
-    EVENTS,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PODS,
-)
+from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
 from pykruise.plans.sources import NodeView, project_node
@@ -44,8 +38,6 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     pods: Mapping[str, Document]
     """Its pods by name, terminating and finished ones too."""
     snapshot: Snapshot
-    events: Sequence[Document] = ()
-    """About it, oldest first; empty also when they may not be read."""
     lost_nodes: frozenset[str] = frozenset()
     """Nodes that do not answer, or are gone."""
     claims: Sequence[ClaimView] = ()
@@ -74,12 +66,11 @@ async def look(
     document = decode(raw)
     uid = document["metadata"]["uid"]
     settings = settings or Settings()
-    pods, revisions, claims, nodes, events, budgets = await asyncio.gather(
+    pods, revisions, claims, nodes, budgets = await asyncio.gather(
         client.list(PODS, key.namespace),
         client.list(CONTROLLER_REVISIONS, key.namespace),
         client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace),
         _nodes(client),
-        _events(client, key, uid),
         _budgets(client, key.namespace) if settings.cloneset.asks_budgets else _none(),
     )
     project = PodProjector()
@@ -103,7 +94,6 @@ async def look(
         document=document,
         pods=own,
         snapshot=workload.snapshot(around),
-        events=events,
         lost_nodes=_lost(own, nodes) if nodes else frozenset(),
         claims=[one for one in around.claims if one.controller_uid == uid],
         nodes={name: view for name, (view, _) in nodes.items()},
@@ -158,13 +148,3 @@ async def _budgets(client: Client, namespace: str) -> Sequence[msgspec.Raw]:
 
 async def _none() -> Sequence[msgspec.Raw]:
     return ()
-
-
-async def _events(client: Client, key: Key, uid: str) -> list[Document]:
-    try:
-        listed = await client.list(EVENTS, key.namespace)
-    except (ForbiddenError, NotFoundError):
-        return []
-    events = [decode(raw) for raw in listed.items]
-    about = [event for event in events if (event.get("involvedObject") or {}).get("uid") == uid]
-    return sorted(about, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))

@@ -151,5 +151,3 @@ class Workload(Known, frozen=True, kw_only=True):
     """Pods go to nodes by name, so all nodes have to be known."""
     has_known_names: bool = False
     """Pods that are made have names that are known beforehand."""
-    tells_failures_by_event: bool = False
-    """Its status has no place for a failed write."""

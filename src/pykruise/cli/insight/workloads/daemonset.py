@@ -87,5 +87,4 @@ DAEMON_SET = Workload(
         "paused": (*_ROLLING, "paused"),
     },
     is_per_node=True,
-    tells_failures_by_event=True,
 )

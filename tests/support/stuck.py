@@ -1,0 +1,188 @@
+"""Stuck rollouts: what `explain` has to say of them, and who refuses the manager's writes in them.
+
+case.stage_it(stage) ──▶ named(): explain, until it names the cause ──▶ its text
+
+On the real cluster nobody waits for hours, so there the cause is asked for until it is named, and once more a moment
+later; in virtual time a minute and a half have passed before.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from pykruise.admission.configurations import VALIDATING
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.insight.workloads import Known
+from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.transport import Response, Transport
+from pykruise.manager.roles import RBAC
+from support.scenario import Object, Stage
+
+__all__ = ["Refusal", "named", "used_up_quota"]
+
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+_ADMISSION = "admissionregistration.k8s.io"
+_POLICIES = Resource(
+    _ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+_BINDINGS = Resource(
+    _ADMISSION,
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+_ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+_ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+
+
+async def named(
+    stage: Stage, workload: Known, *, cause: str, verdict: str = "waiting", key: Key | None = None
+) -> tuple[Explanation, str]:
+    """The explanation that names this cause, and its text. Fails with the last text when it never does."""
+    key = key or Key(stage.namespace, "web")
+    found: Explanation | None = None
+
+    async def names_it() -> bool:
+        nonlocal found
+        found = await explained(stage.client, key, now=stage.clock(), workload=workload)
+        return found.cause == cause and found.verdict == verdict
+
+    await asyncio.sleep(min(90.0, stage.long_s / 5))
+    try:
+        await stage.until(names_it, within_s=min(stage.patience_s, 60.0))
+        await asyncio.sleep(min(1.0, stage.long_s / 5))
+        await stage.until(names_it, within_s=5.0)  # and not only for a moment
+    except AssertionError as error:
+        assert found is not None
+        told = text(found, now=stage.clock())
+        raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{told}") from error
+    assert found is not None
+    return found, text(found, now=stage.clock())
+
+
+# ── who refuses, on real API servers ─────────────────────────────────────────
+
+
+async def used_up_quota(stage: Stage, *, pods: int) -> None:
+    """A ResourceQuota of the namespace that lets this many pods be, and that API servers know of."""
+    body = {"metadata": {"name": "team"}, "spec": {"hard": {"pods": str(pods)}}}
+    await stage.create(body, resource=RESOURCE_QUOTAS)
+
+    async def is_counted() -> bool:
+        status = (await stage.get("team", resource=RESOURCE_QUOTAS)).get("status") or {}
+        return bool(status.get("hard"))
+
+    await stage.until(is_counted)
+
+
+class Refusal:
+    """What stands between a manager and new pods of one namespace, and is taken away at the end."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._name = f"refuse-{stage.namespace}"
+        self._made: list[tuple[Resource, str]] = []
+
+    async def by_dead_webhook(self) -> None:
+        """A webhook that must be asked, and that nobody serves."""
+        hook = {
+            "name": "pods.example.com",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [_NEW_PODS],
+            "namespaceSelector": self._here(),
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": 1,
+        }
+        await self._make(VALIDATING, webhooks=[hook])
+        await self._until_refused()
+
+    async def by_policy(self, message: str) -> None:
+        """A ValidatingAdmissionPolicy that no pod satisfies."""
+        rules = {"resourceRules": [_NEW_PODS]}
+        validations = [{"expression": "false", "message": message}]
+        await self._make(
+            _POLICIES,
+            spec={"failurePolicy": "Fail", "matchConstraints": rules, "validations": validations},
+        )
+        bound = {"namespaceSelector": self._here()}
+        await self._make(
+            _BINDINGS,
+            spec={"policyName": self._name, "validationActions": ["Deny"], "matchResources": bound},
+        )
+        await self._until_refused()
+
+    async def by_rights(self) -> Transport:
+        """The transport of a manager that may do anything but make and change pods."""
+        read = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+        groups = ["", "apps", "apps.kruise.io", "policy.kruise.io", "events.k8s.io"]
+        written = ["*/status", "*/finalizers", "controllerrevisions", "events"]
+        write = {"apiGroups": groups, "resources": written, "verbs": ["create", "patch", "update"]}
+        await self._make(_ROLES, rules=[read, write])
+        user = {"apiGroup": RBAC, "kind": "User", "name": self._name}
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": self._name}
+        await self._make(_ROLE_BINDINGS, subjects=[user], roleRef=role)
+        return _As(self._stage.client.transport, self._name)
+
+    async def end(self) -> None:
+        """Nothing is refused any more."""
+        for resource, name in reversed(self._made):
+            with suppress(NotFoundError):
+                await self._stage.client.delete(resource, "", name)
+
+    def _here(self) -> Object:
+        return {"matchLabels": {"kubernetes.io/metadata.name": self._stage.namespace}}
+
+    async def _make(self, resource: Resource, **fields: Any) -> None:
+        self._made.append((resource, self._name))
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": self._name},
+            **fields,
+        }
+        with suppress(AlreadyExistsError):
+            await self._stage.client.create(resource, "", body)
+
+    async def _until_refused(self) -> None:
+        """API servers hear of new rules after a while."""
+        pod = {
+            "metadata": {"name": "try"},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+        }
+
+        async def is_refused() -> bool:
+            try:
+                await self._stage.client.create(PODS, self._stage.namespace, pod, dry_run=True)
+            except ApiError:
+                return True
+            return False
+
+        await self._stage.until(is_refused)
+
+
+_NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+
+
+class _As:
+    """Requests in another user's name, as `kubectl --as` sends them. The stage closes what is below."""
+
+    def __init__(self, inner: Transport, user: str) -> None:
+        self._inner = inner
+        self._user = {"Impersonate-User": user}
+
+    async def request(self, method: str, path: str, **given: Any) -> Response:
+        given["headers"] = {**(given.get("headers") or {}), **self._user}
+        return await self._inner.request(method, path, **given)
+
+    def stream(self, path: str, **given: Any) -> Any:
+        given["headers"] = {**(given.get("headers") or {}), **self._user}
+        return self._inner.stream(path, **given)
+
+    async def close(self) -> None:
+        """Nothing of its own."""
