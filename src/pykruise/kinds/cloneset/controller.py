@@ -178,6 +178,7 @@ class CloneSetPlanner:
                 self._sources.pods.values(),
                 uid=cloneset.uid,
                 namespace=cloneset.namespace,
+                name=cloneset.name,
                 selector=selector,
             )
             if selector is not None and not selector.is_empty
