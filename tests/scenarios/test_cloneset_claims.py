@@ -10,7 +10,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.views import PodView
-from support.faults import Answer, DropAnswer, FaultyTransport, Request, posts
+from support.faults import Answer, DropAnswer, FaultyTransport, Request, TakeEffectLate, posts
 from support.kills import Kill
 from support.scenario import Object, Stage, cloneset, rolling
 
@@ -108,6 +108,24 @@ async def test_without_reuse_a_deleted_pod_takes_its_claim_along(stage: Stage) -
     await stage.merge(gone.name, {"metadata": {"finalizers": None}}, resource=PODS)
     await settled(stage, 3)
     assert claim.name not in await claims(stage)
+
+
+@pytest.mark.virtual_time("a request is under way for an hour")
+async def test_a_claim_that_comes_when_its_pod_is_gone_again_is_cleaned_up(stage: Stage) -> None:
+    """Nothing else happens then that would wake the CloneSet."""
+    # given a pod, the creation of whose claim arrives an hour later once more
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/persistentvolumeclaims"), TakeEffectLate(3600.0))
+    await stage.start_manager(faulty)
+    await stage.create(with_claims(reuse=False, replicas=1))
+    await settled(stage, 1)
+    await stage.scale("web", 0)
+    await settled(stage, 0)
+    # when it has arrived
+    await asyncio.gather(*faulty.later)
+    assert await claims(stage)
+    # then
+    await stage.until(lambda: fitting(stage, 0), what="the claim is gone again")
 
 
 async def test_switching_reuse_off_cleans_up_what_was_kept(stage: Stage) -> None:

@@ -17,6 +17,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -147,6 +148,11 @@ class Executor:
         self._rng = rng
         self._max_in_flight = max_in_flight
         self._places = asyncio.Semaphore(max_in_flight)
+        self._making: set[tuple[Resource, Key]] = set()
+
+    def is_making(self, resource: Resource, key: Key) -> bool:
+        """Whether a creation of this object is under way: whoever waits for it is told when it ends."""
+        return (resource, key) in self._making
 
     async def execute(self, plan: Plan, *, until: Callable[[], bool] = lambda: False) -> Outcome:
         """Write what the plan says, stage by stage. Never raises for an API or transport error.
@@ -201,7 +207,8 @@ class Executor:
     async def _chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
         for number, step in enumerate(chain.steps):
             try:
-                await self._write(step.action, priority=min(number, 1))
+                with self._noted(step.action):
+                    await self._write(step.action, priority=min(number, 1))
             except KubeError as error:
                 failure = Failure(stage.name, chain.subject, step, error)
                 if not stage.is_optional:
@@ -217,6 +224,17 @@ class Executor:
             run.written += 1
             if step.done:
                 run.notes.append((chain.subject, step.done))
+
+    @contextmanager
+    def _noted(self, action: Action) -> Iterator[None]:
+        """While a creation is under way, from its first try to its last."""
+        made = (action.resource, action.key)
+        if isinstance(action, Create):
+            self._making.add(made)
+        try:
+            yield
+        finally:
+            self._making.discard(made)
 
     async def _write(self, action: Action, *, priority: int) -> None:
         """One write with a definite end: done, or an error that says it was not.

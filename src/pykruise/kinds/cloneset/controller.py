@@ -4,7 +4,7 @@ pod, claim, revision or CloneSet changed ──▶ queue ──▶ Reconciler(Cl
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import WorkQueue
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
@@ -84,7 +85,9 @@ def build(context: KindContext, *, settings: Settings) -> Controller[Key]:
     context.sources.pods.subscribe(
         lambda change: _wake_owners(change, queue, clonesets if is_filtered else None)
     )
-    context.sources.claims.subscribe(lambda change: _wake_by_claim(change, clonesets, queue))
+    context.sources.claims.subscribe(
+        lambda change: _wake_by_claim(change, clonesets, queue, is_making=context.executor.is_making)
+    )
     context.sources.revisions.subscribe(lambda change: _wake_by_revision(change, clonesets, queue))
     turn = Reconciler(planner, context.executor, record=context.recorder(COMPONENT))
     return context.controller(NAME, turn, queue=queue)
@@ -175,6 +178,7 @@ class CloneSetPlanner:
                 self._sources.pods.values(),
                 uid=cloneset.uid,
                 namespace=cloneset.namespace,
+                name=cloneset.name,
                 selector=selector,
             )
             if selector is not None and not selector.is_empty
@@ -224,16 +228,27 @@ def _wake_by_revision(
         queue.add(key)
 
 
-def _wake_by_claim(change: Change[ClaimView], clonesets: Cache[CloneSetView], queue: WorkQueue[Key]) -> None:
-    """When a claim changes hands. That one comes or goes never calls for a write by itself, but the pod that
-    comes or goes with it; and claims that are made and cleaned up again for a pod that cannot be created would
-    start the next try at once, however often it failed.
+def _wake_by_claim(
+    change: Change[ClaimView],
+    clonesets: Cache[CloneSetView],
+    queue: WorkQueue[Key],
+    *,
+    is_making: Callable[[Resource, Key], bool],
+) -> None:
+    """When a claim changes hands, or comes unexpectedly: from a creation that took effect long after its client
+    gave up, when its pod is gone again.
+
+    A claim that is made at this moment calls for no write, but the pod that comes with it, and neither does one
+    that goes. Claims that are made and cleaned up again for a pod that cannot be created would start the next
+    try at once, however often it failed.
     """
     old, new = change.old, change.new
-    if old is None or new is None or _whose(old) == _whose(new):
+    if new is None or (old is None and is_making(PERSISTENT_VOLUME_CLAIMS, change.key)):
+        return
+    if old is not None and _whose(old) == _whose(new):
         return
     for claim in (old, new):
-        if claim.controller_uid:
+        if claim is not None and claim.controller_uid:
             for cloneset in clonesets.by_index(BY_UID, claim.controller_uid):
                 queue.add(cloneset.key)
 

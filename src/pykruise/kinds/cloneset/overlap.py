@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kinds.cloneset.status import Failure
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.selectors import Selector
 from pykruise.plans.plan import Note
-from pykruise.pods.views import PodView
+from pykruise.pods.views import ControllerView, PodView
 
 __all__ = ["LOOK_AGAIN_S", "SELECTOR_OVERLAP", "overlap_note", "overlap_of", "strangers_of"]
 
@@ -26,8 +27,13 @@ LOOK_AGAIN_S: Final = 60.0
 REMEDY: Final = "give one of them other labels and another selector"
 
 
-def strangers_of(pods: Iterable[PodView], *, uid: str, namespace: str, selector: Selector) -> list[PodView]:
-    """Active pods of the namespace that match, and that another owner manages."""
+def strangers_of(
+    pods: Iterable[PodView], *, uid: str, namespace: str, name: str, selector: Selector
+) -> list[PodView]:
+    """Active pods of the namespace that match, and that another owner manages.
+
+    `uid`, `name`: the CloneSet's. Pods of an earlier one of this name are no strangers: they are on their way out.
+    """
     return [
         pod
         for pod in pods
@@ -35,8 +41,13 @@ def strangers_of(pods: Iterable[PodView], *, uid: str, namespace: str, selector:
         and pod.controller is not None
         and pod.controller.uid != uid
         and pod.is_active
+        and not _is_of(pod.controller, name)
         and selector.matches(pod.labels)
     ]
+
+
+def _is_of(owner: ControllerView, name: str) -> bool:
+    return (owner.group, owner.kind, owner.name) == (CLONE_SETS.group, CLONE_SETS.kind, name)
 
 
 def overlap_of(strangers: Sequence[PodView]) -> Failure:

@@ -42,7 +42,13 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Patch
-from pykruise.plans.ownership import delete_revision, release_pod, revision_stages
+from pykruise.plans.ownership import (
+    Adopter,
+    adoption_stages,
+    delete_revision,
+    release_pod,
+    revision_stages,
+)
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.plans.troubles import trouble_notes
@@ -145,6 +151,7 @@ def _joined(
     before = [
         *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
         *_release(ws.snapshot, strangers),
+        *_adopt(ws, choice),
         *revision_stages(
             choice,
             namespace=ws.snapshot.cloneset.namespace,
@@ -333,6 +340,24 @@ def _choose_update(snapshot: Snapshot, spec: CloneSetSpec) -> UpdateChoice:
         ),
         annotations=annotations,
     )
+
+
+def _adopt(ws: WorkingSet, choice: UpdateChoice) -> list[Stage]:
+    """A revision that was left behind and is used again becomes its own: pods are of it, so it must neither go with
+    somebody else nor outlive its owner, and it says by which selector pods are managed."""
+    revision = choice.revision
+    if choice.create is not None or revision.controller_uid or revision.is_deleting:
+        return []
+    cloneset = ws.snapshot.cloneset
+    adopter = Adopter(
+        resource=CLONE_SETS,
+        key=cloneset.key,
+        uid=cloneset.uid,
+        resource_version=cloneset.resource_version,
+        reference=cloneset.owner_reference,
+        selector=msgspec.to_builtins(ws.spec.selector),
+    )
+    return adoption_stages(adopter, (), [revision])
 
 
 # Tidying up

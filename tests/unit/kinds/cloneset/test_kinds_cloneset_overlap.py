@@ -3,13 +3,14 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S, strangers_of
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import encode
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.views import PodView, project_pod
-from support.cloneset_builder import NAMESPACE, UID, cloneset
+from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset
 
 SELECTOR = selector_from({"matchLabels": {"app": "web"}})
 
@@ -45,8 +46,27 @@ def test_only_pods_that_another_owner_manages_and_that_match_count() -> None:
         pod(namespace="elsewhere"),
         pod(deletionTimestamp="2026-01-31T12:00:00Z"),
     ]
-    found = strangers_of([*others, pod()], uid=UID, namespace=NAMESPACE, selector=SELECTOR)
+    found = strangers_of([*others, pod()], uid=UID, namespace=NAMESPACE, name=NAME, selector=SELECTOR)
     assert [one.controller.name for one in found if one.controller] == ["rival"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "count"),
+    [
+        ({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME}, 0),
+        ({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": NAME}, 0),
+        ({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "other"}, 1),
+        ({"apiVersion": "example.com/v1", "kind": "CloneSet", "name": NAME}, 1),
+        ({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": NAME}, 1),
+    ],
+)
+def test_pods_of_an_earlier_cloneset_of_this_name_are_no_strangers(
+    reference: dict[str, str], count: int
+) -> None:
+    """It was deleted, and garbage collection has not come to them yet."""
+    one = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
+    found = strangers_of([one], uid=UID, namespace=NAMESPACE, name=NAME, selector=SELECTOR)
+    assert len(found) == count
 
 
 def test_whose_they_are_is_told_by_a_condition_and_an_event_and_nothing_is_touched() -> None:

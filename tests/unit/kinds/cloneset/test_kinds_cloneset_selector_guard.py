@@ -154,6 +154,37 @@ def test_an_older_revision_that_is_wanted_again_gets_the_record_in_the_same_writ
     assert step.action.body["metadata"]["annotations"] == record_of(WEB)
 
 
+def left_behind(builder: CloneSetBuilder) -> CloneSetBuilder:
+    """Its revision is that of a CloneSet of the same name which was deleted with Orphan."""
+    return builder.with_revisions(revision(builder.spec["template"], 1, controller=""))
+
+
+def test_a_revision_that_was_left_behind_is_adopted_with_the_record_before_a_pod_is_of_it() -> None:
+    # given
+    builder = left_behind(cloneset(2, pods=0))
+    # when
+    plan = planned(builder)
+    # then it is checked first that the CloneSet is still there
+    names = [stage.name for stage in plan.stages]
+    assert names[:2] == ["check before adoption", "adopt"]
+    (step,) = steps_named(plan, "adopt")
+    assert isinstance(step.action, Patch)
+    assert (step.action.resource, step.action.key.name) == (CONTROLLER_REVISIONS, builder.update_revision)
+    metadata = step.action.body["metadata"]
+    assert metadata["annotations"] == record_of(WEB)
+    assert [one["name"] for one in metadata["ownerReferences"]] == ["web"]
+    # and pods come after
+    assert not {"store revision", "record selector"} & set(names)
+    assert names.index("adopt") < names.index("create pods")
+
+
+def test_a_terminating_revision_is_not_adopted() -> None:
+    """Garbage collection is about to remove it; the next plan makes it anew."""
+    builder = left_behind(cloneset(2, pods=0))
+    builder.revisions[0]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert not steps_named(planned(builder), "adopt")
+
+
 def test_a_selector_that_had_changed_before_the_take_over_touches_nothing() -> None:
     """daemonset case 71, for CloneSet"""
     # given no record, and a newest revision with the labels of before
