@@ -17,7 +17,8 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from bench.real import NAMESPACE, Bench, RealPhase, Report, bench_on, text  # noqa: E402
+from bench.real import Report, text  # noqa: E402
+from bench.stage import NAMESPACE, Bench, RealPhase, bench_on  # noqa: E402
 from pykruise.kinds.statefulset.plan import plan_statefulset  # noqa: E402
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS  # noqa: E402
 from pykruise.kube.resources import NAMESPACES  # noqa: E402

@@ -114,7 +114,7 @@ class LoneManager:
             *(sys.executable, "-m", "bench.lone_manager", str(folder), *ALONE),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            stderr=None if os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL,
             env={**os.environ, **where},
         )
         return cls(process)

@@ -4,7 +4,8 @@ service account (a folder) ──▶ run_process ──▶ API server
 line on standard input ──▶ one line of JSON on standard output: the longest stop since the last one, memory, CPU
 
 PYTHONPATH=tests python -m bench.lone_manager FOLDER [flags of the manager]. Nothing is imported but what the
-command itself imports, so that its memory is that of a manager.
+command itself imports, so that its memory is that of a manager. With PROFILE in its environment it also notes where
+it uses CPU, a sample every few milliseconds of CPU time, and adds what it found to that file with every answer.
 """
 
 import asyncio
@@ -12,11 +13,14 @@ import gc
 import json
 import os
 import resource
+import signal
 import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 
 import uvloop
 
@@ -24,6 +28,9 @@ from pykruise.cli.manager import read_flags
 from pykruise.kube.config import load_in_cluster
 from pykruise.manager.logs import set_up
 from pykruise.manager.process import run_process
+
+SAMPLE_S = 0.002
+"""Of CPU time, between two samples of a profile; the kernel's clock may be slower."""
 
 
 class LoopWatch:
@@ -88,16 +95,54 @@ class LoopWatch:
         return text
 
 
+class Samples:
+    """Where the process uses CPU: by function, its own share and that of all it calls."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._own: Counter[str] = Counter()
+        self._whole: Counter[str] = Counter()
+        self._count = 0
+        signal.signal(signal.SIGPROF, self._sample)
+        signal.setitimer(signal.ITIMER_PROF, SAMPLE_S, SAMPLE_S)
+
+    def _sample(self, _: int, frame: FrameType | None) -> None:
+        self._count += 1
+        seen: set[str] = set()
+        while frame is not None:
+            code = frame.f_code
+            name = f"{'/'.join(Path(code.co_filename).parts[-2:])}:{code.co_qualname}"
+            if not seen:
+                self._own[f"{name}:{frame.f_lineno}"] += 1
+            if name not in seen:
+                seen.add(name)
+                self._whole[name] += 1
+            frame = frame.f_back
+
+    def write(self) -> None:
+        """Add what was found since the last time."""
+        count = self._count or 1
+        with self._file.open("a") as file:
+            for title, found in (("whole", self._whole), ("own", self._own)):
+                file.write(f"── {title}, of {count} samples\n")
+                file.writelines(f"{n / count:7.1%} {name}\n" for name, n in found.most_common(120))
+        self._own.clear()
+        self._whole.clear()
+        self._count = 0
+
+
 def _rss_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-async def _answer(watch: LoopWatch) -> None:
+async def _answer(watch: LoopWatch, samples: Samples | None) -> None:
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     while await reader.readline():
         print(watch.report(), flush=True)
+        if samples is not None:
+            samples.write()
 
 
 async def main() -> None:
@@ -106,9 +151,10 @@ async def main() -> None:
     set_up(parsed.settings.log)
     connection = load_in_cluster(environ=os.environ, service_account=Path(sys.argv[1]))
     watch = LoopWatch()
+    samples = Samples(Path(os.environ["PROFILE"])) if os.environ.get("PROFILE") else None
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(watch.run())
-        tasks.create_task(_answer(watch))
+        tasks.create_task(_answer(watch, samples))
         tasks.create_task(run_process(connection, parsed.settings))
 
 

@@ -11,6 +11,7 @@ class Row:
     name: str
     pods_per_s: float
     bare_pods_per_s: float
+    script_pods_per_s: float = 0.0
 
 
 def bars(chart: str) -> list[float]:
@@ -24,6 +25,13 @@ def test_bars_are_as_long_as_what_they_show() -> None:
     rows = [Row("scale up", 50.0, 200.0), Row("in place", 100.0, 0.0)]
     # when / then the longest fills the width
     assert bars(svg(rows, title="a run")) == [WIDTH / 4, WIDTH, WIDTH / 2, 0.0]
+
+
+def test_a_script_has_a_bar_where_one_did_the_same() -> None:
+    # given
+    rows = [Row("scale up", 50.0, 200.0, 100.0), Row("scale down", 100.0, 200.0)]
+    # when / then
+    assert bars(svg(rows, title="a run")) == [WIDTH / 4, WIDTH, WIDTH / 2, WIDTH / 2, WIDTH]
 
 
 def test_a_name_with_signs_of_markup_is_only_a_name() -> None:

@@ -1,0 +1,364 @@
+"""A yardstick: a bare asyncio script that makes the same writes to pods as a manager does, and nothing else.
+
+yardsticks() ──▶ this file as a process of its own ──▶ API server; the scheduler and the nodes do their part
+lines of JSON on its standard input (what to do) ──▶ an empty line on its standard output (ready, done)
+
+It decides nothing: no cache, no plan, no revision, no status, no retry. It says how many pods a second this
+machine takes when what the manager itself costs is next to nothing, so that a manager's figures can be compared
+between machines as a share of it.
+
+- up: a POST a pod, and once it has a node one PATCH of its status (readiness condition, lifecycle state). At most
+  `in_flight` requests at once. Over when all pods are ready.
+- in place: each of `in_flight` workers takes a pod out of service (PATCH of the status), changes its image and
+  labels (PATCH), waits until the container runs it, brings the pod back (PATCH of the status), waits until it is
+  ready, and takes the next one.
+- down: a DELETE a pod.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+import uvloop
+
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.resources import CONFIG_MAPS, PODS
+
+if TYPE_CHECKING:
+    from bench.stage import RealPhase, Stage
+
+NAMESPACE = "bench"
+MANAGERS_AT_ONCE = 32
+"""Requests that a manager has under way at most, and the most pods that it begins to update with one plan."""
+JSON = "application/json"
+STRATEGIC = "application/strategic-merge-patch+json"
+STATE, CHANGED_AT = "lifecycle.apps.kruise.io/state", "lifecycle.apps.kruise.io/timestamp"
+GATE = "InPlaceUpdateReady"
+NOW = "2026-01-31T12:00:00Z"
+
+
+# ── what the bench asks for ──────────────────────────────────────────────────
+
+
+class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
+    """What the script reached, and a phase of the manager beside it."""
+
+    of: str
+    """The manager's phase that did the same."""
+    in_flight: int
+    script: "RealPhase"
+    ratio: float
+    """The manager's pods a second, of the script's."""
+
+
+async def yardsticks(
+    stage: "Stage", *, scale_up: "RealPhase", in_place: "RealPhase", pods: int
+) -> list[Yardstick]:
+    """Scale up, and update in place: with as many pods out of service as the manager had, and with 32."""
+    same = max(round(in_place.out_at_once), 1)
+    owner = await _owner(stage)
+    async with _started(stage.plane.manager_kubeconfig, owner) as (process, do):
+        bench = stage.bench(process.pid, worker="script")
+
+        async def observe(of: "RealPhase", name: str, in_flight: int, **order: Any) -> Yardstick:
+            wish = {**order, "pods": pods, "in_flight": in_flight}
+            script = await bench.observe(f"{name}, {in_flight} in flight", lambda: do(wish), pods=pods)
+            await asyncio.sleep(2)
+            ratio = of.pods_per_s / script.pods_per_s
+            return Yardstick(of=of.name, in_flight=in_flight, script=script, ratio=ratio)
+
+        up, change = {"do": "up"}, {"do": "in place"}
+        found = [
+            await observe(scale_up, "scale up until ready", MANAGERS_AT_ONCE, **up),
+            await observe(in_place, "in place", same, **change, image="nginx:2"),
+            await observe(in_place, "in place", MANAGERS_AT_ONCE, **change, image="nginx:3"),
+        ]
+        await do({"do": "down", "pods": pods, "in_flight": MANAGERS_AT_ONCE})
+        await bench.gone()
+    return found
+
+
+async def _owner(stage: "Stage") -> str:
+    """Something that the pods belong to, as the manager's do: garbage collection takes note of them."""
+    created = await stage.client.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "bare"}})
+    uid: str = orjson.loads(created)["metadata"]["uid"]
+    return uid
+
+
+Do = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+@asynccontextmanager
+async def _started(kubeconfig: Path, owner: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Do]]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.bare", str(kubeconfig), owner),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None
+    assert stdout is not None
+
+    await stdout.readline()
+
+    async def do(wish: dict[str, Any]) -> None:
+        stdin.write(json.dumps(wish).encode() + b"\n")
+        if not await stdout.readline():
+            raise RuntimeError(f"the bare script ended during {wish}")
+
+    try:
+        yield process, do
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+# ── the script ───────────────────────────────────────────────────────────────
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+    resourceVersion: str = ""  # noqa: N815 - as it is spelled there
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+
+
+class _Container(msgspec.Struct, frozen=True):
+    image: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    nodeName: str = ""  # noqa: N815
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: list[_Condition] = []
+    containerStatuses: list[_Container] = []  # noqa: N815
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def is_ready(self) -> bool:
+        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
+    def runs(self, image: str) -> bool:
+        return any(one.image == image for one in self.status.containerStatuses)
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: _Pod
+
+
+class _List(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    items: list[_Pod] = []
+
+
+class _RefusedError(Exception):
+    """A write that must succeed did not."""
+
+
+class Script:
+    """Pods called bare-00000, bare-00001, …; `owner`: uid of the ConfigMap that they belong to."""
+
+    def __init__(self, transport: HttpTransport, *, owner: str) -> None:
+        self._transport = transport
+        self._owner = owner
+        self._pods: dict[str, _Pod] = {}
+        self._awaited: dict[str, tuple[Callable[[_Pod], bool], asyncio.Future[None]]] = {}
+        self._at_once = asyncio.Semaphore(MANAGERS_AT_ONCE)
+
+    async def watch(self) -> None:
+        """Hear of all pods, until cancelled. A server that is pressed ends watches: then from the beginning."""
+        path = PODS.path(NAMESPACE)
+        decode_list, decode = msgspec.json.Decoder(_List).decode, msgspec.json.Decoder(_Event).decode
+        while True:
+            listed = decode_list((await self._transport.request("GET", path)).body)
+            for pod in listed.items:
+                self._see(pod)
+            query = {"watch": "true", "resourceVersion": listed.metadata.resourceVersion}
+            async with self._transport.stream(path, query=query) as lines:
+                async for line in lines:
+                    self._see(decode(line).object)
+
+    def _see(self, pod: _Pod) -> None:
+        name = pod.metadata.name
+        self._pods[name] = pod
+        is_met, turn = self._awaited.get(name, (None, None))
+        if is_met is not None and turn is not None and is_met(pod):
+            del self._awaited[name]
+            if not turn.done():
+                turn.set_result(None)
+
+    async def do(self, wish: dict[str, Any]) -> None:
+        """One order of the bench."""
+        names = [f"bare-{number:05}" for number in range(wish["pods"])]
+        in_flight = wish["in_flight"]
+        match wish["do"]:
+            case "up":
+                self._at_once = asyncio.Semaphore(in_flight)
+                await _all(names, self._create, at_once=len(names))
+            case "in place":
+                await _all(names, lambda name: self._update(name, wish["image"]), at_once=in_flight)
+            case "down":
+                await _all(names, lambda name: self._write("DELETE", name), at_once=in_flight)
+
+    async def _create(self, name: str) -> None:
+        async with self._at_once:
+            await self._write("POST", "", _new_pod(name, self._owner), content=JSON)
+        await self._until(name, lambda pod: bool(pod.spec.nodeName))
+        async with self._at_once:
+            await self._write("PATCH", name, _service("True", "Normal"), subresource="status")
+        await self._until(name, lambda pod: pod.is_ready)
+
+    async def _update(self, name: str, image: str) -> None:
+        await self._write("PATCH", name, _out_of_service(), subresource="status")
+        await self._write("PATCH", name, _other_image(image))
+        await self._until(name, lambda pod: pod.runs(image))
+        await self._write("PATCH", name, _service("True", "Normal"), subresource="status")
+        await self._until(name, lambda pod: pod.is_ready and pod.runs(image))
+
+    async def _write(
+        self, method: str, name: str, body: Any = None, *, subresource: str = "", content: str = STRATEGIC
+    ) -> None:
+        answer = await self._transport.request(
+            method,
+            PODS.path(NAMESPACE, name, subresource),
+            headers={"content-type": content, "accept": JSON},
+            body=orjson.dumps(body) if body is not None else None,
+        )
+        if answer.status >= 300:
+            raise _RefusedError(f"{method} {name}: {answer.status} {answer.body[:300]!r}")
+
+    async def _until(self, name: str, is_met: Callable[[_Pod], bool]) -> None:
+        pod = self._pods.get(name)
+        if pod is not None and is_met(pod):
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited[name] = (is_met, turn)
+        await turn
+
+
+async def _all(names: Sequence[str], work: Callable[[str], Awaitable[None]], *, at_once: int) -> None:
+    todo: Iterable[str] = iter(names)
+
+    async def worker() -> None:
+        for name in todo:
+            await work(name)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(min(at_once, len(names))):
+            tasks.create_task(worker())
+
+
+# ── what it writes ───────────────────────────────────────────────────────────
+
+
+def _new_pod(name: str, owner: str) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "nginx:1",
+        "env": [{"name": f"SETTING_{number}", "value": f"value of setting {number}"} for number in range(10)],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+    }
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "bare",
+        "uid": owner,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    labels = {
+        "app": "web",
+        "apps.kruise.io/cloneset-instance-id": name[-5:],
+        STATE: "PreparingNormal",
+        "controller-revision-hash": "bare-7c5d9f8b6d",
+        "pod-template-hash": "7c5d9f8b6d",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "annotations": {CHANGED_AT: NOW},
+            "ownerReferences": [reference],
+        },
+        "spec": {"containers": [container], "readinessGates": [{"conditionType": GATE}]},
+    }
+
+
+def _service(status: str, state: str) -> dict[str, Any]:
+    condition = {"type": GATE, "status": status, "lastTransitionTime": NOW, "reason": None}
+    return {
+        "metadata": {"labels": {STATE: state}, "annotations": {CHANGED_AT: NOW}},
+        "status": {"conditions": [condition]},
+    }
+
+
+def _out_of_service() -> dict[str, Any]:
+    conditions = [
+        {"type": GATE, "status": "False", "lastTransitionTime": NOW, "reason": "StartInPlaceUpdate"},
+        {"type": "Ready", "status": "False", "lastTransitionTime": NOW, "reason": "ReadinessGatesNotReady"},
+    ]
+    return {"status": {"conditions": conditions}}
+
+
+def _other_image(image: str) -> dict[str, Any]:
+    labels = {
+        "controller-revision-hash": "bare-5f6d8c9b7f",
+        "pod-template-hash": "5f6d8c9b7f",
+        STATE: "Updating",
+    }
+    state = {"revision": "bare-5f6d8c9b7f", "updateTimestamp": NOW, "updateImages": True}
+    annotations = {CHANGED_AT: NOW, "apps.kruise.io/inplace-update-state": json.dumps(state)}
+    return {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    }
+
+
+async def main() -> None:
+    """Orders, one after another, until nobody gives any."""
+    transport = HttpTransport(load_kubeconfig(Path(sys.argv[1])), pool=MANAGERS_AT_ONCE)
+    script = Script(transport, owner=sys.argv[2])
+    watching = asyncio.create_task(script.watch())
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+    print(flush=True)  # what it took to start is not measured
+    try:
+        while line := await reader.readline():
+            work = asyncio.create_task(script.do(json.loads(line)))
+            await asyncio.wait((work, watching), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()
+            work.result()
+            print(flush=True)
+    finally:
+        watching.cancel()
+        await transport.close()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())

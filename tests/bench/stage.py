@@ -1,0 +1,331 @@
+"""The stage of a bench on a real control plane: nodes, a client, and the process that is measured.
+
+on_stage(): kubelets in a process of their own ──▶ Stage ──▶ managed(): a manager ──▶ Bench.measure() ──▶ RealPhase
+                                                        ──▶ any other process (bare.py) ──▶ Bench.measure()
+
+Writes are counted in the API server's audit log, by the manager's user; CPU and memory are the kernel's figures
+of each process.
+"""
+
+import asyncio
+import json
+import os
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.documents import decode
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.limiter import Limiter
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, Resource
+from support.up import ALONE, running
+from support.webhooks import (
+    install_configurations,
+    install_namespace,
+    uninstall_configurations,
+    webhook_settings,
+)
+from testbed.control_plane import API_SERVER, ControlPlane
+from testbed.settings import MANAGER, USERS
+
+NAMESPACE = "bench"
+NAME = "web"
+CONCURRENCY = 64
+"""Of the bench's own requests."""
+WRITE_VERBS = ("create", "update", "patch", "delete")
+PHASE_S = 600.0
+
+
+class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing done to all pods."""
+
+    name: str
+    pods: int
+    seconds: float
+    pods_per_s: float
+    manager_cpu_ms_per_pod: float
+    """Of the process that is measured: a manager, or the bare script in its place."""
+    manager_rss_mb: float
+    api_server_cpu_ms_per_pod: float
+    """For all who ask it: manager, kubelets, scheduler, controllers."""
+    writes_per_pod: float
+    """By it."""
+    writes: Mapping[str, int]
+    script_pods_per_s: float = 0.0
+    """What a bare script reached with the same writes to pods, nodes and scheduler at work; 0: not measured."""
+    of_script: float = 0.0
+    """`pods_per_s` of that."""
+    bare_pods_per_s: float = 0.0
+    """How many pods a second the API server could take if it did nothing but the manager's writes."""
+    ratio: float = 0.0
+    """`pods_per_s` of that."""
+    out_p50_ms: float = 0.0
+    """Time out of service, from not ready to ready, of pods that stay; 0: none left it."""
+    out_p99_ms: float = 0.0
+    out_at_once: float = 0.0
+    """Pods out of service at the same time, on average: it does not depend on how fast the machine is."""
+    cpu_ms_per_pod: Mapping[str, float] = {}
+    """Of every process that takes part. The cores they share are the limit of all phases."""
+    writes_of_others: Mapping[str, int] = {}
+    """By everybody but the manager, as `user verb resource[/subresource]`."""
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """From a changed spec to what follows from it, at one replica; milliseconds."""
+
+    name: str
+    rounds: int
+    p50_ms: float
+    p99_ms: float
+
+
+class Outages:
+    """How long pods are not ready, as a watch sees it; only of pods that were ready before and are again."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._since: dict[str, float] = {}
+        self._ready: dict[str, bool] = {}
+        self.seconds: list[float] = []
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        listed = await self._client.list(PODS, NAMESPACE)
+        for raw in listed.items:
+            self._see(decode(raw), at=time.perf_counter())
+        async with self._client.watch(PODS, NAMESPACE, resource_version=listed.resource_version) as events:
+            async for event in events:
+                self._see(decode(event.object), at=time.perf_counter())
+
+    def _see(self, pod: dict[str, Any], *, at: float) -> None:
+        uid = pod["metadata"].get("uid")
+        if uid is None or pod["metadata"].get("deletionTimestamp"):
+            return
+        conditions = (pod.get("status") or {}).get("conditions") or ()
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        if self._ready.get(uid) and not ready:
+            self._since[uid] = at
+        elif ready and uid in self._since:
+            self.seconds.append(at - self._since.pop(uid))
+        self._ready[uid] = ready
+
+
+class Bench:
+    """A stage with a process on it that is measured."""
+
+    def __init__(self, stage: "Stage", *, worker: str, pid: int, kind: Resource) -> None:
+        self.stage = stage
+        self.client = stage.client
+        self.kind = kind
+        """What is measured: objects called NAME of this resource."""
+        self._worker = worker
+        self._pid = pid
+        self._audit_read = 0
+
+    async def measure(
+        self, name: str, act: Callable[[], Awaitable[Any]], *, pods: int, replicas: int
+    ) -> RealPhase:
+        """Do it, wait until `replicas` pods are available and all of the newest template, and say what it took."""
+
+        async def work() -> None:
+            await act()
+            await self.settled(replicas)
+
+        return await self.observe(name, work, pods=pods)
+
+    async def observe(self, name: str, work: Callable[[], Awaitable[Any]], *, pods: int) -> RealPhase:
+        """Do it, and say what it took for so many pods."""
+        self.writes()
+        cpu = self.cpu()
+        outages = Outages(self.client)
+        watching = asyncio.create_task(outages.run())
+        await asyncio.sleep(0.5)
+        began = time.perf_counter()
+        await work()
+        seconds = time.perf_counter() - began
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        out = spread("out of service", outages.seconds or [0.0])
+        used = {name: (now - cpu[name]) * 1000 / pods for name, now in self.cpu().items()}
+        writes, of_others = self.writes()
+        return RealPhase(
+            name=name,
+            pods=pods,
+            seconds=seconds,
+            pods_per_s=pods / seconds,
+            manager_cpu_ms_per_pod=used[self._worker],
+            manager_rss_mb=rss_mb(self._pid),
+            api_server_cpu_ms_per_pod=used[API_SERVER],
+            writes_per_pod=sum(writes.values()) / pods,
+            writes=dict(sorted(writes.items())),
+            out_p50_ms=out.p50_ms,
+            out_p99_ms=out.p99_ms,
+            out_at_once=sum(outages.seconds) / seconds,
+            cpu_ms_per_pod=used,
+            writes_of_others=dict(of_others.most_common(8)),
+        )
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU so far, by process."""
+        own = {self._worker: self._pid, "kubelets": self.stage.kubelets_pid, "bench": os.getpid()}
+        plane = self.stage.plane
+        of_plane = {name: plane.cpu_seconds(name) for name in plane.components}
+        return of_plane | {name: cpu_s(pid) for name, pid in own.items()}
+
+    async def settled(self, replicas: int) -> None:
+        """Wait for that."""
+        async with asyncio.timeout(PHASE_S):
+            while True:
+                doc = decode(await self.client.get(self.kind, NAMESPACE, NAME))
+                status = doc.get("status") or {}
+                counts = {
+                    status.get(field, 0) for field in ("replicas", "updatedReplicas", "availableReplicas")
+                }
+                if status.get("observedGeneration") == doc["metadata"]["generation"] and counts == {replicas}:
+                    return
+                await asyncio.sleep(0.05)
+
+    async def gone(self) -> None:
+        """Wait until there is no pod any more."""
+        async with asyncio.timeout(PHASE_S):
+            while (await self.client.list(PODS, NAMESPACE)).items:
+                await asyncio.sleep(0.2)
+
+    async def change(self, spec: dict[str, Any]) -> int:
+        """Merge-patch the object's spec; returns its new generation."""
+        patch = {"spec": spec}
+        raw = await self.client.patch(self.kind, NAMESPACE, NAME, patch, patch_type=PatchType.MERGE)
+        generation: int = decode(raw)["metadata"]["generation"]
+        return generation
+
+    def writes(self) -> tuple[Counter[str], Counter[str]]:
+        """The writes since this was last asked: the manager's as `verb resource[/subresource]`, and those of
+        everybody else, each after its user."""
+        found: Counter[str] = Counter()
+        of_others: Counter[str] = Counter()
+        with self.stage.plane.audit_log.open("rb") as log:
+            log.seek(self._audit_read)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break  # it is being written
+                self._audit_read += len(line)
+                event = json.loads(line)
+                if event["verb"] not in WRITE_VERBS:
+                    continue
+                what = event.get("objectRef") or {}
+                parts = [what[part] for part in ("resource", "subresource") if part in what]
+                write = f"{event['verb']} {'/'.join(parts)}"
+                user = event["user"].get("username", "")
+                if user == USERS[MANAGER]:
+                    found[write] += 1
+                else:
+                    of_others[f"{_WHO.get(user, user.rpartition(':')[2])} {write}"] += 1
+        return found, of_others
+
+
+_WHO = {"admin": "kubelets"}  # the bench itself writes next to nothing
+
+
+# ── who takes part ───────────────────────────────────────────────────────────
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """A control plane with nodes."""
+
+    plane: ControlPlane
+    client: Client
+    kubelets_pid: int
+
+    def bench(self, pid: int, *, worker: str = "manager", kind: Resource = CLONE_SETS) -> "Bench":
+        """To measure what the process does, which is called `worker` in the figures."""
+        return Bench(self, worker=worker, pid=pid, kind=kind)
+
+
+@asynccontextmanager
+async def on_stage(plane: ControlPlane, *, pods: int, nodes: int) -> AsyncIterator[Stage]:
+    """Kubelets in a process of their own, with room for twice the pods."""
+    kubelets = (
+        *("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes)),
+        *("--pods-per-node", str(-(-pods * 2 // nodes)), "--start", "0", "--stop", "0"),
+    )
+    transport = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=CONCURRENCY)
+    limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
+    client = Client(transport, limiter=limiter, rng=random.Random(1))
+    try:
+        with running(*kubelets, says="registered") as process:
+            yield Stage(plane=plane, client=client, kubelets_pid=process.pid)
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
+async def managed(
+    stage: Stage, *, kind: Resource = CLONE_SETS, webhooks: bool = False
+) -> AsyncIterator[Bench]:
+    """A manager in a process of its own; with `webhooks`, the API server asks it as long as it runs."""
+    flags = [one for one in ALONE if not (webhooks and one.startswith("--enable-webhooks"))]
+    manager = ("manager", "--kubeconfig", str(stage.plane.manager_kubeconfig), *flags)
+    with TemporaryDirectory() as folder:
+        env = await _published(stage.client, Path(folder)) if webhooks else None
+        with running(*manager, says="controller starts", env=env) as process:
+            try:
+                yield stage.bench(process.pid, kind=kind)
+            finally:
+                if webhooks:
+                    await uninstall_configurations(stage.client)
+
+
+@asynccontextmanager
+async def bench_on(
+    plane: ControlPlane, *, pods: int, nodes: int, kind: Resource = CLONE_SETS
+) -> AsyncIterator[Bench]:
+    """Kubelets and a manager."""
+    async with on_stage(plane, pods=pods, nodes=nodes) as stage, managed(stage, kind=kind) as bench:
+        yield bench
+
+
+async def _published(client: Client, folder: Path) -> dict[str, str]:
+    """Webhook configurations that name this machine's loopback; returns what tells the manager to serve there."""
+    settings = webhook_settings(folder)
+    await install_namespace(client, settings)
+    await install_configurations(client, settings)
+    webhook = settings.webhook
+    return {
+        "WEBHOOK_HOST": webhook.host,
+        "WEBHOOK_PORT": str(webhook.port),
+        "WEBHOOK_CERT_DIR": webhook.certificate_folder,
+        "WEBHOOK_CERT_WRITER": webhook.certificate_writer,
+    }
+
+
+# ── what the kernel says ─────────────────────────────────────────────────────
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory of a process now, in MiB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def spread(name: str, seconds: list[float]) -> Latency:
+    """Middle and almost the worst of some times."""
+    milliseconds = sorted(second * 1000 for second in seconds)
+    p99 = milliseconds[min(len(milliseconds) - 1, round(0.99 * (len(milliseconds) - 1)))]
+    return Latency(name=name, rounds=len(seconds), p50_ms=statistics.median(milliseconds), p99_ms=p99)
