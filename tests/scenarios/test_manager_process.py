@@ -64,7 +64,7 @@ async def test_a_manager_tells_how_it_is_works_and_ends_as_it_should(tmp_path: P
         assert (await process.get("thread dumps", "/debug/pprof/heap"))[0] == 404
         # and it works
         await cluster.client.create(CLONE_SETS, "default", cloneset(replicas=3))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await pods(cluster) < 3:
                 await asyncio.sleep(0.05)
         line = json.loads((await process.says('"object": "default/web"')).string)
@@ -95,8 +95,8 @@ async def test_a_manager_that_waits_for_its_crds_is_ready_and_starts_when_they_c
 async def test_a_manager_whose_lease_is_taken_away_ends_with_an_error(tmp_path: Path) -> None:
     async with world(tmp_path) as (cluster, kubeconfig):
         flags = (
-            "--leader-election-lease-duration=3s",
-            "--leader-election-renew-deadline=2s",
+            "--leader-election-lease-duration=60s",
+            "--leader-election-renew-deadline=40s",
             "--leader-election-retry-period=500ms",
         )
         async with manager_process(kubeconfig, *HERE, *flags) as process:
@@ -105,7 +105,7 @@ async def test_a_manager_whose_lease_is_taken_away_ends_with_an_error(tmp_path: 
             taken = {"spec": {"holderIdentity": "somebody"}}
             await cluster.client.patch(LEASES, "default", "kruise-manager", taken, patch_type=PatchType.MERGE)
             # then
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert await process.process.wait() == 1
         last = json.loads(process.lines[-1])
         assert (last["level"], last["msg"]) == (
@@ -119,7 +119,7 @@ async def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with server, manager_process(kubeconfig, *HERE, f"--metrics-addr=127.0.0.1:{port}") as process:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 assert await process.process.wait() == 1
             await asyncio.sleep(0.1)
         assert f"127.0.0.1:{port}: cannot serve metrics" in json.loads(process.lines[-1])["msg"]

@@ -93,7 +93,7 @@ def pod(name: str, image: str = "nginx:1") -> Object:
     }
 
 
-def until(claim: Callable[[], Any], within_s: float = 30.0) -> Any:
+def until(claim: Callable[[], Any], within_s: float = 90.0) -> Any:
     """Wait until it is true; returns what it gave."""
     end = time.monotonic() + within_s
     while not (found := claim()):
