@@ -1,13 +1,14 @@
 """The webhook server: HTTPS for API servers, and nothing a stranger sends can hurt it.
 
-API server ──TLS──▶ WebhookServer: path? size? room? ──▶ Reviews.answer() (or another poster) ──▶ answer
+API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ Reviews.answer() (or another poster) ──▶ answer
 
 Every limit has a defined outcome:
 
     unknown path 404 · not POST 405 · body too large 413 · body too slow 408
     too many requests at once, or too many bytes of them in memory: 429 with Retry-After
-    a connection that sends no whole request in time, or one too many: closed
+    a connection that sends no request in time, or one too many: closed
 
+HTTP itself is kube/http_server.py: half of a review's CPU went into a general server before.
 429 tells an API server to come back within the time it has anyway, perhaps at another replica; `is_overloaded`
 tells readiness, so that a Service stops sending. The certificate can be exchanged while connections live.
 """
@@ -20,19 +21,29 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from aiohttp import web
 
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
-from pykruise.kube.cutting import cut_of
 from pykruise.kube.documents import decode, encode
+from pykruise.kube.http_server import HttpServer
+from pykruise.kube.http_server import Limits as HttpLimits
+from pykruise.kube.http_wire import Request
+from pykruise.kube.transport import Response
 
 __all__ = ["Limits", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
 
 _log = logging.getLogger(__name__)
 
-JSON_CONTENT: Final = "application/json"
 MIB: Final = 1024 * 1024
+_HEALTH: Final = "/healthz"
+_JSON_HEADERS: Final[Mapping[str, str]] = {"content-type": "application/json"}
+_REFUSALS: Final[Mapping[int, str]] = {
+    400: "this is not HTTP/1.1",
+    408: "the request did not come in time",
+    417: "an Expect header asks for something else than 100-continue",
+    431: "the request's line and headers are too large",
+    500: "the request could not be answered",
+}
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,9 +57,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of all requests at once."""
     connections: int = 1024
     body_s: float = 10.0
-    """Until a body is complete."""
+    """From a request's first byte to its last."""
     request_s: float = 10.0
-    """Until a new connection has sent its first request, its handshake included."""
+    """For the handshake of a new connection, and then until the head of its first request is there."""
     timeout_s: float = 10.0
     """For a review whose asker names no time."""
     longest_timeout_s: float = 30.0
@@ -85,12 +96,8 @@ class WebhookServer:
         self._port = port
         self._limits = limits or Limits()
         self._tls = _context()
-        self._server: web.Server | None = None
-        self._listener: asyncio.Server | None = None
-        self._sweeper: asyncio.Task[None] | None = None
-        self._silent: dict[web.RequestHandler, float] = {}
-        self._requests = 0
-        self._bytes = 0
+        self._http = HttpServer(self, limits=_http_limits(self._limits))
+        self._is_listening = False
         self._shed_at = float("-inf")
         self._shed = 0
 
@@ -104,12 +111,12 @@ class WebhookServer:
     @property
     def is_listening(self) -> bool:
         """Between start and stop."""
-        return self._listener is not None
+        return self._is_listening
 
     @property
     def requests(self) -> int:
         """Being answered right now."""
-        return self._requests
+        return self._http.admitted
 
     @property
     def shed(self) -> int:
@@ -133,148 +140,77 @@ class WebhookServer:
 
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
-        loop = asyncio.get_running_loop()
-        self._server = web.Server(
-            self._serve,
-            handler_cancellation=True,
-            access_log=None,
-            keepalive_timeout=90.0,
-            # API servers do not compress, and a small body must not become a large one in memory.
-            auto_decompress=False,
-        )
-        self._listener = await loop.create_server(
-            self._connection,
-            self._host,
-            self._port,
-            ssl=self._tls,
-            ssl_handshake_timeout=self._limits.request_s,
-            backlog=256,
-        )
-        self._port = self._listener.sockets[0].getsockname()[1]
-        self._sweeper = asyncio.create_task(self._sweep(), name="webhook-connections")
+        self._port = await self._http.start(self._host, self._port, tls=self._tls)
+        self._is_listening = True
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Take no new connections, finish what is being answered (for so long), and close."""
-        listener, self._listener = self._listener, None
-        if listener is None:
-            return
-        listener.close()
-        assert self._sweeper is not None
-        assert self._server is not None
-        self._sweeper.cancel()
-        cut = cut_of(handler.transport for handler in self._server.connections)
-        await self._server.shutdown(grace_s)
-        cut()
-        self._silent.clear()
-        await asyncio.gather(self._sweeper, return_exceptions=True)
+        self._is_listening = False
+        await self._http.stop(grace_s=grace_s)
 
-    # ── connections ──────────────────────────────────────────────────────────
+    # ── what HttpServer asks ─────────────────────────────────────────────────
 
-    def _connection(self) -> web.RequestHandler:
-        assert self._server is not None
-        handler = self._server()
-        self._silent[handler] = asyncio.get_running_loop().time()
-        return handler
-
-    async def _sweep(self) -> None:
-        """Close connections that say nothing; nothing else ends those that never send a whole request."""
-        while True:
-            await asyncio.sleep(min(1.0, self._limits.request_s / 2))
-            assert self._server is not None
-            too_old = asyncio.get_running_loop().time() - self._limits.request_s
-            late = [handler for handler, since in self._silent.items() if since < too_old]
-            surplus = len(self._server.connections) - self._limits.connections
-            if surplus > 0:
-                late += [handler for handler in self._silent if handler not in late][:surplus]
-            for handler in late:
-                del self._silent[handler]
-                if handler.transport is not None:
-                    handler.transport.abort()
-
-    # ── requests ─────────────────────────────────────────────────────────────
-
-    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._silent.pop(request.protocol, None)
-        if request.rel_url.raw_path == "/healthz":
-            return web.Response()
-        path = self._paths.get(request.rel_url.raw_path)
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of a request that is for nobody here, or that there is no room for."""
+        if request.path == _HEALTH:
+            return None
+        path = self._paths.get(request.path)
         if path is None:
-            return _plain(404, "nothing is served under this path", close=True)
+            return _plain(404, "nothing is served under this path")
         if request.method != "POST":
-            return _plain(405, "reviews are posted", close=True, allow="POST")
-        if self._requests >= self._limits.requests:
+            return _plain(405, "reviews are posted", allow="POST")
+        if self._http.admitted >= self._limits.requests:
             return self._turned_away()
-        self._requests += 1
-        try:
-            return await self._reviewed(request, path)
-        finally:
-            self._requests -= 1
+        if path.body is not None:
+            request.most_body = path.body
+        return None
 
-    async def _reviewed(self, request: web.BaseRequest, path: PostPath) -> web.StreamResponse:
-        most = path.body or self._limits.body
-        size = request.content_length or 0
-        if size > most:
-            return _plain(413, f"a body may have {most} bytes", close=True)
-        reading = _Body()
-        try:
-            async with asyncio.timeout(self._limits.body_s):
-                async for chunk in request.content.iter_any():
-                    self._bytes += reading.add(chunk)
-                    if reading.size > most:
-                        return _plain(413, f"a body may have {most} bytes", close=True)
-                    if self._bytes > self._limits.bodies:
-                        return self._turned_away()
-        except TimeoutError:
-            return _plain(408, "the body did not come in time", close=True)
-        else:
-            timeout_s = self._timeout_s(request)
-            answer = await path.poster(request.rel_url.raw_path, reading.bytes, timeout_s)
-            return web.Response(body=answer, content_type=JSON_CONTENT)
-        finally:
-            self._bytes -= reading.size
+    async def answer(self, request: Request) -> Response:
+        """What the poster of its path says."""
+        if request.path == _HEALTH:
+            return Response(200, {}, b"")
+        timeout_s = self._timeout_s(request.query.get("timeout", ""))
+        answer = await self._paths[request.path].poster(request.path, request.body, timeout_s)
+        return Response(200, _JSON_HEADERS, answer)
 
-    def _timeout_s(self, request: web.BaseRequest) -> float:
+    def failed(self, code: int, request: Request) -> Response:
+        """The answer to what is no request, or breaks a limit."""
+        if code == 429:
+            return self._turned_away()
+        if code == 413:
+            return _plain(413, f"a body may have {request.most_body} bytes")
+        return _plain(code, _REFUSALS[code])
+
+    def _timeout_s(self, told: str) -> float:
         """API servers tell how long they wait: `?timeout=10s`."""
         try:
-            told = float(request.rel_url.query.get("timeout", "").removesuffix("s"))
+            seconds = float(told.removesuffix("s"))
         except ValueError:
             return self._limits.timeout_s
-        if not told > 0:  # also NaN
+        if not seconds > 0:  # also NaN
             return self._limits.timeout_s
-        return min(told, self._limits.longest_timeout_s)
+        return min(seconds, self._limits.longest_timeout_s)
 
-    def _turned_away(self) -> web.Response:
+    def _turned_away(self) -> Response:
         self._shed += 1
         self._shed_at = asyncio.get_running_loop().time()
-        return _plain(429, "too many reviews at once; come back in a second", close=True, retry_after="1")
+        return _plain(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
 
 
-class _Body:
-    """A body as it arrives."""
-
-    def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-        self.size = 0
-
-    def add(self, chunk: bytes) -> int:
-        """Returns its size."""
-        self._chunks.append(chunk)
-        self.size += len(chunk)
-        return len(chunk)
-
-    @property
-    def bytes(self) -> bytes:
-        """All of it."""
-        return b"".join(self._chunks)
+def _http_limits(limits: Limits) -> HttpLimits:
+    return HttpLimits(
+        head=64 * 1024,
+        body=limits.body,
+        bodies=limits.bodies,
+        connections=limits.connections,
+        first_s=limits.request_s,
+        read_s=limits.body_s,
+        idle_s=90.0,
+    )
 
 
-def _plain(status: int, text: str, *, close: bool = False, **headers: str) -> web.Response:
-    named = {name.replace("_", "-").title(): value for name, value in headers.items()}
-    response = web.Response(status=status, text=f"{text}\n", headers=named)
-    if close:
-        # What is left of the body would be taken for the next request.
-        response.force_close()
-    return response
+def _plain(status: int, text: str, **headers: str) -> Response:
+    return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, f"{text}\n".encode())
 
 
 def _context() -> ssl.SSLContext:

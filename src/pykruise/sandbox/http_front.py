@@ -23,6 +23,8 @@ from typing import Final
 import orjson
 
 from pykruise.kube.errors import Status
+from pykruise.kube.http_server import HttpServer, Limits, Streamed
+from pykruise.kube.http_wire import Request
 from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, LineStream, openapi, protobuf
 from pykruise.sandbox.apiserver.access.users import ADMIN, NOBODY, User
@@ -32,8 +34,6 @@ from pykruise.sandbox.apiserver.statuses import (
     status_document,
 )
 from pykruise.sandbox.certificates import Certificate
-from pykruise.sandbox.http_server import HttpServer, Limits, Streamed
-from pykruise.sandbox.http_wire import Request
 
 __all__ = ["MAX_BODY", "HttpFront"]
 
@@ -132,7 +132,7 @@ class HttpFront:
             request.method, request.path, query=request.query, headers=headers, body=body or None, user=user
         )
 
-    def failed(self, code: int) -> Response:
+    def failed(self, code: int, request: Request) -> Response:
         """The Status of what is no request, or broke a limit."""
         return _refusal(code)
 

@@ -29,10 +29,10 @@ class Request:
     """One request. `path` is percent-encoded, `query` is not; names of headers are in lower case.
 
     Of what is said twice the first counts; headers that may come several times are in lines. `noted` is what the
-    App wants to know again when the body is there.
+    App wants to know again when the body is there, `most_body` how many bytes that may have.
     """
 
-    __slots__ = ("body", "headers", "method", "noted", "path", "query")
+    __slots__ = ("body", "headers", "held", "is_admitted", "method", "most_body", "noted", "path", "query")
 
     def __init__(
         self, method: str, path: str, query: Mapping[str, str], headers: dict[str, str], body: bytes = b""
@@ -43,6 +43,9 @@ class Request:
         self.headers = headers
         self.body = body
         self.noted: object = None
+        self.most_body = 0
+        self.is_admitted = False
+        self.held = 0
 
 
 def split_target(target: bytes) -> tuple[str, Mapping[str, str]]:

@@ -1,6 +1,6 @@
-"""HTTP/1.1 over TLS for the API server, without anything in between that it does not need.
+"""HTTP/1.1 over TLS for those who answer on the data path (webhooks, the sandbox's API server), and nothing else.
 
-    bytes ──▶ httptools (the parser of Node.js) ──▶ Head ──▶ App.admit(): a refusal, or go on
+    bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or go on
                                                └──▶ Request ──▶ App.answer(): a Response, or a Streamed
     Response, Streamed ──▶ http_wire.py ──▶ bytes
 
@@ -11,7 +11,8 @@ request is kept and the rest left unread. The task ends with the connection: a w
 stay until it has news. Every limit has a defined outcome, and every refusal is the App's:
 
     not HTTP 400 · head too large 431 · body too large 413 · not here in time 408 · another Expect 417
-    an answer that nobody reads, a connection that nobody uses: closed
+    too many bytes of bodies in memory 429
+    an answer that nobody reads, a connection that nobody uses, one too many that says nothing: closed
 
 After an answer that comes before the end of its request, what is still sent is read and thrown away for a moment:
 closing at once would throw away the answer as well.
@@ -30,8 +31,8 @@ import httptools
 import msgspec
 
 from pykruise.kube.cutting import cut_of
+from pykruise.kube.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
 from pykruise.kube.transport import Response
-from pykruise.sandbox.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
 
 __all__ = ["App", "HttpServer", "Limits", "Streamed"]
 
@@ -46,11 +47,18 @@ _UNSENT: Final = 64 * 1024
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one connection may take. Sizes in bytes, times in seconds."""
+    """What clients may take. Sizes in bytes, times in seconds."""
 
     head: int = 256 * 1024
     """Of a request's line and headers: label selectors and field paths may be long."""
     body: int = 3 * 1024 * 1024
+    """Of one request; `App.admit` may say something else."""
+    bodies: int = 0
+    """Of all requests at once; 0: as many as there are."""
+    connections: int = 0
+    """That many; of more, those that never sent a request are closed. 0: as many as there are."""
+    first_s: float = 60.0
+    """From a connection's beginning to the end of its first head."""
     read_s: float = 60.0
     """From a request's first byte to its last."""
     idle_s: float = 300.0
@@ -84,15 +92,18 @@ class App(Protocol):
     """Who answers."""
 
     def admit(self, request: Request) -> Response | None:
-        """The refusal of a request whose body is not there yet."""
+        """The refusal of a request whose body is not there yet. It may set `request.most_body`."""
         ...
 
     async def answer(self, request: Request) -> Response | Streamed:
         """The answer to a request."""
         ...
 
-    def failed(self, code: int) -> Response:
-        """The answer to what is no request, or broke a limit (see the head of the module), or failed (500)."""
+    def failed(self, code: int, request: Request) -> Response:
+        """The answer to what is no request, or broke a limit (see the head of the module), or failed (500).
+
+        Of a request that did not arrive as a whole, what is known.
+        """
         ...
 
 
@@ -133,7 +144,7 @@ class _Connection(asyncio.Protocol):
         self._owes_continue = False
         self._arrived = 0
         """Bytes of the head, or of the body as sent."""
-        self._body_size = 0
+        self._head_size = self._body_size = 0
         self._stays = True
         # What is being answered.
         self._turns: deque[_Turn] = deque()
@@ -141,19 +152,26 @@ class _Connection(asyncio.Protocol):
         self._is_reading_paused = False
         self._is_writing_paused = False
         self._drained: asyncio.Future[None] | None = None
-        self._since = 0.0
+        self._since = self._made = 0.0
+        self.is_silent = True
+        """Whether it has never sent a whole head."""
+        self._is_lost = False
+        self._admitted = 0
+        self._held = 0
 
     # --- what the loop calls ----------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._since = self._loop.time()
+        self._since = self._made = self._loop.time()
         self.task = self._loop.create_task(self._serve(self._transport))
         self._server.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_deaf = True
+        self._is_deaf = self._is_lost = True
         self._server.connections.pop(self, None)
+        self._server.admitted -= self._admitted
+        self._server.held -= self._held
         if self.task is not None:
             self.task.cancel()
 
@@ -171,7 +189,7 @@ class _Connection(asyncio.Protocol):
             return
         if self._request is None and self._arrived > self._limits.head:
             self._refuse(431)
-        elif self._arrived > 2 * self._limits.body + self._limits.head:
+        elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
             self._refuse(413)  # tiny chunks, or what is said beside them
 
     def pause_writing(self) -> None:
@@ -187,17 +205,19 @@ class _Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._target, self._headers, self._parts = b"", {}, []
         self._request = self._refusal = None
-        self._body_size = 0
+        self._head_size = self._body_size = 0
         self._is_begun = True
         if not self._turns and self._next_turn is not None:
             self._since = self._loop.time()
 
     def on_url(self, part: bytes) -> None:
         self._target += part
+        self._head_size += len(part)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._request is not None:
             return  # behind a body: nobody has a use for that
+        self._head_size += len(name) + len(value)
         key = self._server.heads.name_of(name)
         text = value.decode("utf-8", "replace")
         if key not in self._headers:
@@ -209,33 +229,49 @@ class _Connection(asyncio.Protocol):
         self._arrived = 0
         path, query = split_target(self._target)
         request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
+        request.most_body = self._limits.body
         self._request = request
+        self.is_silent = False
         self._stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         length = self._headers.get("content-length", "0")
         expected = self._headers.get("expect")
+        if self._head_size > self._limits.head:
+            self._refuse(431)
+            return
         if expected is not None and expected.lower() != "100-continue":
             self._refuse(417)
-        elif len(length) > 19 or int(length) > self._limits.body:
+            return
+        self._refusal = self._app.admit(request)
+        if self._refusal is None:
+            request.is_admitted = True
+            self._admitted += 1
+            self._server.admitted += 1
+        if length == "0" and "transfer-encoding" not in self._headers:
+            return
+        if self._refusal is not None:
+            self._finish(_Turn(request, self._refusal, stays=False))
+        elif len(length) > 19 or int(length) > request.most_body:
             self._refuse(413)
-        else:
-            self._refusal = self._app.admit(request)
-            if length == "0" and "transfer-encoding" not in self._headers:
-                return
-            if self._refusal is not None:
-                self._finish(_Turn(request, self._refusal, stays=False))
-            elif expected is not None:
-                self._owes_continue = True
-                if self._next_turn is not None and not self._turns:
-                    self._ask_to_continue()
+        elif expected is not None:
+            self._owes_continue = True
+            if self._next_turn is not None and not self._turns:
+                self._ask_to_continue()
 
     def on_body(self, part: bytes) -> None:
-        if self._is_deaf:
+        request = self._request
+        if self._is_deaf or request is None:
             return
-        self._body_size += len(part)
-        if self._body_size > self._limits.body:
+        size, most = len(part), self._limits.bodies
+        self._body_size += size
+        if self._body_size > request.most_body:
             self._refuse(413)
+        elif most and self._server.held + size > most:
+            self._refuse(429)
         else:
             self._parts.append(part)
+            request.held += size
+            self._held += size
+            self._server.held += size
 
     def on_message_complete(self) -> None:
         request = self._request
@@ -254,7 +290,7 @@ class _Connection(asyncio.Protocol):
         """Answer with an error as soon as it is its turn, and read no more."""
         if not self._is_deaf:
             request = self._request or Request("GET", "", {}, {})
-            self._finish(_Turn(request, self._app.failed(code), stays=False))
+            self._finish(_Turn(request, self._app.failed(code, request), stays=False))
 
     def _finish(self, turn: _Turn) -> None:
         self._is_deaf = True
@@ -302,6 +338,8 @@ class _Connection(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         """Notice what takes too long."""
+        if self.is_silent and now - self._made > self._limits.first_s:
+            self.abort()
         if self.is_busy:
             return
         if self._is_begun and not self._is_deaf:
@@ -315,6 +353,11 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """End it."""
+        if self._transport is not None:
+            self._transport.abort()
+
     # --- answers ----------------------------------------
 
     async def _serve(self, transport: asyncio.Transport) -> None:
@@ -323,7 +366,10 @@ class _Connection(asyncio.Protocol):
             while stays:
                 turn = await self._next(transport)
                 stays = turn.stays
-                await self._answer(transport, turn)
+                try:
+                    await self._answer(transport, turn)
+                finally:
+                    self._forget(turn.request)
             if self._is_deaf:
                 await asyncio.sleep(self._limits.linger_s)
             transport.close()
@@ -336,6 +382,14 @@ class _Connection(asyncio.Protocol):
             _LOG.exception("a connection failed")
             transport.abort()
 
+    def _forget(self, request: Request) -> None:
+        """It takes no room any more."""
+        if not self._is_lost:
+            self._admitted -= request.is_admitted
+            self._server.admitted -= request.is_admitted
+            self._held -= request.held
+            self._server.held -= request.held
+
     async def _answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
         request = turn.request
         answer: Response | Streamed | None = turn.refusal
@@ -344,7 +398,7 @@ class _Connection(asyncio.Protocol):
                 answer = await self._app.answer(request)
             except Exception:
                 _LOG.exception("%s %s failed", request.method, request.path)
-                answer = self._app.failed(500)
+                answer = self._app.failed(500, request)
         if not isinstance(answer, Response):
             await self._stream(transport, turn, answer)
             return
@@ -395,6 +449,10 @@ class HttpServer:
         self.limits = limits
         self.heads = HeadWriter()
         self.connections: dict[_Connection, None] = {}
+        self.admitted = 0
+        """Requests admitted and not answered yet."""
+        self.held = 0
+        """Bytes of their bodies."""
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -411,8 +469,9 @@ class HttpServer:
             host,
             port,
             ssl=tls,
-            ssl_handshake_timeout=_HANDSHAKE_S if tls is not None else None,
+            ssl_handshake_timeout=min(_HANDSHAKE_S, self.limits.first_s) if tls is not None else None,
             ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
+            backlog=256,
         )
         self._listener = listener
         self._check_on(loop)
@@ -424,11 +483,19 @@ class HttpServer:
         now = loop.time()
         for connection in tuple(self.connections):
             connection.check(now)
-        every_s = min(5.0, self.limits.read_s / 4, self.limits.idle_s / 4)
+        limits = self.limits
+        surplus = len(self.connections) - limits.connections if limits.connections else 0
+        silent = (
+            [connection for connection in self.connections if connection.is_silent] if surplus > 0 else []
+        )
+        for connection in silent[:surplus]:
+            connection.abort()
+        often_s = 1.0 if limits.connections else 5.0
+        every_s = min(often_s, limits.read_s / 4, limits.idle_s / 4, limits.first_s / 4)
         self._timer = loop.call_later(every_s, self._check_on, loop)
 
-    async def stop(self) -> None:
-        """Take no more connections, let requests under way finish for a moment, and end all connections."""
+    async def stop(self, *, grace_s: float | None = None) -> None:
+        """Take no more connections, let requests under way finish (`grace_s`, or `Limits.stop_s`), and end all."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
@@ -436,7 +503,7 @@ class HttpServer:
             self._timer.cancel()
         listener.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.limits.stop_s):
+            async with asyncio.timeout(self.limits.stop_s if grace_s is None else grace_s):
                 while any(connection.is_busy for connection in self.connections):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.005)
         connections = tuple(self.connections)

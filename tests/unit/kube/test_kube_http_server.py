@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from pykruise.kube.http_server import HttpServer, Limits, Streamed
+from pykruise.kube.http_wire import HeadWriter, Request, split_target
 from pykruise.kube.transport import Response
-from pykruise.sandbox.http_server import HttpServer, Limits, Streamed
-from pykruise.sandbox.http_wire import HeadWriter, Request, split_target
 
 pytestmark = pytest.mark.real_time
 
@@ -41,7 +41,7 @@ class Echo:
         self.ticks = Ticks(3, 4)
 
     def admit(self, request: Request) -> Response | None:
-        return self.failed(401) if "refuse-me" in request.headers else None
+        return self.failed(401, request) if "refuse-me" in request.headers else None
 
     async def answer(self, request: Request) -> Response | Streamed:
         match request.path:
@@ -63,7 +63,7 @@ class Echo:
         told = f"{request.method} {request.path} {dict(request.query)} {request.body.decode()}"
         return Response(200, {"content-type": "text/plain"}, told.encode())
 
-    def failed(self, code: int) -> Response:
+    def failed(self, code: int, request: Request) -> Response:
         return Response(code, {"content-type": "text/plain"}, b"refused")
 
 
