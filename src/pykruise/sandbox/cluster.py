@@ -24,7 +24,15 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, loop_clock, system_clock
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import NODES, PODS, Resource
+from pykruise.kube.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.catalog import Conversions
@@ -40,7 +48,7 @@ from pykruise.sandbox.nodes import node_specs, project_node
 from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.pod_view import PodProjector
 from pykruise.sandbox.running import Component
-from pykruise.sandbox.scheduler import Scheduler
+from pykruise.sandbox.scheduler import Scheduler, Surroundings
 from pykruise.sandbox.webhook_caller import WebhookCaller
 
 __all__ = ["Cluster", "ClusterSettings", "ComponentError"]
@@ -218,6 +226,21 @@ class Cluster:
             nodes=self._nodes,
             names=self.settings.controllers,
         )
+        self._let_scheduler_see_volumes()
+
+    def _let_scheduler_see_volumes(self) -> None:
+        """Pods wait for their claims, where somebody binds claims."""
+        claims, volumes, classes, budgets = (
+            self.controllers.mirror(resource)
+            for resource in (
+                PERSISTENT_VOLUME_CLAIMS,
+                PERSISTENT_VOLUMES,
+                STORAGE_CLASSES,
+                POD_DISRUPTION_BUDGETS,
+            )
+        )
+        if claims is not None and volumes is not None and classes is not None:
+            self.scheduler.mind(Surroundings(claims, volumes, classes, budgets))
 
     # ── ways in ──────────────────────────────────────────────────────────────
 

@@ -259,6 +259,8 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     observed_generation: int | None = None
     resize: str = ""
     """Where a resize is, as servers before 1.33 note it; kubelets take it away when it is done."""
+    nominated_node_name: str = ""
+    """Where the scheduler has other pods make room for it."""
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type."""
@@ -288,6 +290,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_gated: bool = False
     """Scheduling gates keep it from being scheduled."""
     priority: int = 0
+    preempts: bool = True
+    """Whether pods of lower priority may be ended to make room for it."""
     restart_policy: str = "Always"
     host_network: bool = False
     readiness_gates: tuple[str, ...] = ()
@@ -385,6 +389,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     scheduler_name: str = ""
     scheduling_gates: tuple[Mapping[str, Any], ...] | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     restart_policy: str = "Always"
     host_network: bool | None = None
     readiness_gates: tuple[_Gate, ...] | None = None
@@ -408,6 +413,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     start_time: str | None = None
     observed_generation: int | None = None
     resize: str | None = None
+    nominated_node_name: str | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True, gc=False):
@@ -488,6 +494,7 @@ class PodProjector:
             scheduler_name=spec.scheduler_name,
             is_gated=bool(spec.scheduling_gates),
             priority=spec.priority or 0,
+            preempts=spec.preemption_policy != "Never",
             restart_policy=spec.restart_policy,
             host_network=bool(spec.host_network),
             readiness_gates=tuple(gate.condition_type for gate in spec.readiness_gates or ()),
@@ -518,6 +525,7 @@ class PodProjector:
             start_time=status.start_time,
             observed_generation=status.observed_generation,
             resize=status.resize or "",
+            nominated_node_name=status.nominated_node_name or "",
         )
 
     def _placement(self, spec: _Spec) -> Placement | None:

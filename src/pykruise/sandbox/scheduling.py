@@ -6,13 +6,14 @@ No I/O and no clock; the only chance is the `rng` that decides between equals. T
 pod by pod, so a decision costs one look at each node (about 2 µs a node), however many pods there are.
 
 A filter is a function from (pod, ledger) to a check of one node, or None when the pod does not care; FILTERS
-lists them in the order of the real scheduler. Preemption and volumes are not among them.
+lists them in the order of the real scheduler. What a pod's volumes say comes as a check from outside
+(controllers/volume_choice.py); who makes room for a pod that finds none is decided in preemption.py.
 """
 
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -31,8 +32,11 @@ __all__ = [
     "Ledger",
     "NoPlace",
     "NodeLoad",
+    "checks_for",
     "choose",
+    "explain",
     "matches_node",
+    "problems_at",
     "tolerates",
 ]
 
@@ -44,9 +48,12 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class NoPlace(msgspec.Struct, frozen=True):
-    """No node takes the pod; `message` is what the real scheduler writes into the condition."""
+    """No node takes the pod."""
 
     message: str
+    """What the real scheduler writes into the condition, but for what it says of preemption."""
+    hopeful: tuple[str, ...] = ()
+    """Nodes that could take it if other pods made room."""
 
 
 class NodeLoad:
@@ -105,6 +112,12 @@ class Ledger:
         self._groups: dict[_Group, Counter[str]] = {}
         self.aversions: dict[_Aversion, Counter[str]] = {}
         """Anti-affinity terms of placed pods: on which nodes, how many times."""
+        self.priorities: dict[int, int] = {}
+        """How many placed pods have which priority."""
+
+    def placed(self) -> Iterable[tuple[str, PodView]]:
+        """All pods that have a place, each with its node."""
+        return self._placed.values()
 
     def set_node(self, view: NodeView) -> None:
         """A Node that is there, new or changed."""
@@ -175,6 +188,7 @@ class Ledger:
 
     def _count(self, load: NodeLoad, node: str, pod: PodView, sign: int) -> None:
         load.pods += sign
+        _add(self.priorities, pod.priority, sign)
         for name, amount in pod.requests().items():
             load.used[name] = load.used.get(name, 0) + sign * amount
         for port in _host_ports(pod):
@@ -215,6 +229,7 @@ def _weighs_the_same(one: PodView, other: PodView) -> bool:
     return (
         one.uid == other.uid
         and one.is_terminating == other.is_terminating
+        and one.priority == other.priority
         and one.labels == other.labels
         and one.containers is other.containers
         and one.init_containers is other.init_containers
@@ -225,30 +240,86 @@ def _weighs_the_same(one: PodView, other: PodView) -> bool:
 # ── the choice ───────────────────────────────────────────────────────────────
 
 
-def choose(pod: PodView, ledger: Ledger, *, rng: random.Random) -> Chosen | NoPlace:
+def choose(
+    pod: PodView,
+    ledger: Ledger,
+    *,
+    rng: random.Random,
+    volumes: Callable[[NodeView], Sequence[str]] | None = None,
+    nominated: str = "",
+) -> Chosen | NoPlace:
     """The node for a pod: of those that pass the filters, the one it prefers, then the emptiest of its kind.
 
-    Pods of one owner are spread evenly over nodes, then over zones; equals are decided by `rng`.
+    Pods of one owner are spread evenly over nodes, then over zones; equals are decided by `rng`. `volumes`: why the
+    pod's volumes rule a node out. `nominated`: the node where others made room for it, taken when it passes.
     """
     candidates = ledger.candidates()
     if not candidates:
         return NoPlace("no nodes available to schedule pods")
-    checks = [check for find in FILTERS if (check := find(pod, ledger)) is not None]
+    checks = checks_for(pod, ledger, volumes=volumes)
+    if nominated:
+        load = ledger.nodes.get(nominated)
+        if load is not None and load.view is not None and not problems_at(load, load.view, checks):
+            return Chosen(nominated)
     reasons: Counter[str] = Counter()
-    fitting = []
+    fitting, hopeful = [], []
     for load, view in candidates:
-        for check in checks:
-            if problems := check(load, view):
-                reasons.update(problems)
-                break
-        else:
+        problems = problems_at(load, view, checks)
+        if not problems:
             fitting.append((load, view))
+            continue
+        reasons.update(problems)
+        if not any(map(is_for_good, problems)):
+            hopeful.append(view.name)
     if not fitting:
-        return NoPlace(_explain(len(candidates), reasons))
+        return NoPlace(explain(len(candidates), reasons), tuple(hopeful))
     return Chosen(_best(pod, ledger, fitting, rng))
 
 
-def _explain(nodes: int, reasons: Counter[str]) -> str:
+def checks_for(
+    pod: PodView, ledger: Ledger, *, volumes: Callable[[NodeView], Sequence[str]] | None = None
+) -> list[Check]:
+    """What a node must pass for the pod, with the ledger as it is now."""
+    checks = []
+    for find in FILTERS:
+        if find is _topology_spread and volumes is not None:
+            checks.append(_of_volumes(volumes))
+        check = find(pod, ledger)
+        if check is not None:
+            checks.append(check)
+    return checks
+
+
+def _of_volumes(volumes: Callable[[NodeView], Sequence[str]]) -> Check:
+    return lambda load, view: volumes(view)
+
+
+def problems_at(load: NodeLoad, view: NodeView, checks: Sequence[Check]) -> Sequence[str]:
+    """Why the node will not do, by the first check that it fails; nothing when it will."""
+    for check in checks:
+        if problems := check(load, view):
+            return problems
+    return ()
+
+
+def is_for_good(problem: str) -> bool:
+    """Whether it stays, whatever other pods leave. Rule: the scheduler's status UnschedulableAndUnresolvable."""
+    return not problem.startswith(_BY_OTHERS) or problem.endswith("(missing required label)")
+
+
+_BY_OTHERS: Final = (
+    "Insufficient ",
+    "Too many pods",
+    "node(s) didn't have free ports",
+    "node(s) didn't match pod topology spread constraints",
+    "node(s) didn't match pod anti-affinity rules",
+    "node(s) didn't satisfy existing pods anti-affinity rules",
+)
+"""How the problems begin that other pods make."""
+
+
+def explain(nodes: int, reasons: Mapping[str, int]) -> str:
+    """How many nodes have which problem, as the real scheduler words it."""
     listed = sorted(f"{count} {reason}" for reason, count in reasons.items())
     return f"0/{nodes} nodes are available: {', '.join(listed)}."
 

@@ -19,7 +19,10 @@ async def test_a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_is_added() 
         # then
         condition = await place.condition("big", "PodScheduled")
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
-        assert condition["message"] == "0/3 nodes are available: 3 Insufficient cpu."
+        assert condition["message"] == (
+            "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: "
+            "3 No preemption victims found for incoming pod."
+        )
         (event,) = await place.events("FailedScheduling")
         assert event["message"] == condition["message"]
         assert event["source"]["component"] == "default-scheduler"
@@ -41,7 +44,8 @@ async def test_a_pod_waits_until_another_one_has_gone() -> None:
         await place.create(PODS, pod("second"))
         await asyncio.sleep(1)
         assert (await place.condition("second", "PodScheduled"))["message"] == (
-            "0/1 nodes are available: 1 Too many pods."
+            "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: "
+            "1 No preemption victims found for incoming pod."
         )
         # when
         await place.client.delete(PODS, "default", "first")

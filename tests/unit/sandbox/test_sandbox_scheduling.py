@@ -37,12 +37,13 @@ def pending(name: str = "new", **fields: Any) -> Object:
 
 
 def send(book: Ledger, doc: Object, *, seed: int = 1) -> Chosen | NoPlace:
-    """Choose a node and put the pod there."""
+    """Choose a node and put the pod there; where others could make room is left out of the answer."""
     pod = view(doc)
     answer = choose(pod, book, rng=random.Random(seed))
     if isinstance(answer, Chosen):
         book.place(pod, answer.node)
-    return answer
+        return answer
+    return NoPlace(answer.message)
 
 
 def affinity(kind: str, *terms: Mapping[str, Any]) -> Object:

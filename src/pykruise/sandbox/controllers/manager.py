@@ -10,7 +10,8 @@ from collections.abc import Collection
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.kube.resources import Resource
+from pykruise.sandbox.controllers.base import Loop, Shared, View
 from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
 from pykruise.sandbox.controllers.daemon_sets import DaemonSets
 from pykruise.sandbox.controllers.deployments import Deployments
@@ -74,6 +75,10 @@ class Controllers:
     def client(self) -> Client:
         """What all their requests go through."""
         return self._shared.client
+
+    def mirror(self, resource: Resource) -> Cache[View] | None:
+        """The mirror of a resource that one of them keeps, for others to read; it runs with them."""
+        return self._shared.owned.get(resource)
 
     async def run(self) -> None:
         """Work until `stop()` or until cancelled."""

@@ -4,6 +4,8 @@ PersistentVolumeClaim ──▶ Claims:  class ──▶ a volume found or made 
 PersistentVolume      ──▶ Volumes: phase, reclaim policy when its claim is gone
 both                  ──▶ protection finalizers come off when nothing uses them
 
+Claims of classes that wait for their first pod are bound when the scheduler has chosen (volume_choice.py).
+
 Volumes are paper: the provisioner of the default class makes objects and nothing else. Rules: Kubernetes'
 persistent volume controller, resizer and protection controllers. Of classes with other provisioners, claims
 wait for volumes that somebody makes.
@@ -11,7 +13,7 @@ wait for volumes that somebody makes.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from pykruise.kube.cache import Change
 from pykruise.kube.documents import Document, get_path
@@ -23,11 +25,20 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
 )
-from pykruise.kube.selectors import selector_from
 from pykruise.sandbox.controllers.base import Loop, Shared, View, project_view
+from pykruise.sandbox.controllers.volume_choice import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    allows,
+    best_volume,
+    reference_to,
+    size_of,
+    waits_for_pod,
+)
+from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["PROVISIONER", "STORAGE_CLASSES", "Claims", "DefaultClass", "Volumes", "best_volume"]
+__all__ = ["PROVISIONER", "STORAGE_CLASSES", "Claims", "DefaultClass", "Volumes"]
 
 PROVISIONER: Final = "paper.sandbox.pykruise.io"
 IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
@@ -42,47 +53,11 @@ def default_class(classes: Sequence[View]) -> View | None:
     return max(marked, key=lambda one: (one.created_at, one.name), default=None)
 
 
-def best_volume(claim: View, volumes: Sequence[View]) -> View | None:
-    """The volume a claim is bound to: the one made for it, else the smallest free one that will do."""
-    for one in volumes:
-        reference = one.spec.get("claimRef") or {}
-        if (reference.get("namespace"), reference.get("name")) != claim.key:
-            continue
-        if reference.get("uid") in (None, "", claim.uid):
-            return one
-    wanted = claim.spec.get("volumeName")
-    if wanted:
-        return next((one for one in volumes if one.name == wanted and not one.spec.get("claimRef")), None)
-    free = [one for one in volumes if _fits(claim, one)]
-    return min(free, key=lambda one: (size_of(one), one.name), default=None)
-
-
-def _fits(claim: View, volume: View) -> bool:
-    spec = volume.spec
-    return (
-        not spec.get("claimRef")
-        and not volume.is_terminating
-        and (spec.get("storageClassName") or "") == (claim.spec.get("storageClassName") or "")
-        and spec.get("volumeMode", "Filesystem") == claim.spec.get("volumeMode", "Filesystem")
-        and set(claim.spec.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
-        and size_of(volume) >= request_of(claim)
-        and selector_from(claim.spec.get("selector") or {}).matches(volume.labels)
-    )
-
-
-def size_of(volume: View) -> Any:
-    """What a volume holds."""
-    return parse_quantity(get_path(volume.spec, "capacity", "storage", default="0"))
-
-
-def request_of(claim: View) -> Any:
-    """What a claim asks for."""
-    return parse_quantity(get_path(claim.spec, "resources", "requests", "storage", default="0"))
-
-
-def volume_for(claim: View, storage_class: View) -> Document:
-    """A volume made for a claim."""
+def volume_for(claim: View, storage_class: View, node: NodeView | None = None) -> Document:
+    """A volume made for a claim; `node`: the one at which it is to be used first, if that is known."""
     name = f"pvc-{claim.uid}"
+    terms = _topology(storage_class, node)
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -93,23 +68,34 @@ def volume_for(claim: View, storage_class: View) -> Document:
         "spec": {
             "accessModes": claim.spec.get("accessModes") or ["ReadWriteOnce"],
             "capacity": {"storage": get_path(claim.spec, "resources", "requests", "storage")},
-            "claimRef": _reference(claim),
+            "claimRef": reference_to(claim),
             "csi": {"driver": storage_class.doc["provisioner"], "volumeHandle": name},
             "persistentVolumeReclaimPolicy": storage_class.doc.get("reclaimPolicy", "Delete"),
             "storageClassName": storage_class.name,
             "volumeMode": claim.spec.get("volumeMode", "Filesystem"),
+            **affinity,
         },
     }
 
 
-def _reference(claim: View) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": claim.namespace,
-        "name": claim.name,
-        "uid": claim.uid,
-    }
+def _topology(storage_class: View, node: NodeView | None) -> list[Document]:
+    """Where a volume of the class can be used: at the node it is made for, or wherever the class allows."""
+    terms = storage_class.doc.get("allowedTopologies") or ()
+    found = []
+    for term in terms:
+        wanted = term.get("matchLabelExpressions") or ()
+        if node is not None and not allows(term, node.labels):
+            continue
+        values = {
+            one["key"]: [node.labels[one["key"]]] if node is not None else list(one.get("values") or ())
+            for one in wanted
+        }
+        found.append(
+            {"matchExpressions": [{"key": key, "operator": "In", "values": of} for key, of in values.items()]}
+        )
+        if node is not None:
+            break
+    return found
 
 
 class DefaultClass(Loop):
@@ -225,7 +211,11 @@ class Claims(Loop):
             patch = {"spec": {"storageClassName": storage_class.name}}
             await self.shared.merge(PERSISTENT_VOLUME_CLAIMS, claim, patch)
             return
-        volume = best_volume(claim, self.volumes.values())
+        volumes = list(self.volumes.values())
+        if waits_for_pod(claim, storage_class):
+            # Only what the scheduler chose for it, or what somebody made for it.
+            volumes = [one for one in volumes if one.spec.get("claimRef")]
+        volume = best_volume(claim, volumes)
         if volume is None:
             volume = await self._provision(claim, storage_class)
         if volume is not None:
@@ -238,13 +228,19 @@ class Claims(Loop):
         return self.classes.get(Key("", name))
 
     async def _provision(self, claim: View, storage_class: View | None) -> View | None:
-        if storage_class is None or claim.spec.get("selector") or claim.spec.get("volumeName"):
+        if storage_class is None:
+            self._tell_no_class(claim)
             return None
         provisioner = storage_class.doc.get("provisioner")
-        waits = storage_class.doc.get("volumeBindingMode") == "WaitForFirstConsumer"
-        if waits and not self._users(claim):
-            text = "waiting for first consumer to be created before binding"
-            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "WaitForFirstConsumer", text)
+        selected = claim.annotations.get(SELECTED_NODE)
+        if waits_for_pod(claim, storage_class) and not selected:
+            self._tell_waiting(claim)
+            return None
+        if claim.spec.get("selector") or claim.spec.get("volumeName"):
+            return None
+        if provisioner == NO_PROVISIONER:
+            text = f"no volume plugin matched name: {provisioner}"
+            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningFailed", text, warning=True)
             return None
         if provisioner != PROVISIONER:
             text = (
@@ -254,18 +250,38 @@ class Claims(Loop):
             )
             self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ExternalProvisioning", text)
             return None
-        doc = volume_for(claim, storage_class)
+        node = self.shared.nodes.get(Key("", selected)) if selected else None
+        doc = volume_for(claim, storage_class, node)
         with suppress(AlreadyExistsError):
             await self.writer.create(PERSISTENT_VOLUMES, "", doc)
         text = f"Successfully provisioned volume {doc['metadata']['name']}"
         self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningSucceeded", text)
         return self.volumes.get(Key("", doc["metadata"]["name"]))
 
+    def _tell_no_class(self, claim: View) -> None:
+        if name := claim.spec.get("storageClassName"):
+            text = f'storageclass.storage.k8s.io "{name}" not found'
+            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningFailed", text, warning=True)
+        elif not claim.spec.get("volumeName"):
+            text = "no persistent volumes available for this claim and no storage class is set"
+            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "FailedBinding", text)
+
+    def _tell_waiting(self, claim: View) -> None:
+        """For what a claim waits that is bound when a pod gets its node."""
+        pending = sorted(pod.name for pod in self._users(claim) if not pod.node_name and not pod.is_over)
+        if not pending:
+            text = "waiting for first consumer to be created before binding"
+            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "WaitForFirstConsumer", text)
+            return
+        what = "pod" if len(pending) == 1 else "pods"
+        text = f"waiting for {what} {','.join(pending)} to be scheduled"
+        self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "WaitForPodScheduled", text)
+
     async def _bind_to(self, claim: View, volume: View) -> None:
         if (volume.spec.get("claimRef") or {}).get("uid") != claim.uid:
             patch: Document = {
                 "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
-                "spec": {"claimRef": _reference(claim)},
+                "spec": {"claimRef": reference_to(claim)},
             }
             await self.shared.merge(PERSISTENT_VOLUMES, volume, patch)
         annotations: dict[str, str] = {**_BOUND}

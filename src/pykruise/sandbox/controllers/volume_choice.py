@@ -1,0 +1,255 @@
+"""Which volumes a pod's claims get, and what they say about the node it may go to.
+
+pod, claims, volumes, classes ──▶ volumes_of() ──▶ PodVolumes | Hopeless(message)
+PodVolumes ──▶ check()   ──▶ why a node will not do (a scheduler's filter)
+           ──▶ binding() ──▶ for the chosen node: claims with the volume each gets, or one is to be made
+
+No I/O and no clock. Rules: Kubernetes' scheduler plugin VolumeBinding and its persistent volume controller;
+the messages are those of 1.32. A claim of a class with volumeBindingMode WaitForFirstConsumer is bound when a
+pod that uses it gets its node; others must be bound before.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.ids import Key
+from pykruise.kube.node_rules import matches_term
+from pykruise.kube.quantities import parse_quantity
+from pykruise.kube.selectors import selector_from
+from pykruise.sandbox.controllers.base import View
+from pykruise.sandbox.nodes import NodeView
+from pykruise.sandbox.pod_view import PodView
+
+__all__ = [
+    "NODE_CONFLICT",
+    "NOTHING_TO_BIND",
+    "NO_PROVISIONER",
+    "NO_VOLUME",
+    "SELECTED_NODE",
+    "Hopeless",
+    "PodVolumes",
+    "Views",
+    "World",
+    "allows",
+    "best_volume",
+    "is_bound",
+    "reference_to",
+    "request_of",
+    "size_of",
+    "volumes_of",
+    "waits_for_pod",
+]
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""Annotation of a claim: the node for which its volume is to be made."""
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+NODE_CONFLICT: Final = "node(s) had volume node affinity conflict"
+NOTHING_TO_BIND: Final = "node(s) didn't find available persistent volumes to bind"
+NO_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+class Views(Protocol):
+    """Objects of one kind: a mirror of them, or a fake."""
+
+    def get(self, key: Key, /) -> View | None:
+        """One of them."""
+        ...
+
+    def values(self) -> Iterable[View]:
+        """All of them."""
+        ...
+
+
+class World(msgspec.Struct, frozen=True):
+    """What there is of claims, volumes and storage classes."""
+
+    claims: Views
+    volumes: Views
+    classes: Views
+
+    def claim(self, pod: PodView, name: str) -> View | None:
+        """A claim in the pod's namespace."""
+        return self.claims.get(Key(pod.namespace, name))
+
+    def volume(self, name: str) -> View | None:
+        """A volume."""
+        return self.volumes.get(Key("", name))
+
+    def class_of(self, claim: View) -> View | None:
+        """The claim's storage class, if it names one that is there."""
+        name = claim.spec.get("storageClassName")
+        return self.classes.get(Key("", name)) if name else None
+
+
+class Hopeless(msgspec.Struct, frozen=True):
+    """The pod can go to no node whatever, until its claims change."""
+
+    message: str
+
+
+class PodVolumes(msgspec.Struct, frozen=True):
+    """The claims of a pod."""
+
+    world: World
+    bound: tuple[View, ...] = ()
+    waiting: tuple[View, ...] = ()
+    """Claims that are bound when the pod has a node."""
+
+    def check(self, node: NodeView) -> Sequence[str]:
+        """Why this node will not do; nothing when it will."""
+        reasons = []
+        volumes = [self.world.volume(claim.spec["volumeName"]) for claim in self.bound]
+        if any(volume is None for volume in volumes):
+            return (NO_VOLUME,)
+        if not all(reaches(volume, node) for volume in volumes if volume is not None):
+            reasons.append(NODE_CONFLICT)
+        if self.waiting and self.binding(node) is None:
+            reasons.append(NOTHING_TO_BIND)
+        return reasons
+
+    def binding(self, node: NodeView) -> list[tuple[View, View | None]] | None:
+        """What each waiting claim gets on that node: a volume, or None when one is to be made for it.
+
+        None when one of them can get nothing there.
+        """
+        chosen: list[tuple[View, View | None]] = []
+        taken: set[str] = set()
+        near = [volume for volume in self.world.volumes.values() if reaches(volume, node)]
+        # The small ones first: a large claim must not be left with what is too small for it.
+        for claim in sorted(self.waiting, key=lambda one: (request_of(one), one.name)):
+            selected = claim.annotations.get(SELECTED_NODE)
+            if selected and selected != node.name:
+                return None
+            volume = None
+            if not selected:
+                volume = best_volume(claim, [one for one in near if one.name not in taken])
+            if volume is not None:
+                taken.add(volume.name)
+            elif not self._can_be_made(claim, node):
+                return None
+            chosen.append((claim, volume))
+        return chosen
+
+    def _can_be_made(self, claim: View, node: NodeView) -> bool:
+        storage_class = self.world.class_of(claim)
+        if storage_class is None or storage_class.doc.get("provisioner") in (None, "", NO_PROVISIONER):
+            return False
+        terms = storage_class.doc.get("allowedTopologies") or ()
+        return not terms or any(allows(term, node.labels) for term in terms)
+
+
+def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
+    """What the pod's claims are; Hopeless when one is missing, going, lost, or should be bound already."""
+    claims = []
+    for name in dict.fromkeys(pod.claims):
+        claim = world.claim(pod, name)
+        if claim is None:
+            return Hopeless(f'persistentvolumeclaim "{name}" not found')
+        if claim.status.get("phase") == "Lost":
+            volume = claim.spec.get("volumeName") or ""
+            return Hopeless(
+                f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
+            )
+        if claim.is_terminating:
+            return Hopeless(f'persistentvolumeclaim "{name}" is being deleted')
+        claims.append(claim)
+    waiting = tuple(one for one in claims if not is_bound(one) and waits_for_pod(one, world.class_of(one)))
+    bound = tuple(one for one in claims if is_bound(one))
+    if len(bound) + len(waiting) < len(claims):
+        return Hopeless("pod has unbound immediate PersistentVolumeClaims")
+    return PodVolumes(world, bound, waiting)
+
+
+def is_bound(claim: View) -> bool:
+    """Whether its binding is complete."""
+    return bool(claim.spec.get("volumeName")) and BIND_COMPLETED in claim.annotations
+
+
+def waits_for_pod(claim: View, storage_class: View | None) -> bool:
+    """Whether the claim is bound only when a pod that uses it gets its node."""
+    return (
+        storage_class is not None
+        and storage_class.doc.get("volumeBindingMode") == "WaitForFirstConsumer"
+        and not claim.spec.get("volumeName")
+    )
+
+
+def reaches(volume: View, node: NodeView) -> bool:
+    """Whether the volume's node affinity lets it be used on the node."""
+    terms = get_path(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms", default=None)
+    return terms is None or any(matches_term(term, labels=node.labels, name=node.name) for term in terms)
+
+
+def allows(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a term of a class's `allowedTopologies` allows nodes with these labels."""
+    return all(
+        labels.get(one.get("key", "")) in (one.get("values") or ())
+        for one in term.get("matchLabelExpressions") or ()
+    )
+
+
+# ── claims and volumes ───────────────────────────────────────────────────────
+
+
+def best_volume(claim: View, volumes: Sequence[View]) -> View | None:
+    """The volume a claim is bound to: the one made for it, else the smallest free one that will do."""
+    for one in volumes:
+        reference = one.spec.get("claimRef") or {}
+        if (reference.get("namespace"), reference.get("name")) != claim.key:
+            continue
+        if reference.get("uid") in (None, "", claim.uid):
+            return one
+    wanted = claim.spec.get("volumeName")
+    if wanted:
+        return next((one for one in volumes if one.name == wanted and not one.spec.get("claimRef")), None)
+    fits = _fitting(claim)
+    free = [one for one in volumes if fits(one)]
+    return min(free, key=lambda one: (size_of(one), one.name), default=None)
+
+
+def _fitting(claim: View) -> Callable[[View], bool]:
+    selector = selector_from(claim.spec.get("selector") or {})
+    storage_class = claim.spec.get("storageClassName") or ""
+    mode = claim.spec.get("volumeMode", "Filesystem")
+    access = set(claim.spec.get("accessModes") or ())
+    least = request_of(claim)
+
+    def fits(volume: View) -> bool:
+        spec = volume.spec
+        return (
+            not spec.get("claimRef")
+            and not volume.is_terminating
+            and (spec.get("storageClassName") or "") == storage_class
+            and spec.get("volumeMode", "Filesystem") == mode
+            and access <= set(spec.get("accessModes") or ())
+            and bool(size_of(volume) >= least)
+            and selector.matches(volume.labels)
+        )
+
+    return fits
+
+
+def size_of(volume: View) -> Any:
+    """What a volume holds."""
+    return parse_quantity(get_path(volume.spec, "capacity", "storage", default="0"))
+
+
+def request_of(claim: View) -> Any:
+    """What a claim asks for."""
+    return parse_quantity(get_path(claim.spec, "resources", "requests", "storage", default="0"))
+
+
+def reference_to(claim: View) -> Document:
+    """The `claimRef` of a volume that is the claim's."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+    }
