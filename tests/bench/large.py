@@ -56,6 +56,11 @@ class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
     longest_collection_ms: float
     """... of that, the garbage collector's, at most."""
     rss_mb: float
+    plans: int
+    """Of the CloneSet."""
+    plan_ms: float
+    """CPU time of one, on average."""
+    longest_plan_ms: float
     where: str
     """In which call the longest stop was, where that was seen."""
 
@@ -196,6 +201,9 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
                 longest_stop_ms=seen["stop_ms"],
                 longest_collection_ms=seen["collection_ms"],
                 rss_mb=seen["rss_mb"],
+                plans=seen["plans"],
+                plan_ms=seen["plans_ms"] / max(seen["plans"], 1),
+                longest_plan_ms=seen["longest_plan_ms"],
                 where=seen["where"],
             )
         )
@@ -223,13 +231,17 @@ async def _is_done(client: Client, replicas: int, updated: int | None) -> bool:
 
 def text(phases: list[LargePhase]) -> str:
     """The phases as a table."""
-    head = f"{'phase':<28}{'pods':>7}{'s':>8}{'CPU ms/pod':>12}{'stop ms':>9}{'GC ms':>7}{'RSS MB':>8}  where"
+    head = (
+        f"{'phase':<28}{'pods':>7}{'s':>8}{'CPU ms/pod':>12}{'stop ms':>9}{'GC ms':>7}{'RSS MB':>8}"
+        f"{'plans':>7}{'ms':>7}{'longest':>9}  where"
+    )
     return "\n".join(
         [
             head,
             *(
                 f"{one.name:<28}{one.pods:>7}{one.seconds:>8.1f}{one.cpu_ms_per_pod:>12.2f}"
-                f"{one.longest_stop_ms:>9.0f}{one.longest_collection_ms:>7.0f}{one.rss_mb:>8.0f}  {one.where}"
+                f"{one.longest_stop_ms:>9.0f}{one.longest_collection_ms:>7.0f}{one.rss_mb:>8.0f}"
+                f"{one.plans:>7}{one.plan_ms:>7.1f}{one.longest_plan_ms:>9.1f}  {one.where}"
                 for one in phases
             ),
         ]

@@ -25,9 +25,14 @@ from types import FrameType
 import uvloop
 
 from pykruise.cli.manager import read_flags
+from pykruise.kinds.cloneset.controller import CloneSetPlanner
+from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.config import load_in_cluster
 from pykruise.manager.logs import set_up
 from pykruise.manager.process import run_process
+from pykruise.plans.plan import Plan
+
+LOOK_S = 0.005
 
 SAMPLE_S = 0.002
 """Of CPU time, between two samples of a profile; the kernel's clock may be slower."""
@@ -36,7 +41,9 @@ SAMPLE_S = 0.002
 class LoopWatch:
     """The most CPU time that this thread used between two turns of its loop, and where.
 
-    CPU time, so that other work on the machine does not count. What the garbage collector takes is part of it.
+    CPU time, so that other work on the machine does not count. What the garbage collector takes is part of it. It
+    is looked every `LOOK_S`, and what the thread used since the last look counts as one stop: up to that much more
+    than there was.
     """
 
     def __init__(self) -> None:
@@ -56,12 +63,11 @@ class LoopWatch:
         while True:
             self._turn += 1
             before = time.thread_time()
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK_S)
             used = time.thread_time() - before
             if used > self.longest_s:
                 self.longest_s = used
                 self.where = self._seen[1] if self._seen[0] == self._turn else ""
-            await asyncio.sleep(0.002)
 
     def _look(self) -> None:
         """What the loop is in, when it has been in it for a while."""
@@ -80,19 +86,45 @@ class LoopWatch:
         else:
             self.collecting_s = max(self.collecting_s, time.thread_time() - self._collection_began)
 
-    def report(self) -> str:
+    def report(self) -> dict[str, object]:
         """Since the last one."""
-        text = json.dumps(
-            {
-                "stop_ms": self.longest_s * 1000,
-                "where": self.where,
-                "collection_ms": self.collecting_s * 1000,
-                "rss_mb": _rss_mb(),
-                "cpu_s": time.process_time(),
-            }
-        )
+        found: dict[str, object] = {
+            "stop_ms": self.longest_s * 1000,
+            "where": self.where,
+            "collection_ms": self.collecting_s * 1000,
+            "rss_mb": _rss_mb(),
+            "cpu_s": time.process_time(),
+        }
         self.longest_s = self.collecting_s = 0.0
-        return text
+        return found
+
+
+class Plans:
+    """How many plans of CloneSets there were, and the CPU time of them all and of the longest."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum_s = 0.0
+        self.longest_s = 0.0
+        plan = CloneSetPlanner.plan
+
+        def timed(planner: CloneSetPlanner, snapshot: Snapshot) -> Plan:
+            began = time.thread_time()
+            try:
+                return plan(planner, snapshot)
+            finally:
+                took = time.thread_time() - began
+                self.count += 1
+                self.sum_s += took
+                self.longest_s = max(self.longest_s, took)
+
+        CloneSetPlanner.plan = timed  # type: ignore[method-assign]
+
+    def report(self) -> dict[str, float]:
+        """Since the last one; times in milliseconds."""
+        found = {"plans": self.count, "plans_ms": self.sum_s * 1000, "longest_plan_ms": self.longest_s * 1000}
+        self.count, self.sum_s, self.longest_s = 0, 0.0, 0.0
+        return found
 
 
 class Samples:
@@ -135,12 +167,12 @@ def _rss_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-async def _answer(watch: LoopWatch, samples: Samples | None) -> None:
+async def _answer(watch: LoopWatch, plans: Plans, samples: Samples | None) -> None:
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     while await reader.readline():
-        print(watch.report(), flush=True)
+        print(json.dumps({**watch.report(), **plans.report()}), flush=True)
         if samples is not None:
             samples.write()
 
@@ -150,11 +182,11 @@ async def main() -> None:
     parsed = read_flags(sys.argv[2:])
     set_up(parsed.settings.log)
     connection = load_in_cluster(environ=os.environ, service_account=Path(sys.argv[1]))
-    watch = LoopWatch()
+    watch, plans = LoopWatch(), Plans()
     samples = Samples(Path(os.environ["PROFILE"])) if os.environ.get("PROFILE") else None
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(watch.run())
-        tasks.create_task(_answer(watch, samples))
+        tasks.create_task(_answer(watch, plans, samples))
         tasks.create_task(run_process(connection, parsed.settings))
 
 

@@ -7,6 +7,7 @@ makes a plan from what is true and looks at it; then something in the model move
 import copy
 from typing import Any
 
+import msgspec
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,11 +22,12 @@ from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.in_place import Seen
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from pykruise.pods.claims import project_claim
 from pykruise.pods.revisions import project_revision
-from pykruise.pods.views import PodProjector, PodView
+from pykruise.pods.views import PodView, project_pod
 from support.cloneset_builder import NAME, NOW, UID, CloneSetBuilder, cloneset, revision, template
 from support.plan_views import (
     created,
@@ -335,16 +337,18 @@ class World:
         self.now = NOW
         self.turns = 0
         self.most_pods = 0
+        self.seen = Seen()
+        self.views: dict[bytes, PodView] = {}
+        """As in a cache, a pod that has not changed is the same view."""
 
     def snapshot(self) -> Snapshot:
         builder = cloneset(0)
         builder.document = self.cloneset
-        project = PodProjector()
         return build_snapshot(
             builder.view(),
             pods=[
                 view
-                for view in (project(orjson.dumps(pod)) for pod in self.pods.values())
+                for view in (self.view(pod) for pod in self.pods.values())
                 if view.controller is not None and view.controller.uid == UID
             ],
             revisions=[project_revision(orjson.dumps(one)) for one in self.revisions.values()],
@@ -356,12 +360,19 @@ class World:
             now=self.now,
             seed=self.turns,
             settings=self.settings,
+            seen=self.seen,
         )
 
+    def view(self, pod: dict[str, Any]) -> PodView:
+        text = orjson.dumps(pod)
+        return self.views.setdefault(text, project_pod(text))
+
     def turn(self) -> Plan:
-        """Plan, and carry it out completely."""
+        """Plan, and carry it out completely. What the last plan has seen changes nothing but how long it takes."""
         self.turns += 1
-        plan = plan_cloneset(self.snapshot())
+        snapshot = self.snapshot()
+        plan = plan_cloneset(snapshot)
+        assert plan == plan_cloneset(msgspec.structs.replace(snapshot, seen=Seen()))
         for step in plan.steps:
             self.carry_out(step.action)
         if plan.status is not None:

@@ -30,7 +30,16 @@ from pykruise.pods.in_place import (
 )
 from pykruise.pods.views import PodView
 
-__all__ = ["BEGUN_AT_ONCE", "Progress", "begin_steps", "begun_at_once", "go_on", "told_of", "update_steps"]
+__all__ = [
+    "BEGUN_AT_ONCE",
+    "Progress",
+    "Seen",
+    "begin_steps",
+    "begun_at_once",
+    "go_on",
+    "told_of",
+    "update_steps",
+]
 
 BEGUN_AT_ONCE: Final = 32
 """Most pods whose update one plan begins. Those that are done come back into service before the next are taken
@@ -121,6 +130,35 @@ def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
             return Progress(waits=_since(found), look_at=found.look_at)
         case Broken(problem=problem):
             return Progress(waits=f"its update in place cannot go on: {problem}", is_broken=True)
+
+
+class Seen:
+    """What the last plan found of the pods that wait in an update: a pod that has not changed since still does.
+
+    Hundreds may be under way at once (images are pulled for minutes), and every plan asks about each. A memory of
+    `go_on`, not a state: plans come out the same without it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[PodView, Settings, Progress]] = {}
+        self._now: dict[str, tuple[PodView, Settings, Progress]] = {}
+
+    def go_on(self, pod: PodView, *, now: Instant, settings: Settings) -> Progress:
+        """As the function `go_on`."""
+        known = self._found.get(pod.uid)
+        if known is not None and known[0] is pod and known[1] == settings:
+            look_at = known[2].look_at
+            if look_at is None or now < look_at:
+                self._now[pod.uid] = known
+                return known[2]
+        progress = go_on(pod, now=now, settings=settings)
+        if progress.waits:
+            self._now[pod.uid] = (pod, settings, progress)
+        return progress
+
+    def forget_others(self) -> None:
+        """All pods have been asked about: those that were not are none of the plan's any more."""
+        self._found, self._now = self._now, {}
 
 
 def _since(found: Waiting) -> str:

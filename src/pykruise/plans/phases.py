@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-MOST_AT_ONCE: Final = 500
+MOST_AT_ONCE: Final = 256
 """Pods that one phase writes to in one plan: about what an API server takes in the second after which the world
 is looked at again, and few enough to be planned (60 µs each at most) without holding up everything else."""
 

@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
-from pykruise.plans.in_place import Progress, go_on, told_of
+from pykruise.plans.in_place import Progress, Seen, told_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_key, version
 from pykruise.plans.plan import Chain, Stage, Step
 from pykruise.pods.in_place import Settings
@@ -38,12 +38,14 @@ def refresh_phase(
     why_waiting: Callable[[PodView], str] = lambda _: "",
     now: Instant,
     settings: Settings,
+    seen: Seen | None = None,
 ) -> Phase:
     """The writes for each of these pods, which may not be as far as they could be.
 
     `steps_of`: what is due to a pod whose update in place writes nothing itself. `why_waiting`: of a pod to
-    which nothing is due and that is not being updated.
+    which nothing is due and that is not being updated. `seen`: of the last plan for the same owner.
     """
+    seen = seen or Seen()
     chains: list[Chain] = []
     left: dict[str, str] = {}
     broken: dict[str, str] = {}
@@ -53,7 +55,7 @@ def refresh_phase(
         if len(chains) == MOST_AT_ONCE:
             is_partial = True
             break
-        progress = go_on(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
+        progress = seen.go_on(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
         steps = progress.steps or steps_of(pod, progress)
         if progress.look_at is not None:
             times.append(progress.look_at)
@@ -63,6 +65,8 @@ def refresh_phase(
             chains.append(pod_chain(pod, *steps))
         elif reason := progress.waits or why_waiting(pod):
             left[pod.name] = reason
+    if not is_partial:
+        seen.forget_others()
     return Phase(
         stages=(Stage(name=REFRESH_PODS, chains=tuple(chains)),) if chains else (),
         left=left,

@@ -9,6 +9,7 @@ Pure; the table serves every kind that has `spec.lifecycle`. The state is publis
 """
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,7 @@ from pykruise.pods import keys
 from pykruise.pods.views import PodView
 
 __all__ = [
+    "WAITS_FOR_A_NODE",
     "Lifecycle",
     "LifecycleHook",
     "LifecycleState",
@@ -27,6 +29,9 @@ __all__ = [
     "state_metadata",
     "why_waiting",
 ]
+
+
+WAITS_FOR_A_NODE: Final = "waits for a node"
 
 
 class LifecycleState(StrEnum):
@@ -141,7 +146,7 @@ def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> str:
             hook = lifecycle.pre_normal if lifecycle else None
             if hook is not None and hook.has_handlers:
                 return f"waits for the preNormal hook: {_missing(hook, pod)}"
-            return "waits for a node"
+            return WAITS_FOR_A_NODE
         case LifecycleState.PREPARING_UPDATE:
             return "waits until the inPlaceUpdate hook is taken off the pod"
         case LifecycleState.UPDATING:

@@ -36,7 +36,7 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.remedy)
 
 
-LOOKED_AT: Final = 500
+LOOKED_AT: Final = 200
 """Pods of one workload whose obstacles are looked for."""
 
 _IMAGE_TROUBLE: Final = frozenset(

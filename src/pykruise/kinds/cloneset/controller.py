@@ -27,6 +27,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from pykruise.plans.execute import Failure
+from pykruise.plans.in_place import Seen
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
 from pykruise.plans.sources import BY_CONTROLLER, ORPHANS, Sources
@@ -123,12 +124,14 @@ class CloneSetPlanner:
         self._clock = clock
         self._rng = rng
         self._looked: dict[Key, _Look] = {}
+        self._seen: dict[Key, Seen] = {}
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """The CloneSet with its pods and revisions, as the caches have them now."""
         cloneset = self._clonesets.get(key)
         if cloneset is None:
             self._looked.pop(key, None)
+            self._seen.pop(key, None)
             return None
         claims = self._sources.claims.by_index(BY_CONTROLLER, cloneset.uid)
         return build_snapshot(
@@ -145,6 +148,7 @@ class CloneSetPlanner:
             now=self._clock(),
             seed=self._rng.getrandbits(64),
             settings=self._settings,
+            seen=self._seen.setdefault(key, Seen()),
         )
 
     def owner(self, snapshot: Snapshot) -> Owner:

@@ -6,14 +6,14 @@ Pure. The engine (pods/in_place, plans/in_place.py) knows what changes and when 
 CloneSet's: its hooks, labels and policy.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.plans.in_place import begun_at_once
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
-from pykruise.plans.phases import Phase, pod_chain
+from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Stage
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
@@ -22,6 +22,9 @@ from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
 __all__ = ["Differences", "begin", "is_in_place_policy"]
+
+_HELD: Final = frozenset({LifecycleState.PREPARING_UPDATE.value, LifecycleState.UPDATED.value})
+"""States in which a pod may wait for something else than its turn."""
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
 
@@ -60,18 +63,25 @@ class Differences:
             ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
         )
 
-    def refusals(self, pods: Iterable[PodView]) -> dict[str, str]:
+    def obstacles(self, pods: Sequence[PodView]) -> dict[str, str]:
+        """Pods that cannot be updated in place, by name, with the reason."""
+        one_of_each = {pod.revision: pod for pod in pods}
+        found = {name: self.of(pod) for name, pod in one_of_each.items()}
+        reasons = {name: one.reason for name, one in found.items() if isinstance(one, NotInPlace)}
+        if not reasons:  # there are as many answers as revisions, and mostly this is the only one
+            return {}
+        return {pod.name: reasons[pod.revision] for pod in pods if pod.revision in reasons}
+
+    def refusals(self, pods: Sequence[PodView]) -> dict[str, str]:
         """Pods that the policy gives no way to update at all, by name, with the reason."""
-        only = self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
         refused: dict[str, str] = {}
-        for pod in pods:
-            if pod.state not in _UPDATABLE:
-                refused[pod.name] = f"its lifecycle state {pod.state!r} is not known to this version"
-            elif only and isinstance(found := self.of(pod), NotInPlace):
-                refused[pod.name] = (
-                    f"cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
-                )
-        return refused
+        if self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
+            forbidden = "cannot be updated in place, and InPlaceOnly forbids more"
+            refused = {name: f"{forbidden}: {reason}" for name, reason in self.obstacles(pods).items()}
+        unknown = [pod for pod in pods if pod.state not in _UPDATABLE]
+        return refused | {
+            pod.name: f"its lifecycle state {pod.state!r} is not known to this version" for pod in unknown
+        }
 
 
 def _label_of(ws: WorkingSet, revision: RevisionView) -> str:
@@ -88,20 +98,32 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     left: dict[str, str] = {}
     most = begun_at_once(len(ws.pods))
     going_to = _going_to(ws, target)
+    looked_at = 0
     for pod in pods:
-        if pod.is_specified_delete:
-            left[pod.name] = "specified for deletion; its successor will be of the new revision"
-        elif waits := waits_for(pod, going_to.hook):
+        if len(chains) == most:
+            break
+        looked_at += 1
+        if waits := _holds(pod, going_to):
             left[pod.name] = waits
-        elif len(chains) == most:
-            left[pod.name] = "waits for its turn: others are being updated"
-        else:
-            found = differences.of(pod)
-            assert isinstance(found, UpdateSpec)
-            steps, _ = update_turn(pod, found, going_to)
-            chains.append(pod_chain(pod, *steps))
+            continue
+        found = differences.of(pod)
+        assert isinstance(found, UpdateSpec)
+        steps, _ = update_turn(pod, found, going_to)
+        chains.append(pod_chain(pod, *steps))
+    later = pods[looked_at:]
+    left |= leave(later, "waits for its turn: others are being updated")
+    for pod in later:
+        if (pod.is_specified_delete or pod.state in _HELD) and (waits := _holds(pod, going_to)):
+            left[pod.name] = waits
     stages = (Stage(name="update pods", chains=tuple(chains)),) if chains else ()
     return Phase(stages=stages, left=left, is_partial=len(chains) == most and len(pods) > most)
+
+
+def _holds(pod: PodView, going_to: Target) -> str:
+    """Why the pod is not begun whatever turn it is; empty: nothing holds it."""
+    if pod.is_specified_delete:
+        return "specified for deletion; its successor will be of the new revision"
+    return waits_for(pod, going_to.hook)
 
 
 def _going_to(ws: WorkingSet, revision: RevisionView) -> Target:

@@ -7,22 +7,25 @@ for this. A new pod gets its readiness conditions and its state in one write, on
 whose update in place is complete. Labels that older versions lack come with it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
+
+import msgspec
 
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import Progress
-from pykruise.plans.phases import Phase
+from pykruise.plans.phases import Phase, leave
 from pykruise.plans.plan import Step
 from pykruise.plans.refreshing import due_conditions, refresh_phase, service_step
 from pykruise.pods import keys
-from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
+from pykruise.pods.lifecycle import WAITS_FOR_A_NODE, LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go
 from pykruise.pods.views import PodView
 
 __all__ = ["plan_refresh"]
 
+_NEW: Final = LifecycleState.PREPARING_NORMAL.value
 _NORMAL: Final = LifecycleState.NORMAL.value
 _DURING_UPDATE: Final = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
 
@@ -33,22 +36,42 @@ def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: 
     `chosen`: names of the pods whose update is to come; None: this plan does not tell. `except_for`: pods that
     are written to anyway.
     """
-    pods = (pod for pod in ws.pods if pod.name not in except_for and not _is_settled(pod))
-    return refresh_phase(
-        pods,
+    hash_label = keys.TEMPLATE_HASH_LABEL
+    # One comprehension without calls: most pods of most plans are settled.
+    open_ones = [
+        pod
+        for pod in ws.pods
+        if pod.state != _NORMAL or pod.open_gates or pod.may_be_updating or hash_label not in pod.labels
+    ]
+    if except_for:
+        open_ones = [pod for pod in open_ones if pod.name not in except_for]
+    waiting = _waiting_for_a_node(ws, open_ones)
+    phase = refresh_phase(
+        [pod for pod in open_ones if pod.name not in waiting] if waiting else open_ones,
         steps_of=lambda pod, progress: _steps(ws, pod, progress, chosen),
         why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
         now=ws.now,
         settings=ws.settings.in_place,
+        seen=ws.snapshot.seen,
     )
+    return msgspec.structs.replace(phase, left={**waiting, **phase.left}) if waiting else phase
 
 
-def _is_settled(pod: PodView) -> bool:
-    return (
-        pod.state == _NORMAL
-        and not pod.open_gates
-        and not pod.may_be_updating
-        and keys.TEMPLATE_HASH_LABEL in pod.labels
+def _waiting_for_a_node(ws: WorkingSet, pods: Sequence[PodView]) -> dict[str, str]:
+    """New pods to which nothing is due before they have a node: thousands, after a large set was scaled up."""
+    hook = ws.spec.lifecycle.pre_normal if ws.spec.lifecycle else None
+    if hook is not None and hook.has_handlers:
+        return {}
+    return leave(
+        (
+            pod
+            for pod in pods
+            if not pod.node_name
+            and pod.state == _NEW
+            and not pod.may_be_updating
+            and keys.TEMPLATE_HASH_LABEL in pod.labels
+        ),
+        WAITS_FOR_A_NODE,
     )
 
 

@@ -198,11 +198,7 @@ def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
         left |= going.left
         if going.chains:
             return _phase("delete pods", going, left)
-    specified = _by_name(
-        pod
-        for pod, marks in zip(ws.pods, ws.marks, strict=True)
-        if marks & Mark.TO_DELETE and not marks & Mark.PRE_DELETING
-    )
+    specified = _specified(ws)
     if specified:
         going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
         left |= going.left
@@ -214,6 +210,17 @@ def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
         return Phase(left=left)  # the surplus is looked at again once these are gone
     going = part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
     return _phase("delete pods", going, left | going.left)
+
+
+def _specified(ws: WorkingSet) -> list[PodView]:
+    """Those that are not on their way yet."""
+    if not ws.present & Mark.TO_DELETE:
+        return []
+    return _by_name(
+        pod
+        for pod, marks in zip(ws.pods, ws.marks, strict=True)
+        if marks & Mark.TO_DELETE and not marks & Mark.PRE_DELETING
+    )
 
 
 def _phase(name: str, going: Parting, left: dict[str, str]) -> Phase:

@@ -15,6 +15,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStat
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.typed_documents import read
+from pykruise.plans.in_place import Seen
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import PullJobView
@@ -124,6 +125,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
     ids: IdSource
     settings: Settings = Settings()
+    seen: Seen = msgspec.field(default_factory=Seen)
+    """What the last plan for this CloneSet found of pods in updates; plans come out the same without it."""
 
 
 def build_snapshot(
@@ -141,6 +144,7 @@ def build_snapshot(
     occupied_ids: Iterable[str] = (),
     node_labels: Mapping[str, Mapping[str, str]] | None = None,
     settings: Settings | None = None,
+    seen: Seen | None = None,
 ) -> Snapshot:
     """`pods`, `claims`: those whose controller is the CloneSet (by uid). `revisions`: all of its namespace.
 
@@ -163,4 +167,5 @@ def build_snapshot(
         now=now,
         ids=IdSource(seed),
         settings=settings or Settings(),
+        seen=seen or Seen(),
     )

@@ -26,7 +26,6 @@ from pykruise.plans.in_place import told_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Stage, Step
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
-from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, first, scatter, update_order
 from pykruise.pods.revisions import RevisionView
@@ -62,11 +61,11 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     if refused:  # whoever cannot be updated takes nobody's place
         ordered = first(ordered, lambda pod: pod.name not in refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
-    able = [pod for pod in wanted if pod.name not in refused]
+    able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
     left = leave(kept, KEPT_BY_PARTITION)
     left |= _leave(able[len(now) :], refusal or "waits for its turn: maxUnavailable is used up")
-    stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused}
+    stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
     phase = _update(ws, now, target, differences)
     phase = msgspec.structs.replace(
         phase,
@@ -85,7 +84,9 @@ def _update(
     """In place those that can be, recreated the others."""
     if differences is None:
         return _recreate(ws, pods, target, {})
-    reasons = {pod.name: found.reason for pod in pods if isinstance(found := differences.of(pod), NotInPlace)}
+    reasons = differences.obstacles(pods)
+    if not reasons:
+        return begin(ws, pods, target, differences)
     in_place = begin(ws, [pod for pod in pods if pod.name not in reasons], target, differences)
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
@@ -135,7 +136,8 @@ def _ordered(ws: WorkingSet, candidates: Sequence[PodView]) -> list[PodView]:
             )
     if block is not None and block.scatter_strategy:
         ordered = scatter(ordered, ws.pods, [Term(term.key, term.value) for term in block.scatter_strategy])
-    return first(ordered, lambda pod: pod.state == LifecycleState.PREPARING_UPDATE)
+    preparing = LifecycleState.PREPARING_UPDATE.value
+    return first(ordered, lambda pod: pod.state == preparing)
 
 
 def _weights(ws: WorkingSet) -> list[tuple[Selector, int]]:
@@ -161,16 +163,20 @@ def _within_budget(
     meanwhile have used the budget up: it is out of service already, and only its update brings it back. Were it
     held, and creations by scaleStrategy.maxUnavailable, each would wait for the other for ever.
     """
+    budget = numbers.update_budget
     unavailable = [pod for pod, marks in zip(ws.pods, ws.marks, strict=True) if not marks & Mark.AVAILABLE]
     down = len(unavailable)
+    if down + len(wanted) <= budget:
+        return wanted
     down_of_target = sum(pod.revision == target.hash for pod in unavailable)
     down_names = {pod.name for pod in unavailable}
+    preparing = LifecycleState.PREPARING_UPDATE.value
     for count, pod in enumerate(wanted):
-        is_aside = pod.state == LifecycleState.PREPARING_UPDATE and pod.name in down_names
-        if down_of_target + count >= max(numbers.update_budget, int(is_aside)):
+        is_aside = pod.state == preparing and pod.name in down_names
+        if down_of_target + count >= max(budget, int(is_aside)):
             return wanted[:count]
         if pod.name not in down_names:
-            if down >= numbers.update_budget:
+            if down >= budget:
                 return wanted[:count]
             down += 1
     return wanted

@@ -52,11 +52,7 @@ def _of_number(ws: WorkingSet, left: Mapping[str, str]) -> Waiting | None:
     numbers = ws.scale_numbers()
     if numbers.create > 0:
         return _of_missing(ws, left, missing=numbers.create, now=numbers.create_now)
-    going = [
-        pod
-        for pod, bits in zip(ws.pods, ws.marks, strict=True)
-        if bits & (Mark.TO_DELETE | Mark.PRE_DELETING)
-    ]
+    going = list(ws.marked(Mark.TO_DELETE | Mark.PRE_DELETING))
     if going or numbers.remove > 0:
         count = len(going) or numbers.remove
         held = next(

@@ -8,6 +8,8 @@ keeps a plan over ten thousand pods within milliseconds.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import msgspec
@@ -64,6 +66,8 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """Bits of `Mark`, one entry for each of `pods`."""
     scale_marks: Sequence[int]
     """The same for the scale phase, in which pods in PreparingUpdate may count as new."""
+    present: int = 0
+    """Bits that any of `marks` has: most plans need not look for pods that are on their way out."""
     claims: Mapping[InstanceId, Sequence[ClaimView]] = {}
     """By id, sorted by name; those without an id belong to no pod and are left out."""
 
@@ -87,7 +91,9 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         return Key(pod.namespace, pod.name)
 
     def marked(self, mark: int) -> Iterator[PodView]:
-        """The pods with this mark, in their order."""
+        """The pods with this mark, or any of these, in their order."""
+        if not self.present & mark:
+            return iter(())
         return (pod for pod, marks in zip(self.pods, self.marks, strict=True) if marks & mark)
 
     def scale_numbers(self) -> Numbers:
@@ -160,6 +166,7 @@ def working_set(
         pods=pods,
         marks=marks,
         scale_marks=scale_marks,
+        present=reduce(or_, {*marks}, 0),
         claims=_by_id(snapshot.claims),
     )
 

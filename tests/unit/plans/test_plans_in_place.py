@@ -1,0 +1,85 @@
+"""What is remembered of pods whose update in place waits: the same as would be found again."""
+
+import pytest
+
+from pykruise.kube.clock import Instant
+from pykruise.plans import in_place
+from pykruise.plans.in_place import Progress, Seen
+from pykruise.pods.in_place import Settings
+from pykruise.pods.views import PodView
+
+POD = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5)
+WAITS = Progress(waits="its update in place is under way")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the pods that were really looked at; all of them wait, and web-later only until 20."""
+    names: list[str] = []
+
+    def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
+        names.append(pod.name)
+        if pod.name == "web-done":
+            return Progress(is_complete=True)
+        return Progress(waits=WAITS.waits, look_at=20.0) if pod.name == "web-later" else WAITS
+
+    monkeypatch.setattr(in_place, "go_on", go_on)
+    return names
+
+
+def look(seen: Seen, *pods: PodView, now: Instant = 10.0, settings: Settings | None = None) -> list[Progress]:
+    found = [seen.go_on(pod, now=now, settings=settings or Settings()) for pod in pods]
+    seen.forget_others()
+    return found
+
+
+def pod(name: str, *, version: int = 5) -> PodView:
+    return PodView(namespace="default", name=name, uid=f"uid-{name}", resource_version=version)
+
+
+def test_a_pod_that_waits_is_looked_at_again_when_it_has_changed(asked: list[str]) -> None:
+    # given
+    seen = Seen()
+    assert look(seen, POD) == look(seen, POD) == look(seen, POD) == [WAITS]
+    assert asked == ["web-a"]
+    # when there is another version of it
+    look(seen, PodView(namespace="default", name="web-a", uid="uid-a", resource_version=6))
+    # then
+    assert asked == ["web-a", "web-a"]
+
+
+def test_a_pod_that_waits_for_a_time_is_looked_at_again_when_it_has_come(asked: list[str]) -> None:
+    # given
+    seen, later = Seen(), pod("web-later")
+    look(seen, later)
+    look(seen, later, now=19.9)
+    assert len(asked) == 1
+    # when / then
+    look(seen, later, now=20.0)
+    assert len(asked) == 2
+
+
+def test_other_settings_are_another_question(asked: list[str]) -> None:
+    seen = Seen()
+    look(seen, POD)
+    look(seen, POD, settings=Settings(vertical_scaling=True))
+    assert len(asked) == 2
+
+
+def test_what_is_written_to_is_looked_at_every_time(asked: list[str]) -> None:
+    """Its writes carry the time, and the version that they insist on."""
+    seen, done = Seen(), pod("web-done")
+    look(seen, done)
+    look(seen, done)
+    assert len(asked) == 2
+
+
+def test_a_pod_that_was_not_asked_about_is_forgotten(asked: list[str]) -> None:
+    # given
+    seen, other = Seen(), pod("web-b")
+    look(seen, POD, other)
+    # when a plan does not ask about it
+    look(seen, other)
+    # then the next one that does looks at it, and the other is still known
+    look(seen, POD, other)
+    assert asked == ["web-a", "web-b", "web-a"]
