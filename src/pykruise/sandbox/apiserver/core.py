@@ -8,8 +8,11 @@ awaiting in between, has checked what is written.
 """
 
 import random
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final
+
+import msgspec
+import orjson
 
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode
@@ -35,6 +38,7 @@ __all__ = ["Core", "trigger_of"]
 
 Listener = Callable[[Change], None]
 
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BY_NODE = "spec.nodeName"
 _EVERYTHING = ("", "")
 
@@ -82,6 +86,18 @@ class Core:
     async def load(self, entry: CatalogEntry, stored: Stored) -> Document:
         """A fresh document of the object in the entry's version."""
         return await self.from_storage(entry, decode(stored.raw))
+
+    def beside(self, entry: CatalogEntry, stored: Stored, doc: Document, shared: Set[str]) -> Document:
+        """Another document of an object of which there is one in the entry's version already. These members it
+        has in common with that one.
+        """
+        parts = _MEMBERS.decode(stored.raw)
+        other = {
+            member: doc[member] if member in shared else orjson.loads(memoryview(part))
+            for member, part in parts.items()
+        }
+        other["apiVersion"] = entry.api_version
+        return other
 
     async def from_storage(self, entry: CatalogEntry, doc: Document) -> Document:
         """A stored document in the entry's version; it may be changed."""

@@ -114,6 +114,7 @@ class Ownership:
             who=manager_of(call),
             now=format_time(now),
             ignored=kind.ignored(call.subresource),
+            not_creators=kind.ignored(),
         )
 
     def _sent(self, call: Call, stored: Stored, old: Document, sent: Any) -> bytes:
@@ -156,6 +157,7 @@ class Ownership:
             who=Manager("kube-apiserver", "Update", entry.api_version, subresource),
             now=format_time(now),
             ignored=kind.ignored(subresource),
+            not_creators=kind.ignored(),
         )
 
     # --- reads ----------------------------------------

@@ -7,7 +7,7 @@ Updates read, change and write without letting anyone in between; where admissio
 again, and start over when the object has changed meanwhile.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from pykruise.kube.admission import AdmissionRequest
@@ -259,7 +259,7 @@ async def patch(core: Core, call: Call) -> Answer:
         untouched = {member: doc.pop(member) for member in wanted.untouched(doc)}
         return decoding.of_patch(call, wanted.apply(doc), untouched)
 
-    return await modify(core, call, patched)
+    return await modify(core, call, patched, untouched=wanted.untouched)
 
 
 def _clears_managed(doc: Document) -> bool:
@@ -279,11 +279,13 @@ async def modify(
     replaces: bool = False,
     show: Callable[[Document], Document] | None = None,
     tracks: Tracks | None = None,
+    untouched: Callable[[Document], Iterable[str]] | None = None,
 ) -> Answer:
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
     `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the
-    object. `tracks` tells who owns what afterwards, when the change itself knows better.
+    object. `tracks` tells who owns what afterwards, when the change itself knows better. `untouched`: the members
+    that the change leaves as they are; the old document and the new one share them.
     """
     entry = call.entry
     for _ in range(_CONFLICT_ATTEMPTS):
@@ -291,7 +293,11 @@ async def modify(
         if stored is None:
             raise not_found(entry.resource, call.name)
         old = await core.load(entry, stored)
-        new = change(await core.load(entry, stored), stored)
+        if untouched is not None and entry.converter is None:
+            fresh = core.beside(entry, stored, old, set(untouched(old)))
+        else:
+            fresh = await core.load(entry, stored)
+        new = change(fresh, stored)
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
             raise _wrong_uid(call, uid, stored.uid)
         new, managed = await update(core, call, stored, old, new, tracks=tracks)

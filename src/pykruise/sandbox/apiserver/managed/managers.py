@@ -163,10 +163,12 @@ def updated(
     who: Manager,
     now: str,
     ignored: FieldSet,
+    not_creators: FieldSet = EMPTY,
 ) -> bytes:
     """After POST, PUT or PATCH: the writer owns what it changed, others no longer do.
 
-    `ignored`: places that the endpoint does not write. Objects that nobody owns anything of stay so.
+    `ignored`: places that the endpoint does not write; `not_creators`: those that no creator writes.
+    Objects that nobody owns anything of stay so.
     """
     if not kept:
         return kept
@@ -175,7 +177,7 @@ def updated(
     if changed is EMPTY and removed is EMPTY:
         return kept
     state = _read(kept)
-    _take(state, changed, removed)
+    _take(state, changed, removed, not_creators)
     if changed is not EMPTY:
         _give(state, who, changed, now)
     if len(state.entries) > _MOST_UPDATERS:
@@ -183,11 +185,11 @@ def updated(
     return _written(state)
 
 
-def _take(state: _State, changed: FieldSet, removed: FieldSet) -> None:
+def _take(state: _State, changed: FieldSet, removed: FieldSet, not_creators: FieldSet) -> None:
     """Nobody owns any longer what was changed or removed."""
     for entry in state.entries:
         if entry.fields is None:
-            state.taken = union(state.taken, changed)
+            state.taken = union(state.taken, without(changed, not_creators))
         else:
             entry.fields = difference(difference(entry.fields, changed), removed)
 

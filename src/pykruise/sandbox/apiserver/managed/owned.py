@@ -1,6 +1,6 @@
 """What of an object anybody can own, and what its creator does: everything it holds, but for what others took.
 
-    two documents ──▶ unlike()      ──▶ the parts of them that differ
+    two documents ──▶ unlike()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
     a document    ──▶ Owned.spelled_out() ──▶ its creator's set, as JSON
 
@@ -61,32 +61,29 @@ def _view(doc: Document, ignored: FieldSet) -> Document:
     view = {
         member: value for member, value in doc.items() if member not in TYPE and f"f:{member}" not in ignored
     }
-    if metadata := view.get("metadata"):
-        view["metadata"] = _owners_metadata(metadata)
+    if "metadata" in view:
+        view["metadata"] = _owners_metadata(view["metadata"])
     return view
 
 
-def _owners_metadata(metadata: Document) -> Document:
+def _owners_metadata(metadata: Any) -> Any:
+    if type(metadata) is not dict:
+        return metadata
     return {member: value for member, value in metadata.items() if member not in SERVERS_METADATA}
 
 
 def unlike(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, Document]:
-    """The members in which the documents differ, of those that managers own and an endpoint writes.
-
-    Of metadata and spec these are their own members: what is the same thing in both is not even compared.
-    """
+    """The members in which the documents differ, of those that managers own and an endpoint writes."""
     left: Document = {}
     right: Document = {}
-    for member in [*new, *(member for member in old if member not in new)]:
+    for member in (*new, *(member for member in old if member not in new)):
         before, after = old.get(member, ABSENT), new.get(member, ABSENT)
         if before is after or member in TYPE or f"f:{member}" in ignored:
             continue
-        if type(before) is dict and type(after) is dict:
-            if member == "metadata":
-                before, after = _owners_metadata(before), _owners_metadata(after)
-            before, after = _apart(before, after)
-            if not before and not after:
-                continue
+        if member == "metadata":
+            before, after = _owners_metadata(before), _owners_metadata(after)
+        if before == after and type(before) is type(after):
+            continue
         if before is not ABSENT:
             left[member] = before
         if after is not ABSENT:
@@ -95,16 +92,10 @@ def unlike(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, D
 
 
 def _apart(old: Document, new: Document) -> tuple[Document, Document]:
-    """The members that are not equal."""
-    different = [
-        member
-        for member, value in new.items()
-        if (before := old.get(member, ABSENT)) is not value
-        and (before != value or type(before) is not type(value))
-    ]
-    left = {member: old[member] for member in different if member in old}
-    left.update((member, value) for member, value in old.items() if member not in new)
-    return left, {member: new[member] for member in different}
+    """The members that are not the same thing."""
+    right = {member: value for member, value in new.items() if old.get(member, ABSENT) is not value}
+    left = {member: value for member, value in old.items() if member in right or member not in new}
+    return left, right
 
 
 def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
@@ -118,6 +109,8 @@ def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
         if member == "metadata":
             fields = _added_or_modified(before, value, sub)
         else:
+            if type(before) is dict and type(value) is dict:
+                before, value = _apart(before, value)
             # The specs of a workload's pods are alike.
             both = [value] if before is ABSENT else [before, value]
             find = partial(_added_or_modified, before, value, sub)
