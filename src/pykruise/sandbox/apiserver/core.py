@@ -8,8 +8,11 @@ awaiting in between, has checked what is written.
 """
 
 import random
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final
+
+import msgspec
+import orjson
 
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode
@@ -35,6 +38,7 @@ __all__ = ["Core", "trigger_of"]
 
 Listener = Callable[[Change], None]
 
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BY_NODE = "spec.nodeName"
 _EVERYTHING = ("", "")
 
@@ -83,6 +87,18 @@ class Core:
         """A fresh document of the object in the entry's version."""
         return await self.from_storage(entry, decode(stored.raw))
 
+    def beside(self, entry: CatalogEntry, stored: Stored, doc: Document, shared: Set[str]) -> Document:
+        """Another document of an object of which there is one in the entry's version already. These members it
+        has in common with that one.
+        """
+        parts = _MEMBERS.decode(stored.raw)
+        other = {
+            member: doc[member] if member in shared else orjson.loads(memoryview(part))
+            for member, part in parts.items()
+        }
+        other["apiVersion"] = entry.api_version
+        return other
+
     async def from_storage(self, entry: CatalogEntry, doc: Document) -> Document:
         """A stored document in the entry's version; it may be changed."""
         if entry.converter is not None:
@@ -96,10 +112,15 @@ class Core:
             return encode_object((await entry.converter.from_storage([decode(raw)]))[0])
         return relabel(raw, entry.api_version)
 
-    async def answer(self, call: Call, stored: Stored) -> bytes:
-        """What is stored as the call wants to see it: in its version, with managedFields or without."""
+    async def answer(self, call: Call, stored: Stored, doc: Document | None = None) -> bytes:
+        """What is stored as the call wants to see it: in its version, with managedFields or without.
+
+        `doc`: what was stored, where it is at hand.
+        """
         raw = await self.show(call.entry, stored.raw)
-        return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
+        if not call.shows_managed:
+            return raw
+        return self.ownership.show(call.entry, raw, stored, doc if call.entry.converter is None else None)
 
     def preview(self, call: Call, doc: Document, managed: bytes) -> bytes:
         """A document that is not stored, as the call wants to see it."""
@@ -155,7 +176,7 @@ class Core:
 
     def _commit(self, change: Change) -> None:
         self.storage.commit(change)
-        self.hub.publish(change, self._triggers(change))
+        self.hub.publish(change, self._triggers(change) if self.hub.has_watchers(change.shelf) else ())
         for listener in tuple(self._listeners.get(change.shelf, ())):
             listener(change)
 

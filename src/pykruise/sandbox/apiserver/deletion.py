@@ -253,7 +253,7 @@ async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: St
         ending = _end(entry, doc, options, core.clock())
     match ending:
         case "pending":
-            return _answer(entry, stored, await core.answer(call, stored))
+            return await _answer(core, call, stored, stored.raw)
         case "mark":
             if options.dry_run:
                 return Answer(200, await _shown(core, call, encode_object(doc), stored))
@@ -266,8 +266,8 @@ async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: St
                 stored = core.put(entry, stored, doc)
     if options.dry_run:
         meta.setdefault("resourceVersion", str(stored.revision))
-        return _answer(entry, stored, await _shown(core, call, encode_object(doc), stored))
-    return _answer(entry, stored, await _shown(core, call, core.remove(entry, stored), stored))
+        return await _answer(core, call, stored, encode_object(doc))
+    return await _answer(core, call, stored, core.remove(entry, stored))
 
 
 async def _shown(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
@@ -283,11 +283,11 @@ def _managed(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> 
     return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
 
 
-def _answer(entry: CatalogEntry, stored: Stored, raw: bytes) -> Answer:
-    """The object for kinds that answer with it, else a Status."""
-    if entry.returns_deleted:
-        return Answer(200, raw)
-    resource = entry.resource
+async def _answer(core: Core, call: Call, stored: Stored, raw: bytes) -> Answer:
+    """The object as it is in `raw` for kinds that answer with it, else a Status."""
+    if call.entry.returns_deleted:
+        return Answer(200, await _shown(core, call, raw, stored))
+    resource = call.entry.resource
     status = success_document(
         name=stored.key.name, group=resource.group, kind=resource.plural, uid=stored.uid
     )

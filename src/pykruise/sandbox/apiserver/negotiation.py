@@ -145,7 +145,7 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
         value = parse_json(
             data,
             prefix=f"the object provided is unrecognized (must be of type {what}): {_NO_KIND}",
-            suffix=f" ({summary_of(data)})",
+            sums_up=True,
         )
     if not isinstance(value, dict):
         raise bad_request(
@@ -155,11 +155,15 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
     return value
 
 
-def parse_json(data: bytes, *, prefix: str = "", suffix: str = "") -> Any:
-    """Any JSON value. Raises Refusal (400) for what is not JSON or is nested beyond reason."""
+def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
+    """Any JSON value. Raises Refusal (400) for what is not JSON or is nested beyond reason.
+
+    `sums_up`: the message about what is not JSON shows how it begins.
+    """
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as err:
+        suffix = f" ({summary_of(data)})" if sums_up else ""
         raise bad_request(f"{prefix}{_json_error(data, err)}{suffix}") from err
     _check_depth(data, value)
     return value

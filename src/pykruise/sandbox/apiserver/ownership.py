@@ -22,6 +22,7 @@ from pykruise.sandbox.apiserver.encoding import encode_object
 from pykruise.sandbox.apiserver.managed import managers
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
 from pykruise.sandbox.apiserver.managed.managers import Manager
+from pykruise.sandbox.apiserver.managed.owned import Owned
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape, of_definition, of_schema
 from pykruise.sandbox.apiserver.storage import Stored
 
@@ -39,12 +40,18 @@ class Kind(NamedTuple):
     shape: Shape
     empty: Document
     """What an object without anything in it is: the zero value of its type."""
+    owned: Owned
+    """What creators own."""
 
     def ignored(self, subresource: str = "") -> FieldSet:
         """What an endpoint does not write."""
-        if subresource == "status":
-            return _NOT_OF_STATUS_CUSTOM if self.entry.is_custom else _NOT_OF_STATUS
-        return _NOT_OF_MAIN if "status" in self.entry.subresources else EMPTY
+        return _ignored(self.entry, subresource)
+
+
+def _ignored(entry: CatalogEntry, subresource: str = "") -> FieldSet:
+    if subresource == "status":
+        return _NOT_OF_STATUS_CUSTOM if entry.is_custom else _NOT_OF_STATUS
+    return _NOT_OF_MAIN if "status" in entry.subresources else EMPTY
 
 
 _NOT_OF_MAIN: Final[FieldSet] = {"f:status": {}}
@@ -57,7 +64,7 @@ def manager_of(call: Call, operation: str = "Update") -> Manager:
     name = call.query.get("fieldManager") or ""
     if not name:
         agent = (call.headers.get("user-agent") or "").partition("/")[0][:_LONGEST_AGENT]
-        name = "".join(filter(str.isprintable, agent)) or "unknown"
+        name = (agent if agent.isprintable() else "".join(filter(str.isprintable, agent))) or "unknown"
     return Manager(name, operation, call.entry.api_version, call.subresource)
 
 
@@ -107,6 +114,7 @@ class Ownership:
             who=manager_of(call),
             now=format_time(now),
             ignored=kind.ignored(call.subresource),
+            not_creators=kind.ignored(),
         )
 
     def _sent(self, call: Call, stored: Stored, old: Document, sent: Any) -> bytes:
@@ -149,6 +157,7 @@ class Ownership:
             who=Manager("kube-apiserver", "Update", entry.api_version, subresource),
             now=format_time(now),
             ignored=kind.ignored(subresource),
+            not_creators=kind.ignored(),
         )
 
     # --- reads ----------------------------------------
@@ -157,8 +166,8 @@ class Ownership:
         """`metadata.managedFields` of a document that does not show them."""
         if not kept:
             return []
-        kind = self.kind(entry)
-        return managers.entries(kept, doc, kind.shape, empty=kind.empty, ignored=kind.ignored())
+        found: list[dict[str, Any]] = orjson.loads(self._spelled_out(entry, doc, kept))
+        return found
 
     def added(self, entry: CatalogEntry, doc: Document, kept: bytes) -> Document:
         """The document with its managedFields; changes and returns `doc`."""
@@ -167,11 +176,13 @@ class Ownership:
             doc["metadata"]["managedFields"] = found
         return doc
 
-    def show(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
-        """An object's bytes with its managedFields. `raw` may differ from what is stored in version only."""
+    def show(self, entry: CatalogEntry, raw: bytes, stored: Stored, doc: Document | None = None) -> bytes:
+        """An object's bytes with its managedFields. `raw` may differ from what is stored in version only;
+        `doc` is the same as a document, where it is at hand.
+        """
         if not stored.managed:
             return raw
-        found = self._spelled_out(entry, raw, stored)
+        found = self._remembered(entry, raw, stored, doc)
         if found == b"[]":
             return raw
         # The uid is the last member of metadata, and nobody else's.
@@ -183,12 +194,16 @@ class Ownership:
         doc["metadata"]["managedFields"] = orjson.loads(found)
         return encode_object(doc)
 
-    def _spelled_out(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+    def _spelled_out(self, entry: CatalogEntry, doc: Document, kept: bytes) -> bytes:
+        return managers.spelled_out(kept, doc, self.kind(entry).owned)
+
+    def _remembered(self, entry: CatalogEntry, raw: bytes, stored: Stored, doc: Document | None) -> bytes:
         """The managedFields of what is stored. Whoever writes reads the answer, and watchers then ask again."""
         asked = (entry.api_version, stored.revision)
         found = self._shown.get(asked)
         if found is None:
-            found = self._shown[asked] = orjson.dumps(self.entries(entry, decode(raw), stored.managed))
+            doc = decode(raw) if doc is None else doc
+            found = self._shown[asked] = self._spelled_out(entry, doc, stored.managed)
             if len(self._shown) > _MOST_SHOWN:
                 self._shown.popitem(last=False)
         return found
@@ -197,9 +212,14 @@ class Ownership:
 def _kind(entry: CatalogEntry) -> Kind:
     if entry.is_custom:
         shape = of_schema(entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-        return Kind(entry, shape, {"metadata": {}})
+        return _with_owned(entry, shape, {"metadata": {}})
     decoder = decoder_for(entry.definition) if entry.definition else None
     if decoder is None:
-        return Kind(entry, FREE, {"metadata": {}})
+        return _with_owned(entry, FREE, {"metadata": {}})
     empty, _ = decoder.decode({})
-    return Kind(entry, of_definition(entry.definition), empty)
+    return _with_owned(entry, of_definition(entry.definition), empty)
+
+
+def _with_owned(entry: CatalogEntry, shape: Shape, empty: Document) -> Kind:
+    ignored = _ignored(entry)
+    return Kind(entry, shape, empty, Owned(shape, empty=empty, ignored=ignored))

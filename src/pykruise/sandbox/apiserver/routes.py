@@ -37,7 +37,7 @@ def route(catalog: Catalog, path: str) -> Route | None:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
-    if any(not part or "%" in part for part in rest):
+    if "%" in path or "" in rest:
         try:
             rest = [unquote(part, errors="strict") for part in rest]
         except UnicodeDecodeError:

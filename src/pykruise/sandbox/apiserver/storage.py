@@ -186,6 +186,8 @@ class MemoryStorage:
         if revision > self._revision:
             raise FutureRevision
         found = self._shelf(shelf)
+        if not found.objects and not found.history:
+            return Page((), revision or self._revision)
         past = self._undone(found, revision) if 0 < revision < self._revision else {}
         order, objects = _order_at(found, past), found.objects
         first = max(start, f"{namespace}/") if namespace else start

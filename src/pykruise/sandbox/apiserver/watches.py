@@ -92,6 +92,10 @@ class Hub:
         if not streams:
             del triggers[trigger]
 
+    def has_watchers(self, shelf: str) -> bool:
+        """Whether anybody watches the shelf."""
+        return bool(self._shelves.get(shelf))
+
     def publish(self, change: Change, triggers: Iterable[tuple[str, str]]) -> None:
         """Hand a committed change to the watchers under these triggers."""
         self._published += 1

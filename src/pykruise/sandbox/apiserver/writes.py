@@ -7,7 +7,7 @@ Updates read, change and write without letting anyone in between; where admissio
 again, and start over when the object has changed meanwhile.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from pykruise.kube.admission import AdmissionRequest
@@ -120,10 +120,11 @@ async def create_document(core: Core, call: Call, doc: Document, *, managed: byt
     if call.dry_run:
         return Answer(201, core.preview(call, doc, kept))
     stored_doc = await core.for_storage(entry, doc)
-    if core.get(entry, call.namespace, meta["name"]) is not None:  # a converter may have let others in
+    # A converter may have let others in.
+    if entry.converter is not None and core.get(entry, call.namespace, meta["name"]) is not None:
         raise already_exists(entry.resource, meta["name"])
     stored = core.put(entry, None, stored_doc, managed=kept)
-    return Answer(201, await core.answer(call, stored))
+    return Answer(201, await core.answer(call, stored, stored_doc))
 
 
 def _shallow(doc: Document) -> Document:
@@ -258,7 +259,7 @@ async def patch(core: Core, call: Call) -> Answer:
         untouched = {member: doc.pop(member) for member in wanted.untouched(doc)}
         return decoding.of_patch(call, wanted.apply(doc), untouched)
 
-    return await modify(core, call, patched)
+    return await modify(core, call, patched, untouched=wanted.untouched)
 
 
 def _clears_managed(doc: Document) -> bool:
@@ -278,11 +279,13 @@ async def modify(
     replaces: bool = False,
     show: Callable[[Document], Document] | None = None,
     tracks: Tracks | None = None,
+    untouched: Callable[[Document], Iterable[str]] | None = None,
 ) -> Answer:
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
     `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the
-    object. `tracks` tells who owns what afterwards, when the change itself knows better.
+    object. `tracks` tells who owns what afterwards, when the change itself knows better. `untouched`: the members
+    that the change leaves as they are; the old document and the new one share them.
     """
     entry = call.entry
     for _ in range(_CONFLICT_ATTEMPTS):
@@ -290,7 +293,11 @@ async def modify(
         if stored is None:
             raise not_found(entry.resource, call.name)
         old = await core.load(entry, stored)
-        new = change(await core.load(entry, stored), stored)
+        if untouched is not None and entry.converter is None:
+            fresh = core.beside(entry, stored, old, set(untouched(old)))
+        else:
+            fresh = await core.load(entry, stored)
+        new = change(fresh, stored)
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
             raise _wrong_uid(call, uid, stored.uid)
         new, managed = await update(core, call, stored, old, new, tracks=tracks)
@@ -306,7 +313,8 @@ async def modify(
             stored_doc = await core.for_storage(entry, new)
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
-            body = await core.answer(call, core.put(entry, stored, stored_doc, managed=managed))
+            kept = core.put(entry, stored, stored_doc, managed=managed)
+            body = await core.answer(call, kept, stored_doc)
         return Answer(200, canonical(show(decode(body))) if show else body)
     raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 

@@ -1,7 +1,7 @@
 """Who owns which field of an object: kept small, worked out when somebody looks.
 
     a write ──▶ created() / updated() / applied() ──▶ bytes kept beside the object (`Stored.managed`)
-    a read  ──▶ entries(bytes, document) ──▶ metadata.managedFields
+    a read  ──▶ spelled_out(bytes, document) ──▶ metadata.managedFields
 
 What is kept is a list of managers with the set of their fields. The manager that created an object gets no
 set: it owns what the object holds, but for the fields that others took since (`taken`). So a creation costs
@@ -12,10 +12,10 @@ Pure. Rules: apimachinery's `managedfields` and structured-merge-diff's `merge.U
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import orjson
 
 from pykruise.kube.documents import Document
 from pykruise.kube.go_text import quoted
@@ -29,9 +29,17 @@ from pykruise.sandbox.apiserver.managed.field_sets import (
     union,
     without,
 )
-from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
+from pykruise.sandbox.apiserver.managed.owned import (
+    METADATA_ITSELF,
+    SERVERS_METADATA,
+    TYPE,
+    Owned,
+    owned_by_creator,
+    set_between,
+    unlike,
+)
+from pykruise.sandbox.apiserver.managed.shapes import Shape
 from pykruise.sandbox.apiserver.managed.values import (
-    ABSENT,
     InvalidError,
     check,
     compare,
@@ -52,8 +60,8 @@ __all__ = [
     "applied",
     "created",
     "disowned",
-    "entries",
     "read_entries",
+    "spelled_out",
     "updated",
 ]
 
@@ -61,24 +69,9 @@ APPLY: Final = "Apply"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _ANCIENT: Final = "ancient-changes"
 _MOST_UPDATERS: Final = 10
-_TYPE: Final = frozenset({"apiVersion", "kind"})
-_SERVERS_METADATA: Final = frozenset(
-    {
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "uid",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    }
-)
 _NOBODYS_LEAVES: Final[FieldSet] = {
-    **{f"f:{member}": {} for member in _TYPE},
-    "f:metadata": {f"f:{member}": {} for member in _SERVERS_METADATA},
+    **{f"f:{member}": {} for member in TYPE},
+    "f:metadata": {f"f:{member}": {} for member in SERVERS_METADATA},
 }
 """What the server alone says belongs to no manager."""
 
@@ -143,21 +136,9 @@ def created(
     who: Manager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
     """Of a new object: its creator owns what it asked for, and nobody what the server made of that."""
-    taken = _set_between(_view(asked, ignored), _view(new, ignored), shape)
+    taken = set_between(*unlike(asked, new, ignored), shape)
     entry = _Entry(who.name, who.operation, who.api_version, now, who.subresource, None)
     return _WRITE.encode(_State([entry], taken))
-
-
-def _view(doc: Document, ignored: FieldSet) -> Document:
-    """The document without what no manager owns, and without the members that an endpoint does not write."""
-    view = {
-        member: value for member, value in doc.items() if member not in _TYPE and f"f:{member}" not in ignored
-    }
-    if metadata := view.get("metadata"):
-        view["metadata"] = {
-            member: value for member, value in metadata.items() if member not in _SERVERS_METADATA
-        }
-    return view
 
 
 def disowned(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
@@ -182,19 +163,21 @@ def updated(
     who: Manager,
     now: str,
     ignored: FieldSet,
+    not_creators: FieldSet = EMPTY,
 ) -> bytes:
     """After POST, PUT or PATCH: the writer owns what it changed, others no longer do.
 
-    `ignored`: places that the endpoint does not write. Objects that nobody owns anything of stay so.
+    `ignored`: places that the endpoint does not write; `not_creators`: those that no creator writes.
+    Objects that nobody owns anything of stay so.
     """
     if not kept:
         return kept
-    changes = compare(_view(old, ignored), _view(new, ignored), shape)
+    changes = compare(*unlike(old, new, ignored), shape)
     changed, removed = union(changes.added, changes.modified), changes.removed
     if changed is EMPTY and removed is EMPTY:
         return kept
     state = _read(kept)
-    _take(state, changed, removed)
+    _take(state, changed, removed, not_creators)
     if changed is not EMPTY:
         _give(state, who, changed, now)
     if len(state.entries) > _MOST_UPDATERS:
@@ -202,11 +185,11 @@ def updated(
     return _written(state)
 
 
-def _take(state: _State, changed: FieldSet, removed: FieldSet) -> None:
+def _take(state: _State, changed: FieldSet, removed: FieldSet, not_creators: FieldSet) -> None:
     """Nobody owns any longer what was changed or removed."""
     for entry in state.entries:
         if entry.fields is None:
-            state.taken = union(state.taken, changed)
+            state.taken = union(state.taken, without(changed, not_creators))
         else:
             entry.fields = difference(difference(entry.fields, changed), removed)
 
@@ -296,14 +279,14 @@ def applied(
     check(config, shape)
     state = _spelled_out(_read(kept), live, empty, shape, ignored)
     if not state.entries and live is not empty:
-        first = _owned(empty, live, shape, ignored)
+        first = owned_by_creator(empty, live, shape, ignored)
         if first is not EMPTY:
             state.entries.append(_Entry(BEFORE_FIRST_APPLY, "Update", who.api_version, now, "", first))
     before = [(entry.manager, entry.operation, entry.subresource, entry.fields) for entry in state.entries]
     mine = next((entry for entry in state.entries if who.same_as(entry)), None)
     last = mine.fields if mine is not None and mine.fields is not None else EMPTY
     wanted = without(without(fields_in(config, shape), _NOBODYS_LEAVES), ignored)
-    wanted = difference(wanted, _METADATA_ITSELF)
+    wanted = difference(wanted, METADATA_ITSELF)
     if mine is None:
         mine = _Entry(who.name, APPLY, who.api_version, "", who.subresource, wanted)
         state.entries.append(mine)
@@ -382,75 +365,73 @@ def conflict_message(found: Sequence[Conflict]) -> str:
 # --- what is shown, and what is sent back ----------------------------------------
 
 
-def _owned(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
-    """What a creator of the document owns."""
-    owned = _set_between(_view(empty, ignored), _view(doc, ignored), shape)
-    return difference(owned, _METADATA_ITSELF)
-
-
-def _set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
-    """The places that a new document sets and the old one does not, or not so."""
-    found: FieldSet = {}
-    for member, value in new.items():
-        before = old.get(member, ABSENT)
-        if before is value or (before == value and type(before) is type(value)):
-            continue
-        sub = shape.field(member) or FREE
-        if member == "metadata":
-            fields = _added_or_modified(before, value, sub)
-        else:
-            # The specs of a workload's pods are alike.
-            both = [value] if before is ABSENT else [before, value]
-            find = partial(_added_or_modified, before, value, sub)
-            fields = shape.remembered(both, find, part=member)
-        if fields is not EMPTY:
-            found[f"f:{member}"] = fields
-    return found or EMPTY
-
-
-def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
-    changes = compare(old, new, shape)
-    return union(changes.added, changes.modified)
-
-
-_METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}
-
-
 def _spelled_out(state: _State, doc: Document, empty: Document, shape: Shape, ignored: FieldSet) -> _State:
     """The state with a set for every manager."""
     for entry in state.entries:
         if entry.fields is None:
-            entry.fields = difference(_owned(empty, doc, shape, ignored), state.taken)
+            entry.fields = difference(owned_by_creator(empty, doc, shape, ignored), state.taken)
     state.entries = [entry for entry in state.entries if entry.fields is not EMPTY]
     state.taken = EMPTY
     return state
 
 
-def entries(
-    kept: bytes, doc: Document, shape: Shape, *, empty: Document, ignored: FieldSet
-) -> list[dict[str, Any]]:
-    """`metadata.managedFields` of an object."""
-    state = _spelled_out(_read(kept), doc, empty, shape, ignored)
-    state.entries.sort(
-        key=lambda each: (each.operation, each.time, each.manager, each.api_version, each.subresource)
-    )
-    return [_shown(entry) for entry in state.entries]
+def spelled_out(kept: bytes, doc: Document, owned: Owned) -> bytes:
+    """`metadata.managedFields` of an object, as JSON."""
+    if not kept:
+        return b"[]"
+    state = _READ_PARTS.decode(kept)
+    shown: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+    for entry in state.entries:
+        fields = bytes(entry.fields)
+        if fields == b"null":
+            fields = owned.spelled_out(doc, bytes(state.taken))
+        if fields:
+            shown.append((entry.place(), entry.shown(fields)))
+    shown.sort(key=_place)
+    return orjson.dumps([document for _, document in shown])
 
 
-def _shown(entry: _Entry) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "manager": entry.manager,
-        "operation": entry.operation,
-        "apiVersion": entry.api_version,
-        "time": entry.time,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": entry.fields,
-    }
-    if not entry.time:
-        del shown["time"]
-    if entry.subresource:
-        shown["subresource"] = entry.subresource
-    return shown
+def _place(shown: tuple[tuple[str, ...], Any]) -> tuple[str, ...]:
+    return shown[0]
+
+
+class _Parts(msgspec.Struct, array_like=True, frozen=True):
+    """An _Entry whose set is left as it was written."""
+
+    manager: str
+    operation: str
+    api_version: str
+    time: str
+    subresource: str
+    fields: msgspec.Raw
+
+    def place(self) -> tuple[str, ...]:
+        """Where it stands among others."""
+        return (self.operation, self.time, self.manager, self.api_version, self.subresource)
+
+    def shown(self, fields: bytes) -> dict[str, Any]:
+        """As an object shows it."""
+        shown: dict[str, Any] = {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": orjson.Fragment(fields),
+        }
+        if not self.time:
+            del shown["time"]
+        if self.subresource:
+            shown["subresource"] = self.subresource
+        return shown
+
+
+class _StateInParts(msgspec.Struct, array_like=True, frozen=True):
+    entries: list[_Parts]
+    taken: msgspec.Raw
+
+
+_READ_PARTS: Final = msgspec.json.Decoder(_StateInParts)
 
 
 def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:

@@ -72,6 +72,9 @@ class WebhookAdmission:
         self._caller = caller
         self._webhooks: dict[bool, tuple[Webhook, ...]] = {True: (), False: ()}
         self._core: Core | None = None
+        self._concerns: dict[tuple[Resource, str, str], bool] = {}
+        self._concerns_of = -1
+        """The catalog's revision for which `_concerns` tells about the webhooks; -1: for none."""
 
     def bind(self, core: Core) -> None:
         """Follow the configurations of this server."""
@@ -89,6 +92,7 @@ class WebhookAdmission:
         for stored in self._bound.storage.scan(shelf).items:
             found += webhooks_in(decode(stored.raw), mutating=mutating)
         self._webhooks[mutating] = tuple(found)
+        self._concerns_of = -1
 
     @property
     def _bound(self) -> Core:
@@ -100,6 +104,17 @@ class WebhookAdmission:
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
         if self._first.concerns(resource, subresource, operation):
             return True
+        revision = self._bound.catalog.revision
+        if self._concerns_of != revision:
+            self._concerns.clear()
+            self._concerns_of = revision
+        asked = (resource, subresource, operation)
+        found = self._concerns.get(asked)
+        if found is None:
+            found = self._concerns[asked] = self._is_for_webhooks(*asked)
+        return found
+
+    def _is_for_webhooks(self, resource: Resource, subresource: str, operation: str) -> bool:
         if is_exempt(resource):
             return False
         return any(

@@ -1,0 +1,195 @@
+"""What of an object anybody can own, and what its creator does: everything it holds, but for what others took.
+
+    two documents ──▶ unlike()      ──▶ the members in which they differ
+    two documents ──▶ set_between() ──▶ the places that the second one sets
+    a document    ──▶ Owned.spelled_out() ──▶ its creator's set, as JSON
+
+Pure, but for what Owned remembers: objects of a kind are much alike, and a set does not depend on what is in the
+leaves. So it is found once for all objects with an equal outline.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.documents import Document
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference, union
+from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
+from pykruise.sandbox.apiserver.managed.values import ABSENT, compare
+
+__all__ = [
+    "METADATA_ITSELF",
+    "SERVERS_METADATA",
+    "TYPE",
+    "Owned",
+    "owned_by_creator",
+    "set_between",
+    "unlike",
+]
+
+TYPE: Final = frozenset({"apiVersion", "kind"})
+SERVERS_METADATA: Final = frozenset(
+    {
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "uid",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    }
+)
+"""What the server alone says belongs to no manager."""
+
+METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}
+"""A place that everybody sets, and nobody owns."""
+
+_MOST_REMEMBERED: Final = 512
+_LONGEST_REMEMBERED: Final = 16 * 1024
+
+Outline = tuple[tuple[str, bytes | tuple[str, ...]], ...]
+"""Members with what decides about their places: the names in a map of scalars, the whole of anything else."""
+
+
+def _view(doc: Document, ignored: FieldSet) -> Document:
+    """The document without what no manager owns, and without the members that an endpoint does not write."""
+    view = {
+        member: value for member, value in doc.items() if member not in TYPE and f"f:{member}" not in ignored
+    }
+    if "metadata" in view:
+        view["metadata"] = _owners_metadata(view["metadata"])
+    return view
+
+
+def _owners_metadata(metadata: Any) -> Any:
+    if type(metadata) is not dict:
+        return metadata
+    return {member: value for member, value in metadata.items() if member not in SERVERS_METADATA}
+
+
+def unlike(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, Document]:
+    """The members in which the documents differ, of those that managers own and an endpoint writes."""
+    left: Document = {}
+    right: Document = {}
+    for member in (*new, *(member for member in old if member not in new)):
+        before, after = old.get(member, ABSENT), new.get(member, ABSENT)
+        if before is after or member in TYPE or f"f:{member}" in ignored:
+            continue
+        if member == "metadata":
+            before, after = _owners_metadata(before), _owners_metadata(after)
+        if before == after and type(before) is type(after):
+            continue
+        if before is not ABSENT:
+            left[member] = before
+        if after is not ABSENT:
+            right[member] = after
+    return left, right
+
+
+def _apart(old: Document, new: Document) -> tuple[Document, Document]:
+    """The members that are not the same thing."""
+    right = {member: value for member, value in new.items() if old.get(member, ABSENT) is not value}
+    left = {member: value for member, value in old.items() if member in right or member not in new}
+    return left, right
+
+
+def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
+    """The places that a new document sets and the old one does not, or not so."""
+    found: FieldSet = {}
+    for member, value in new.items():
+        before = old.get(member, ABSENT)
+        if before is value or (before == value and type(before) is type(value)):
+            continue
+        sub = shape.field(member) or FREE
+        if member == "metadata":
+            fields = _added_or_modified(before, value, sub)
+        else:
+            if type(before) is dict and type(value) is dict:
+                before, value = _apart(before, value)
+            # The specs of a workload's pods are alike.
+            both = [value] if before is ABSENT else [before, value]
+            find = partial(_added_or_modified, before, value, sub)
+            fields = shape.remembered(both, find, part=member)
+        if fields is not EMPTY:
+            found[f"f:{member}"] = fields
+    return found or EMPTY
+
+
+def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
+    changes = compare(old, new, shape)
+    return union(changes.added, changes.modified)
+
+
+def owned_by_creator(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
+    """What a creator of the document owns, before anybody takes of it."""
+    owned = set_between(_view(empty, ignored), _view(doc, ignored), shape)
+    return difference(owned, METADATA_ITSELF)
+
+
+class Owned:
+    """The creators' sets of one kind's objects.
+
+    `empty` is the kind's zero value, `ignored` what the main endpoint does not write.
+    """
+
+    def __init__(self, shape: Shape, *, empty: Document, ignored: FieldSet) -> None:
+        self._shape = shape
+        self._empty = _view(empty, ignored)
+        self._ignored = ignored
+        self._known: dict[tuple[bytes, Outline], bytes] = {}
+        self._of_names: dict[str, bool] = {}
+
+    def spelled_out(self, doc: Document, taken: bytes) -> bytes:
+        """What its creator owns of an object, without what was `taken` (a set as JSON); empty: nothing."""
+        view = _view(doc, self._ignored)
+        outline = tuple(self._outline(view))
+        asked = (taken, outline)
+        found = self._known.get(asked)
+        if found is None:
+            found = self._found(view, orjson.loads(taken))
+            if sum(len(part) for _, part in outline) <= _LONGEST_REMEMBERED:
+                if len(self._known) >= _MOST_REMEMBERED:
+                    self._known.clear()
+                self._known[asked] = found
+        return found
+
+    def _found(self, view: Document, taken: FieldSet) -> bytes:
+        owned = difference(set_between(self._empty, view, self._shape), METADATA_ITSELF)
+        left = difference(owned, EMPTY if "" in taken else taken)
+        # In one order, whatever that of the document: stored ones are sorted.
+        return b"" if left is EMPTY else orjson.dumps(left, option=orjson.OPT_SORT_KEYS)
+
+    def _outline(self, view: Document) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:
+        for member, value in view.items():
+            if member == "metadata" and type(value) is dict:
+                for name, each in value.items():
+                    is_map = type(each) is dict and name in ("labels", "annotations")
+                    yield f".{name}", tuple(each) if is_map else _raw(each)
+            elif type(value) is dict and self._has_names_only(member):
+                yield member, tuple(value)
+            else:
+                yield member, _raw(value)
+
+    def _has_names_only(self, member: str) -> bool:
+        """Whether the member is a map of scalars, each with an owner of its own."""
+        found = self._of_names.get(member)
+        if found is None:
+            shape = self._shape.field(member) or FREE
+            item = shape.item()
+            found = self._of_names[member] = (
+                shape.kind == "object"
+                and not shape.atomic
+                and not shape.fields()
+                and item is not None
+                and item.kind == "scalar"
+            )
+        return found
+
+
+def _raw(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
