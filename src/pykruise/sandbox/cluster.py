@@ -85,6 +85,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server keeps managedFields; without them writes cost less."""
     rbac: bool = False
     """Whether users may do only what roles say."""
+    waits_for_volumes: bool = True
+    """Whether pods wait for their claims to be bound, where the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
     """Names of the built-in controllers that run; None: all. Fewer start sooner."""
     collected: tuple[Resource, ...] | None = None
@@ -230,6 +232,8 @@ class Cluster:
 
     def _let_scheduler_see_volumes(self) -> None:
         """Pods wait for their claims, where somebody binds claims."""
+        if not self.settings.waits_for_volumes:
+            return
         claims, volumes, classes, budgets = (
             self.controllers.mirror(resource)
             for resource in (

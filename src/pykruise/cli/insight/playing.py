@@ -262,6 +262,7 @@ class _Stage:
             nodes=0 if names else given.nodes,
             kubelet=kubelet,
             tracks_fields=False,
+            waits_for_volumes=False,  # they are not among what was looked at
             controllers=_CONTROLLERS,
             collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, self._kind.resource),
         )
