@@ -67,7 +67,8 @@ class Together:
 
 
 def _by(controller: str, commit: Commit) -> Commit:
-    """The commit as the rules of this controller see it: what another one decided is no turn to them."""
+    """The commit as the rules of this controller see it: what another one decided is no turn to them, and comes
+    from somebody else: it may be under way while they decide."""
     if commit.turn is None or commit.turn.controller == controller:
         return commit
-    return replace(commit, turn=None)
+    return replace(commit, turn=None, sender=f"{commit.sender}/{commit.turn.controller}")

@@ -6,7 +6,7 @@ seed ──▶ generate() ──▶ Script
 import random
 from typing import Any
 
-from simulation.chance import Chooser, pace, with_pods, writers
+from simulation.chance import Chooser, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Script
 
@@ -23,15 +23,15 @@ def generate(seed: int) -> Script:
     beside = _sidecarset(rng)
     deeds = _deeds(rng, length_s, has_selector="selector" in beside["spec"]["updateStrategy"])
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
-    return Script(
-        seed=seed,
+    return scripted(
+        rng,
+        seed,
         kind="sidecarset",
         object=_cloneset(rng),
         beside=beside,
         nodes=rng.choice((2, 3)),
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
-        **pace(rng),
+        deeds=deeds,
+        faults=faults,
     )
 
 
@@ -49,12 +49,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
             "spec": {"containers": [{"name": "main", "image": "app:1"}]},
         },
     }
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "metadata": {"name": "web"},
-        "spec": spec,
-    }
+    return kruise_object("CloneSet", spec)
 
 
 def _sidecarset(rng: random.Random) -> dict[str, Any]:
@@ -75,12 +70,7 @@ def _sidecarset(rng: random.Random) -> dict[str, Any]:
         "containers": containers,
         "updateStrategy": strategy,
     }
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "SidecarSet",
-        "metadata": {"name": "log"},
-        "spec": spec,
-    }
+    return kruise_object("SidecarSet", spec, name="log")
 
 
 def _deeds(rng: random.Random, length_s: float, *, has_selector: bool) -> list[Deed]:

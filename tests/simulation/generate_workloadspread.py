@@ -6,7 +6,7 @@ seed ──▶ generate() ──▶ Script
 import random
 from typing import Any
 
-from simulation.chance import Chooser, pace, with_pods
+from simulation.chance import Chooser, kruise_object, scripted, with_pods
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Script
 
@@ -25,16 +25,16 @@ def generate(seed: int) -> Script:
     beside = _workloadspread(rng)
     deeds = [*_zones(nodes), *_deeds(rng, length_s, nodes=nodes)]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
-    return Script(
-        seed=seed,
+    return scripted(
+        rng,
+        seed,
         kind="workloadspread",
         object=_cloneset(rng),
         beside=beside,
         is_versioned=rng.random() < 0.5,
         nodes=nodes,
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
-        **pace(rng),
+        deeds=deeds,
+        faults=faults,
     )
 
 
@@ -65,12 +65,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
             "spec": {"containers": [{"name": "main", "image": "app:1"}]},
         },
     }
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "metadata": {"name": "web"},
-        "spec": spec,
-    }
+    return kruise_object("CloneSet", spec)
 
 
 def _workloadspread(rng: random.Random) -> dict[str, Any]:
@@ -88,12 +83,7 @@ def _workloadspread(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.25:
         seconds = rng.choice((3, 10))
         spec["scheduleStrategy"] = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": seconds}}
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "WorkloadSpread",
-        "metadata": {"name": "spread"},
-        "spec": spec,
-    }
+    return kruise_object("WorkloadSpread", spec, name="spread")
 
 
 def _subset(rng: random.Random, name: str, zone: str) -> dict[str, Any]:

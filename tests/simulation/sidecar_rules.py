@@ -24,6 +24,8 @@ __all__ = ["SidecarRules"]
 SETS = "sidecarsets.apps.kruise.io"
 HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
 LISTED = "kruise.io/sidecarset-injected-list"
+SEEN_S = 2.0
+"""So soon webhooks have heard of what is new, when nothing goes wrong."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -44,7 +46,6 @@ class Wish(msgspec.Struct, frozen=True):
     max_unavailable: int | str
     is_paused: bool
     is_only_injected: bool
-    is_injecting: bool
     generation: int
     status: Mapping[str, Any]
 
@@ -97,7 +98,6 @@ def read_wish(doc: Any, revision: int) -> Wish:
         max_unavailable=strategy.get("maxUnavailable", 1),
         is_paused=bool(strategy.get("paused")),
         is_only_injected=strategy.get("type") == "NotUpdate",
-        is_injecting=not (spec.get("injectionStrategy") or {}).get("paused"),
         generation=meta.get("generation", 0),
         status=doc.get("status") or {},
     )
@@ -125,12 +125,17 @@ class SidecarRules:
         self._is_calm = is_calm
         self._wishes: list[Wish] = []
         self._is_gone = True
+        self._made_at = 0.0
         self._stored: set[str] = set()
+        self._free: dict[str, tuple[str, int]] = {}
+        """Pods that were upgraded when they did not serve, with the turn: they cost that turn nothing."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order; after the pods have taken it."""
         if commit.shelf == SETS:
             self._is_gone = commit.new is None
+            if commit.old is None:
+                self._made_at = commit.at
             if commit.new is not None:
                 self._wishes.append(read_wish(commit.new, commit.revision))
         elif commit.shelf == REVISIONS:
@@ -152,7 +157,7 @@ class SidecarRules:
                 yield self._broken(
                     commit, "injection", f"{pod.name} has {dict(pod.sidecars)}, which nobody wants"
                 )
-        elif self._is_calm and not self._is_gone and self._wishes[-1].is_injecting:
+        elif self._is_calm and not self._is_gone and commit.at - self._made_at > SEEN_S:
             yield self._broken(commit, "injection", f"{pod.name} has no sidecars")
 
     # ── upgrades ─────────────────────────────────────────────────────────────
@@ -172,13 +177,13 @@ class SidecarRules:
         if not is_upgrade:
             return
         problems = [self._why_not(commit, turn, before, after, wish) for wish in wishes]
-        if all(problems):
-            rule, what = problems[-1]
+        rule, what = problems[-1]
+        if all(one for one, _ in problems):
             yield self._broken(commit, rule, f"sidecars of {after.name} are changed: {what}")
 
     def _why_not(
         self, commit: Commit, turn: Turn, before: Version, after: Version, wish: Wish
-    ) -> tuple[str, str] | tuple[()]:
+    ) -> tuple[str, str]:
         """The rule that it breaks and how; empty: it is right."""
         if wish.is_deleting:
             return "terminating", "the SidecarSet terminates"
@@ -189,21 +194,30 @@ class SidecarRules:
         versions = self._pods.since(before.uid, turn.known.get(PODS, 0))[:-1]
         if not any(wish.upgrades(one) for one in versions):
             return "selector", "it is not to be upgraded, or cannot be in place"
+        known, writer = turn.known.get(PODS, 0), f"{turn.manager}/{self.controller}"
         others = [
-            histories
-            for histories in self._pods.all_since(turn.known.get(PODS, 0), turn.manager)
-            if histories[0].uid != before.uid
+            histories for histories in self._pods.all_since(known, writer) if histories[0].uid != before.uid
         ]
-        fewest = 1 + sum(all(wish.has(one) for one in histories) for histories in others)
+        sure = [
+            histories for histories in others if self._pods.created_at(histories[0].uid).revision <= known
+        ]
+        fewest = 1 + sum(all(wish.has(one) for one in histories) for histories in sure)
         most = 1 + sum(any(wish.has(one) for one in histories) for histories in others)
         left = sum(any(wish.upgrades(one) for one in histories) for histories in others)
         if left < (keep := min(wish.kept(of) for of in range(fewest, most + 1))):
             return "partition", f"the partition keeps {keep}, {left} are left"
-        busy = [histories[-1].name for histories in others if all(_is_busy(wish, one) for one in histories)]
+        own = (turn.manager, turn.number)
+        busy = [
+            histories[-1].name
+            for histories in sure
+            if all(_is_busy(wish, one) for one in histories) and self._free.get(histories[0].uid) != own
+        ]
         may = number(wish.max_unavailable, most, up=True)
-        if len(busy) >= may and all(one.is_ready for one in versions):
+        if not all(one.is_ready for one in versions):
+            self._free[before.uid] = own
+        elif len(busy) >= may:
             return "availability", f"it serves, {busy} are out already and {may} may be"
-        return ()
+        return "", ""
 
     def _is_nothing_else_touched(self, commit: Commit) -> Iterator[Violation]:
         assert commit.old is not None

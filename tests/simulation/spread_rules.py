@@ -5,8 +5,8 @@ a pod is created ──▶ it is in the subset that its note says, and has a pla
 the controller writes ──▶ notes and costs of pods, and nothing else of them
 at rest ──▶ the status counts what is there, and deletion costs keep the spread
 
-A place that is taken is counted if whoever counts could know of it: the status says so, or the manager that wrote the
-status last had seen the pod. A pod that shows itself later than admission waits for it (30 s) may be one too many.
+A place is taken as long as admission waits for its pod (30 s), and when the manager that wrote the status last had
+seen the pod. A pod that shows itself later may be one too many.
 """
 
 import json
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.history import Commit
+from simulation.history import Commit, Turn
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
 
@@ -25,6 +25,10 @@ NOTE = "apps.kruise.io/matched-workloadspread"
 COST = "controller.kubernetes.io/pod-deletion-cost"
 ALL_VERSIONS = "versionIgnored"
 ANY_NUMBER = -1
+SEEN_S = 2.0
+"""So soon webhooks have heard of what is new, when nothing goes wrong."""
+PATIENCE_S = 29.0
+"""So long a promised place is kept for its pod: 30 s, of which times in whole seconds may take one."""
 
 
 class SpreadRules:
@@ -49,13 +53,19 @@ class SpreadRules:
         self._start = start
         self._is_calm = is_calm
         self._doc: Any = None
+        self._made_at = 0.0
         self._target: Any = None
         self._replicas: list[tuple[int, int]] = []
         """Those of the workload, by the API server's revision."""
         self._basis: tuple[Mapping[str, int], Any] | None = None
         """What the manager knew that wrote the status last, and the spec that it wrote it for."""
+        self._skew_s = skew_s
+        self._ended: set[str] = set()
+        """Names of pods that were there."""
         self._taken: set[tuple[str, str, str]] = set()
-        """Uid of the WorkloadSpread, subset and pod of each place that was ever promised."""
+        """Places that were ever promised: uid of the WorkloadSpread, subset and pod."""
+        self._open: dict[tuple[str, str, str], tuple[float, str]] = {}
+        """Those whose pod no manager has seen: when, and for which version."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order; after the pods have taken it."""
@@ -74,10 +84,13 @@ class SpreadRules:
 
     def _on_spread(self, commit: Commit) -> Iterator[Violation]:
         before, self._doc = commit.old, commit.new
+        if before is None:
+            self._made_at = commit.at
         if commit.new is None or before is None:
             self._basis = None
         elif commit.turn is not None:
             self._basis = commit.turn.known, before["spec"]
+            self._settle(commit.turn, commit.new)
         elif commit.sender.startswith("webhook"):
             for version, entries in _lists(commit.new).items():
                 known = {
@@ -92,17 +105,48 @@ class SpreadRules:
     ) -> Iterator[Violation]:
         """Admission has promised places in a subset for pods of a version."""
         assert commit.new is not None
-        name = entry["name"]
-        self._taken |= {(commit.new["metadata"]["uid"], name, one) for one in new}
+        name, uid = entry["name"], commit.new["metadata"]["uid"]
+        self._taken |= {(uid, name, one) for one in new}
+        self._open |= {(uid, name, one): (commit.at, version) for one in new}
         limits = self._limits(commit.new["spec"], name)
         if ANY_NUMBER in limits:
             return
         promised = set(entry.get("creatingPods") or ())
+        if not self._skew_s:
+            promised |= self._still_promised(uid, name, version, commit.at)
         going = set(entry.get("deletingPods") or ())
         there = {pod.name for pod in self._known_in(name, version)} - going
         if len(promised | there) > max(limits):
             what = f"subset {name} takes {max(limits)} pods; {sorted(there)} are there, {sorted(promised)} may come"
             yield Violation("subset", f"{what} (by {commit.sender})", commit.at - self._start)
+
+    def _settle(self, turn: Turn, doc: Any) -> None:
+        """A manager takes promises off whose pods it has seen. Where two lead for a moment the other may not have."""
+        promised = {
+            (entry["name"], pod)
+            for entries in _lists(doc).values()
+            for entry in entries
+            for pod in entry.get("creatingPods") or ()
+        }
+        first = {pod.name: self._pods.created_at(pod.uid) for pod in self._pods.latest()}
+        known = turn.known.get(PODS, 0)
+        for place in list(self._open):
+            pod = first.get(place[2])
+            is_seen = pod is not None and (pod.revision <= known or pod.sender == turn.manager)
+            if is_seen and place[1:] not in promised:
+                del self._open[place]
+
+    def _still_promised(self, uid: str, subset: str, version: str, now: float) -> set[str]:
+        """Pods that nobody may have given up yet, whatever the status says."""
+        latest = {pod.name: pod for pod in self._pods.latest()}
+        own = {pod.name for pod in self._members()}
+        return {
+            pod
+            for (spread, name, pod), (at, of) in self._open.items()
+            if (spread, name, of) == (uid, subset, version)
+            and now - at < PATIENCE_S
+            and (pod in own or (pod not in latest and pod not in self._ended))
+        }
 
     def _limits(self, spec: Any, subset: str) -> list[int]:
         """How many pods it takes, as whoever counted may have known the specs and the workload."""
@@ -128,7 +172,9 @@ class SpreadRules:
                     yield pod
 
     def _members(self) -> Iterator[Version]:
-        uid = self._target["metadata"]["uid"] if self._target is not None else ""
+        if self._target is None:
+            return iter(())
+        uid = self._target["metadata"]["uid"]
         return (pod for pod in self._pods.latest() if pod.is_active and pod.owner == uid)
 
     def _subset_of(self, pod: Version) -> str:
@@ -146,6 +192,7 @@ class SpreadRules:
 
     def _on_pod(self, commit: Commit) -> Iterator[Violation]:
         if commit.new is None:
+            self._ended.add(commit.key.name)
             return
         if commit.old is None:
             yield from self._on_created(commit)
@@ -160,7 +207,12 @@ class SpreadRules:
         note = json.loads(text) if text else {}
         name, subset = commit.new["metadata"]["name"], note.get("subset")
         if not subset:
-            if self._is_calm and any(one.get("maxReplicas") is None for one in self._doc["spec"]["subsets"]):
+            is_seen = commit.at - self._made_at > SEEN_S
+            if (
+                self._is_calm
+                and is_seen
+                and any(one.get("maxReplicas") is None for one in self._doc["spec"]["subsets"])
+            ):
                 yield self._broken(commit, "note", f"{name} is in no subset, but one takes any number")
             return
         found = next((one for one in self._doc["spec"]["subsets"] if one["name"] == subset), None)

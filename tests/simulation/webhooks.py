@@ -66,7 +66,7 @@ class Webhooks:
         for number in (1, 2):
             name = f"webhook-{number}"
             later = self._laters[name] = _Later()
-            client = Client(wire(name, later), clock=clock, rng=branch())  # type: ignore[arg-type]
+            client = Client(wire(name, later), clock=clock, rng=branch())
             told: dict[str, Any] = {"namespace": NAMESPACE, "clock": clock}
             spreads = CachedSpreads(client, **told, rng=branch())
             self._spreads.append(spreads)
@@ -105,7 +105,7 @@ class _AnySpreading:
 
     @property
     def reader(self) -> CachedSpreads:
-        return self._rng.choice(self._all).reader  # type: ignore[return-value]
+        return self._rng.choice(self._all).reader
 
     @property
     def assignment(self) -> Assignment:
