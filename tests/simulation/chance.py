@@ -4,12 +4,22 @@ random.Random ──▶ a generator of a kind ──▶ these ──▶ parts of
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from simulation.script import Deed
+from simulation.script import Deed, Fault, Script
 
-__all__ = ["Chooser", "claim", "containers", "image_trouble", "pace", "with_pods", "writers"]
+__all__ = [
+    "Chooser",
+    "claim",
+    "containers",
+    "image_trouble",
+    "kruise_object",
+    "pace",
+    "scripted",
+    "with_pods",
+    "writers",
+]
 
 
 class Chooser:
@@ -60,6 +70,29 @@ class Chooser:
         if self.rng.random() < share:
             at = self.add("strategy", type="OnDelete", **args)
             self.found.append(Deed(round(at + 5, 2), "image", {"tag": self.rng.choice((1, 2, 3))}))
+
+
+def kruise_object(kind: str, spec: dict[str, Any], *, name: str = "web") -> dict[str, Any]:
+    """An object of one of OpenKruise's kinds."""
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def scripted(
+    rng: random.Random, seed: int, *, deeds: Iterable[Deed], faults: Iterable[Fault], **fields: Any
+) -> Script:
+    """The script of a seed, in order of time, with paces by chance. `fields`: further ones of a Script."""
+    return Script(
+        seed=seed,
+        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        **fields,
+        **pace(rng),
+    )
 
 
 def containers(rng: random.Random) -> list[dict[str, str]]:

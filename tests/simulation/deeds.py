@@ -25,7 +25,10 @@ Object = dict[str, Any]
 
 
 class Deeds:
-    """Deeds on one cluster, with the user's client. `first`: the workload as it was created at the start."""
+    """Deeds on one cluster, with the user's client. `first`: the workload as it was created at the start.
+
+    `beside`: what is there beside it, with its resource; None: nothing is.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,9 @@ class Deeds:
         namespace: str,
         name: str,
         first: Object,
+        beside: tuple[Resource, Object] | None = None,
     ) -> None:
+        self._beside = beside
         self._resource = resource
         self._client = client
         self._kubelets = kubelets
@@ -129,6 +134,32 @@ class Deeds:
     async def _create_set(self) -> None:
         await self._client.create(self._resource, self._namespace, self._first)
 
+    # ── users, with what is beside the workload ──────────────────────────────
+
+    async def _create_beside(self) -> None:
+        """Also at the start."""
+        resource, document = self._the_beside()
+        await self._client.create(resource, self._beside_namespace(), document)
+
+    async def _delete_beside(self) -> None:
+        resource, document = self._the_beside()
+        await self._client.delete(resource, self._beside_namespace(), document["metadata"]["name"])
+
+    async def _subset(self, number: int, most: int | str | None) -> None:
+        """Another maximum for one subset of the WorkloadSpread."""
+        subsets = (await self._read_beside())["spec"]["subsets"]
+        subsets[number % len(subsets)]["maxReplicas"] = most
+        await self._merge_beside({"spec": {"subsets": subsets}})
+
+    async def _sidecar(self, field: str, value: Any) -> None:
+        """Another image for the (first) sidecar, or an environment: which takes a new pod."""
+        containers = (await self._read_beside())["spec"]["containers"]
+        containers[0][field] = value
+        await self._merge_beside({"spec": {"containers": containers}})
+
+    async def _sidecar_strategy(self, **fields: Any) -> None:
+        await self._merge_beside({"spec": {"updateStrategy": fields}})
+
     # ── users and controllers, with pods ─────────────────────────────────────
 
     async def _mark(self, pod: int) -> None:
@@ -145,6 +176,9 @@ class Deeds:
     async def _relabel(self, pod: int) -> None:
         """It leaves the set."""
         await self._patch_pod(pod, {"metadata": {"labels": {"app": "somebody-else"}}})
+
+    async def _label_pod(self, pod: int, labels: dict[str, str]) -> None:
+        await self._patch_pod(pod, {"metadata": {"labels": labels}})
 
     async def _strip(self, pod: int, label: str) -> None:
         """Somebody takes a label off that is not theirs."""
@@ -233,7 +267,7 @@ class Deeds:
         self._kubelets.stop_node(name)
         await self._client.delete(NODES, "", name)
 
-    async def _bad_image(self, tag: int, how: str) -> None:
+    async def _bad_image(self, tag: int, how: str, name: str = "app") -> None:
         """Containers of this image do not become ready, cannot be pulled, or end."""
         ways: dict[str, Any] = {
             "never ready": {"never_ready": True},
@@ -241,7 +275,7 @@ class Deeds:
             "crash": {"exit_code": 1, "after_s": 5.0},
             "slow": {"start_s": 40.0},
         }
-        self._rules.append(Rule(image=f"app:{tag}", **ways[how]))
+        self._rules.append(Rule(image=f"{name}:{tag}", **ways[how]))
         self._kubelets.set_rules(self._rules)
 
     async def _cure(self) -> None:
@@ -249,6 +283,28 @@ class Deeds:
         self._kubelets.set_rules(())
 
     # ── inside ───────────────────────────────────────────────────────────────
+
+    def _the_beside(self) -> tuple[Resource, Object]:
+        assert self._beside is not None
+        return self._beside
+
+    def _beside_namespace(self) -> str:
+        return self._namespace if self._the_beside()[0].namespaced else ""
+
+    async def _read_beside(self) -> Object:
+        resource, document = self._the_beside()
+        found = await self._client.get(resource, self._beside_namespace(), document["metadata"]["name"])
+        return dict(decode(found))
+
+    async def _merge_beside(self, patch: Object) -> None:
+        resource, document = self._the_beside()
+        await self._client.patch(
+            resource,
+            self._beside_namespace(),
+            document["metadata"]["name"],
+            patch,
+            patch_type=PatchType.MERGE,
+        )
 
     async def _merge(self, patch: Object) -> None:
         await self._client.patch(

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from simulation.chance import claim
+from simulation.chance import claim, kruise_object
 from simulation.script import Deed, Fault, Script
 
 __all__ = ["generate"]
@@ -61,12 +61,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
         labels["hook/delete"] = "true"
     containers = [{"name": "main", "image": "app:1"}]
     spec["template"] = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "metadata": {"name": "web"},
-        "spec": spec,
-    }
+    return kruise_object("CloneSet", spec)
 
 
 def _lost_answers(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:

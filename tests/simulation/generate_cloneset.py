@@ -9,7 +9,16 @@ are as frequent as wild ones.
 import random
 from typing import Any
 
-from simulation.chance import Chooser, claim, containers, image_trouble, pace, with_pods, writers
+from simulation.chance import (
+    Chooser,
+    claim,
+    containers,
+    image_trouble,
+    kruise_object,
+    scripted,
+    with_pods,
+    writers,
+)
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Fault, Script
 
@@ -31,14 +40,13 @@ def generate(seed: int) -> Script:
     if rng.random() < 0.06:
         more_deeds, more_faults = _recovery_unseen(rng)
         deeds, faults = [*deeds, *more_deeds], [*faults, *more_faults]
-    deeds, faults = sorted(deeds, key=lambda deed: deed.at), sorted(faults, key=lambda fault: fault.at)
-    return Script(
-        seed=seed,
+    return scripted(
+        rng,
+        seed,
         object=document,
         nodes=rng.choice((2, 3, 4)),
-        deeds=tuple(deeds),
-        faults=tuple(faults),
-        **pace(rng),
+        deeds=deeds,
+        faults=faults,
     )
 
 
@@ -82,12 +90,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.2:
         spec["progressDeadlineSeconds"] = 30
     spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "metadata": {"name": "web"},
-        "spec": spec,
-    }
+    return kruise_object("CloneSet", spec)
 
 
 def _deeds(rng: random.Random, length_s: float) -> list[Deed]:

@@ -6,7 +6,7 @@ seed ──▶ generate() ──▶ Script
 import random
 from typing import Any
 
-from simulation.chance import Chooser, containers, image_trouble, pace, with_pods, writers
+from simulation.chance import Chooser, containers, image_trouble, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Script
 
@@ -28,14 +28,14 @@ def generate(seed: int) -> Script:
             Deed(0.0, "label_node", {"node": n, "value": "a"}) for n in range(nodes) if rng.random() < 0.7
         ]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
-    return Script(
-        seed=seed,
+    return scripted(
+        rng,
+        seed,
         kind="daemonset",
         object=document,
         nodes=nodes,
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
-        **pace(rng),
+        deeds=deeds,
+        faults=faults,
     )
 
 
@@ -74,12 +74,7 @@ def _daemonset(rng: random.Random) -> dict[str, Any]:
         spec["lifecycle"] = {"preDelete": {"labelsHandler": {"hook/delete": "true"}}}
         labels["hook/delete"] = "true"
     spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "web"},
-        "spec": spec,
-    }
+    return kruise_object("DaemonSet", spec)
 
 
 def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:

@@ -6,7 +6,16 @@ seed ──▶ generate() ──▶ Script
 import random
 from typing import Any
 
-from simulation.chance import Chooser, claim, containers, image_trouble, pace, with_pods, writers
+from simulation.chance import (
+    Chooser,
+    claim,
+    containers,
+    image_trouble,
+    kruise_object,
+    scripted,
+    with_pods,
+    writers,
+)
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Deed, Script
 
@@ -24,14 +33,14 @@ def generate(seed: int) -> Script:
     length_s = rng.choice((20.0, 60.0, 180.0))
     deeds = _deeds(rng, document, length_s)
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
-    return Script(
-        seed=seed,
+    return scripted(
+        rng,
+        seed,
         kind="statefulset",
         object=document,
         nodes=rng.choice((2, 3, 4)),
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
-        **pace(rng),
+        deeds=deeds,
+        faults=faults,
     )
 
 
@@ -67,12 +76,7 @@ def _statefulset(rng: random.Random) -> dict[str, Any]:
     if lifecycle:
         spec["lifecycle"] = lifecycle
     spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "StatefulSet",
-        "metadata": {"name": "web"},
-        "spec": spec,
-    }
+    return kruise_object("StatefulSet", spec)
 
 
 def _rolling(rng: random.Random, *, is_parallel: bool) -> dict[str, Any]:

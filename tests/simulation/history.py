@@ -27,6 +27,8 @@ class Turn(msgspec.Struct, frozen=True):
     number: int
     at: float
     known: Mapping[str, int]
+    controller: str = ""
+    """Which of its controllers."""
 
 
 TURN: ContextVar[Turn | None] = ContextVar("turn", default=None)

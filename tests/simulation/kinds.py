@@ -4,19 +4,32 @@ Script.kind ──▶ KINDS ──▶ SimulatedKind: resource, rules; seed ─�
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import Resource
-from simulation import generate_blind, generate_cloneset, generate_daemonset, generate_statefulset
+from simulation import (
+    generate_blind,
+    generate_cloneset,
+    generate_daemonset,
+    generate_sidecarset,
+    generate_statefulset,
+    generate_workloadspread,
+)
+from simulation.beside import Together
 from simulation.cloneset_rules import CloneSetRules
 from simulation.daemonset_rules import DaemonSetRules
 from simulation.rules import WorkloadRules
 from simulation.script import Script
+from simulation.sidecar_rules import SidecarRules
+from simulation.spread_rules import SpreadRules
 from simulation.statefulset_rules import StatefulSetRules
 
 __all__ = ["GENERATORS", "KINDS", "SimulatedKind", "generate"]
@@ -26,14 +39,23 @@ class SimulatedKind(msgspec.Struct, frozen=True):
     """What a kind brings to the simulator."""
 
     resource: Resource
-    rules: Callable[..., WorkloadRules[Any]]
+    """Of the workload that scripts are about."""
+    rules: Callable[..., WorkloadRules[Any] | Together]
     """Called with namespace, name, start, skew_s and is_calm."""
+    beside: Resource | None = None
+    """Of what is about its pods, whose controller and webhooks run too."""
 
 
 KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
     "daemonset": SimulatedKind(DAEMON_SETS, DaemonSetRules),
     "statefulset": SimulatedKind(ADVANCED_STATEFUL_SETS, StatefulSetRules),
+    "workloadspread": SimulatedKind(
+        CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SpreadRules), beside=WORKLOAD_SPREADS
+    ),
+    "sidecarset": SimulatedKind(
+        CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
+    ),
 }
 
 
@@ -42,6 +64,8 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "daemonset": generate_daemonset.generate,
     "statefulset": generate_statefulset.generate,
     "blind": generate_blind.generate,
+    "workloadspread": generate_workloadspread.generate,
+    "sidecarset": generate_sidecarset.generate,
 }
 """Scripts by chance: of each kind, and `blind` of CloneSets whose manager is kept in the dark."""
 

@@ -9,8 +9,7 @@ Mutation ──▶ patched in ──▶ seeds, until a rule is broken ──▶ 
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -46,15 +45,14 @@ from pykruise.plans import execute, in_place_turns, phases, reconcile, refreshin
 from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
 from simulation.kinds import generate
+from simulation.mutating import Change, always, mutated
+from simulation.mutations_beside import SIDECARSET, WORKLOADSPREAD
 from simulation.world import run
 
 __all__ = ["MUTATIONS", "caught_by", "mutated"]
 
 replace = msgspec.structs.replace
 MOST_SEEDS = 500
-
-Change = tuple[Any, str, Any]
-"""Where, which name, and what stands there instead: a value, or a function of what stood there."""
 
 
 def _numbers(change: Callable[[numbers.Numbers], numbers.Numbers]) -> Change:
@@ -79,10 +77,6 @@ def _never(_original: Any) -> Any:
     return lambda *_args, **_kwargs: None
 
 
-def _always(value: Any) -> Callable[[Any], Any]:
-    return lambda _original: lambda *_args, **_kwargs: value
-
-
 def _as_property(value: Any) -> Callable[[Any], Any]:
     return lambda _original: property(lambda _self: value)
 
@@ -97,7 +91,10 @@ def _write_once(_original: Any) -> Any:
     """A lost answer is taken for a failure, and the next plan begins without knowing."""
 
     async def write(self: Any, action: Any, *, priority: int) -> None:
-        await self._write_once(action, priority)
+        try:
+            await self._write_once(action, priority, uncertain=False)
+        except execute._UnknownFateError as unknown:
+            raise unknown.error from None
 
     return write
 
@@ -165,16 +162,13 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "surge goes on while paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes go without preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
-        *(
-            (module, "version", _always(""))
-            for module in (phases, in_place_turns, in_place_steps, refreshing)
-        ),
+        *((module, "version", always("")) for module in (phases, in_place_turns, in_place_steps, refreshing)),
     ),
-    "a pod that does not serve is deleted as it was never seen": ((phases, "version", _always("")),),
+    "a pod that does not serve is deleted as it was never seen": ((phases, "version", always("")),),
     "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
-    "the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
-    "the inPlaceUpdate hook is ignored": ((in_place_turns, "is_hooked", _always(False)),),
+    "the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
+    "the inPlaceUpdate hook is ignored": ((in_place_turns, "is_hooked", always(False)),),
     "a CloneSet that terminates goes on": ((controller, "plan_cloneset", _terminating_is_ignored),),
     "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
     "minReadySeconds is ignored": (
@@ -188,18 +182,18 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "nobody looks after a conflict": ((execute.Executor, "_look", _without_look),),
     "what can be updated in place is recreated": (
-        (in_place, "difference", _always(NotInPlace("on purpose"))),
+        (in_place, "difference", always(NotInPlace("on purpose"))),
     ),
     "an update in place counts as complete at once": ((refreshing, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
     "nobody looks whether the owner is still there": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, whoever forgets it: both have to be missing.
     "claims stay when their pod is deleted": (
-        (phase, "claims_to_delete", _always(())),
-        (phase, "claims_to_announce", _always(())),
+        (phase, "claims_to_delete", always(())),
+        (phase, "claims_to_announce", always(())),
     ),
-    "claims are not created with their pods": ((scale, "claims_to_create", _always(())),),
-    "claims without a pod are kept": ((plan, "clean_up_stages", _always([])),),
+    "claims are not created with their pods": ((scale, "claims_to_create", always(())),),
+    "claims without a pod are kept": ((plan, "clean_up_stages", always([])),),
     "pods specified for deletion are kept": (
         (
             working_set,
@@ -215,15 +209,11 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             lambda original: lambda own, *, live, limit: original(own, live=set(list(live)[:1]), limit=0),
         ),
     ),
-    "the status counts ready pods as updated": (
+    "the status counts old pods as updated": (
         (
             status,
             "counters",
-            lambda original: (
-                lambda marks: (lambda c: {**c, "updated_replicas": c["updated_ready_replicas"]})(
-                    original(marks)
-                )
-            ),
+            lambda original: lambda marks: {**(c := original(marks)), "updated_replicas": c["replicas"]},
         ),
     ),
     "updates take pods that already wait to be deleted": (
@@ -252,7 +242,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: the partition is one less": (
         _daemon_limits(partition=lambda found: max(found.partition - 1, 0)),
     ),
-    "DaemonSet: taints are ignored": ((Placement, "_fit_by_taints", _always(RUNS)),),
+    "DaemonSet: taints are ignored": ((Placement, "_fit_by_taints", always(RUNS)),),
     "DaemonSet: the node selector is ignored": (
         (
             daemon_snapshot,
@@ -260,9 +250,9 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
             lambda original: lambda template: replace(original(template), node_selector={}),
         ),
     ),
-    "DaemonSet: the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
+    "DaemonSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "DaemonSet: pods count as available at once": (
-        (daemon_working_set.WorkingSet, "is_available", _always(True)),
+        (daemon_working_set.WorkingSet, "is_available", always(True)),
     ),
     "DaemonSet: own writes are not seen until the watch tells them": (
         (cache.Cache, "observe_written", _tombless),
@@ -297,7 +287,7 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     "StatefulSet: pods in order are made all at once": (
         (set_scale, "_ordered", lambda _original: set_scale._parallel),
     ),
-    "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", _always(Reserved())),),
+    "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", always(Reserved())),),
     "StatefulSet: lost pods come back updated": (
         (RevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
     ),
@@ -305,12 +295,10 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
         (set_update, "candidates", lambda original: lambda ws: list(reversed(original(ws)))),
     ),
     "StatefulSet: claims are not created with their pods": (
-        (set_scale, "claims_to_create", _always(((), ""))),
+        (set_scale, "claims_to_create", always(((), ""))),
     ),
-    "StatefulSet: claims do not go with pods that are scaled away": (
-        (set_scale, "owner_steps", _always(())),
-    ),
-    "StatefulSet: the preDelete hook is ignored": ((phases, "is_hooked", _always(False)),),
+    "StatefulSet: claims do not go with pods that are scaled away": ((set_scale, "owner_steps", always(())),),
+    "StatefulSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "StatefulSet: own writes are not seen until the watch tells them": (
         (cache.Cache, "observe_written", _tombless),
     ),
@@ -320,20 +308,13 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
 }
 
 
-@contextmanager
-def mutated(changes: tuple[Change, ...]) -> Iterator[None]:
-    """The product with these changes, while the block runs."""
-    before: list[tuple[Any, str, Any, bool]] = []
-    try:
-        for where, name, change in changes:
-            own = name in vars(where)
-            original = vars(where).get(name) if own else getattr(where, name)
-            before.append((where, name, original, own))
-            setattr(where, name, change(original))
-        yield
-    finally:
-        for where, name, original, _own in reversed(before):
-            setattr(where, name, original)
+EVERYTHING: Mapping[str, tuple[Change, ...]] = {
+    **MUTATIONS,
+    **DAEMONSET,
+    **STATEFULSET,
+    **WORKLOADSPREAD,
+    **SIDECARSET,
+}
 
 
 UNSEEN = frozenset(
@@ -353,20 +334,26 @@ UNSEEN = frozenset(
 
 def generator_of(name: str) -> str:
     """Which scripts a mutation is hunted with."""
-    by_kind = {"daemonset": DAEMONSET, "statefulset": STATEFULSET, "blind": UNSEEN}
+    by_kind: Mapping[str, Collection[str]] = {
+        "daemonset": DAEMONSET,
+        "statefulset": STATEFULSET,
+        "workloadspread": WORKLOADSPREAD,
+        "sidecarset": SIDECARSET,
+        "blind": UNSEEN,
+    }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")
 
 
 def caught_by(
     changes: tuple[Change, ...], *, generator: str = "cloneset", most_seeds: int = MOST_SEEDS
 ) -> tuple[int, str] | None:
-    """The first seed that fails, and the rule that is broken; None: the mutation survives."""
+    """The first seed that fails, and the rule that is broken; None: the mutation survives.
+
+    A mutation that does not run at all raises: that is no rule that noticed.
+    """
     with mutated(changes):
         for seed in range(most_seeds):
-            try:
-                outcome = run(generate(seed, generator))
-            except Exception as error:
-                return seed, type(error).__name__
+            outcome = run(generate(seed, generator))
             if outcome.violations:
                 return seed, outcome.rule
     return None
@@ -375,18 +362,19 @@ def caught_by(
 def main() -> int:
     """0: every mutation is caught."""
     parser = argparse.ArgumentParser(prog="simulation.mutations", description=__doc__)
-    parser.add_argument("--only", help="the mutation of this name")
+    parser.add_argument("--only", default="", help="mutations with this text in their names")
     parser.add_argument("--seeds", type=int, default=MOST_SEEDS)
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
     survivors = 0
-    for name, changes in {**MUTATIONS, **DAEMONSET, **STATEFULSET}.items():
-        if arguments.only not in (None, name):
+    for name, changes in EVERYTHING.items():
+        if arguments.only not in name:
             continue
-        found = caught_by(changes, generator=generator_of(name), most_seeds=arguments.seeds)
+        generator = generator_of(name)
+        found = caught_by(changes, generator=generator, most_seeds=arguments.seeds)
         survivors += found is None
-        said = f"seed {found[0]:3d}, rule {found[1]!r}" if found else "SURVIVES"
-        print(f"{name:58s} {said}", flush=True)
+        said = f"`{found[1]}` | {generator} {found[0]} |" if found else f"SURVIVES | {generator} |"
+        print(f"| {name} | {said}", flush=True)
     return 1 if survivors else 0
 
 

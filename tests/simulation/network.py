@@ -16,7 +16,7 @@ from typing import Any
 
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
 from pykruise.kube.transport import Response, Transport
-from simulation.history import SENDER
+from simulation.history import SENDER, TURN
 from simulation.script import Fault
 from support.faults import Answer
 
@@ -96,11 +96,22 @@ def _concerns(fault: Fault, path: str, method: str) -> bool:
 
 
 class Wire:
-    """A Transport of one manager. `dead`: the manager is no more; nothing leaves or reaches it."""
+    """A Transport of one manager, or of webhooks. `dead`: the manager is no more; nothing leaves or reaches it.
+
+    `decides`: what it sends was decided in the turn that it is sent in; webhooks are asked in other people's turns.
+    """
 
     def __init__(
-        self, inner: Transport, *, name: str, weather: Weather, rng: random.Random, latency_s: float
+        self,
+        inner: Transport,
+        *,
+        name: str,
+        weather: Weather,
+        rng: random.Random,
+        latency_s: float,
+        decides: bool = True,
     ):
+        self._decides = decides
         self._inner = inner
         self._name = name
         self._weather = weather
@@ -150,6 +161,8 @@ class Wire:
 
     async def _travel(self, fault: Fault | None, forward: Callable[[], Any]) -> Response:
         SENDER.set(self._name)
+        if not self._decides:
+            TURN.set(None)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
         if self.dead and self._rng.random() < 0.5:
             raise ConnectionLostError("the sender is dead")

@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kube.clock import parse_time
 from simulation.history import Commit
 
-__all__ = ["PodHistory", "Version", "read_pod"]
+__all__ = ["PodHistory", "Version", "is_injected", "read_pod"]
 
 REVISION = "controller-revision-hash"
 STATE = "lifecycle.apps.kruise.io/state"
@@ -32,10 +32,14 @@ class Version(msgspec.Struct, frozen=True):
     name: str
     owner: str
     labels: Mapping[str, str]
+    annotations: Mapping[str, str]
     is_active: bool
     is_ready: bool
     ready_since: float
     images: Mapping[str, str]
+    """By container of the template."""
+    sidecars: Mapping[str, str]
+    """By container that was injected."""
     running: Mapping[str, str]
     """Images that the node reports, by container."""
     node: str
@@ -80,6 +84,7 @@ def read_pod(commit: Commit) -> Version:
     held = gate in gates and conditions.get(gate, {}).get("status", "True") != "True"
     phase = status.get("phase") or "Pending"
     gone = commit.new is None
+    containers = spec.get("containers") or ()
     return Version(
         revision=commit.revision,
         at=commit.at,
@@ -88,14 +93,23 @@ def read_pod(commit: Commit) -> Version:
         name=meta["name"],
         owner=owner,
         labels=meta.get("labels") or {},
+        annotations=meta.get("annotations") or {},
         is_active=not gone and not meta.get("deletionTimestamp") and phase not in ("Succeeded", "Failed"),
         is_ready=phase == "Running" and ready.get("status") == "True" and not held,
         ready_since=parse_time(ready["lastTransitionTime"]) if ready.get("lastTransitionTime") else 0.0,
-        images={one["name"]: one["image"] for one in spec.get("containers") or ()},
+        images={one["name"]: one["image"] for one in containers if not is_injected(one)},
+        sidecars={one["name"]: one["image"] for one in containers if is_injected(one)},
         running={one["name"]: one.get("image", "") for one in status.get("containerStatuses") or ()},
         node=spec.get("nodeName") or "",
         target=spec.get("nodeName") or _made_for(spec),
         gone=gone,
+    )
+
+
+def is_injected(container: Any) -> bool:
+    """Whether a container came with a SidecarSet."""
+    return any(
+        one["name"] == "IS_INJECTED" and one.get("value") == "true" for one in container.get("env") or ()
     )
 
 

@@ -41,6 +41,10 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = "cloneset"
     object: dict[str, Any] = {}
     """The workload that is created at the start."""
+    beside: dict[str, Any] = {}
+    """What is created just before it: a WorkloadSpread or a SidecarSet, for kinds that are about pods of others."""
+    is_versioned: bool = False
+    """Whether a WorkloadSpread tells revisions of the CloneSet apart (--ws-enabled-versioned-status)."""
     nodes: int = 4
     deeds: tuple[Deed, ...] = ()
     faults: tuple[Fault, ...] = ()

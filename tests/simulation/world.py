@@ -11,12 +11,14 @@ import asyncio
 import gc
 import random
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
+from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.controller import unmeasured
@@ -28,8 +30,10 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
 )
+from pykruise.kube.transport import Transport
 from pykruise.manager.kinds import KINDS
 from pykruise.manager.manager import Manager
+from pykruise.manager.settings import Settings
 from pykruise.plans.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -40,7 +44,9 @@ from simulation.kinds import KINDS as SIMULATED
 from simulation.network import Weather, Wire
 from simulation.pods import STATE
 from simulation.rules import Violation
-from simulation.script import Script
+from simulation.script import Deed, Script
+from simulation.webhooks import NAMESPACE as OWN_NAMESPACE
+from simulation.webhooks import Webhooks
 
 __all__ = ["Outcome", "run"]
 
@@ -117,6 +123,7 @@ class _World:
         self._script = script
         self._kind = SIMULATED[script.kind]
         self._resource = self._kind.resource
+        self._beside = self._kind.beside
         self._rng = random.Random(script.seed)
         self._found: list[Violation] = []
         self._lives: list[_Life] = []
@@ -144,19 +151,23 @@ class _World:
             kubelet=kubelet,
             tracks_fields=False,
             controllers=CONTROLLERS,
-            collected=(*COLLECTED, self._resource),
+            collected=(*COLLECTED, self._resource, *([self._beside] if self._beside else ())),
         )
-        cluster = Cluster(
-            settings, clock=clock, rng=self._branch(), reviewers=reviewers(), storage=self._storage
-        )
+        webhooks = self._webhooks() if self._beside else None
+        rules = webhooks.rules() if webhooks else reviewers()
+        cluster = Cluster(settings, clock=clock, rng=self._branch(), reviewers=rules, storage=self._storage)
         self._cluster = cluster
         self._client = cluster.client_for("user")
         SENDER.set("user")
-        definition = DEFINITIONS[f"{self._resource.plural}.{self._resource.group}"]
-        await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
-        await self._client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+        for resource in (self._resource, *([self._beside] if self._beside else ())):
+            definition = DEFINITIONS[f"{resource.plural}.{resource.group}"]
+            await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+        for name in (NAMESPACE, *([OWN_NAMESPACE] if self._beside else ())):
+            await self._client.create(NAMESPACES, "", {"metadata": {"name": name}})
         SENDER.set("")
-        async with cluster:
+        async with cluster, AsyncExitStack() as stack:
+            if webhooks is not None:
+                stack.enter_context(webhooks.running(cluster.transport_for))
             SENDER.set("user")
             self._deeds = Deeds(
                 self._client,
@@ -165,8 +176,11 @@ class _World:
                 namespace=NAMESPACE,
                 name=NAME,
                 first=script.object,
+                beside=(self._beside, script.beside) if self._beside else None,
             )
             self._start_manager()
+            if script.beside:
+                await self._deeds.do(Deed(0.0, "create_beside"))
             await self._client.create(self._resource, NAMESPACE, script.object)
             try:
                 await self._tell()
@@ -237,6 +251,28 @@ class _World:
         for _ in range(steps):
             await asyncio.sleep(0)
 
+    # ── webhooks ─────────────────────────────────────────────────────────────
+
+    def _webhooks(self) -> Webhooks:
+        def wire(name: str, inner: Transport) -> Transport:
+            return Wire(
+                inner,
+                name=name,
+                weather=self._weather,
+                rng=self._branch(),
+                latency_s=self._script.latency_s,
+                decides=False,
+            )
+
+        assert self._beside is not None
+        return Webhooks(
+            self._beside.plural, wire, clock=self._clock, branch=self._branch, versioned=self._versioned()
+        )
+
+    def _versioned(self) -> tuple[str, ...]:
+        """Kinds whose revisions a WorkloadSpread tells apart."""
+        return (*sorted(DEFAULT_VERSIONED), *(["cloneset"] if self._script.is_versioned else ()))
+
     # ── managers ─────────────────────────────────────────────────────────────
 
     def _start_manager(self) -> _Life:
@@ -254,8 +290,15 @@ class _World:
             return self._clock() + self._skew_s
 
         client = Client(wire, clock=clock, rng=self._branch())
-        kinds = [kind for kind in KINDS if kind.resource == self._resource]
-        manager = Manager(client, clock=clock, rng=self._branch(), cpu_time=unmeasured, kinds=kinds)
+        kinds = [kind for kind in KINDS if kind.resource in (self._resource, self._beside)]
+        manager = Manager(
+            client,
+            settings=Settings(versioned_status_kinds=self._versioned()),
+            clock=clock,
+            rng=self._branch(),
+            cpu_time=unmeasured,
+            kinds=kinds,
+        )
         for controller in manager.controllers:
             self._watch_turns(name, manager, wire, controller)
         life = _Life(manager, wire, asyncio.get_running_loop().create_task(manager.run()))
@@ -274,7 +317,7 @@ class _World:
                 for resource in known:
                     if path.endswith("/" + resource.partition(".")[0]):
                         known[resource] = min(known[resource], version - 1)
-            TURN.set(Turn(name, self._turns, self._now(), known))
+            TURN.set(Turn(name, self._turns, self._now(), known, controller.name))
             return await turn(key)
 
         controller._reconcile = noted

@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.limits import depends_on_replicas
-from pykruise.kinds.workloadspread.places import Taken, fresh_entries, give_back, take
+from pykruise.kinds.workloadspread.limits import LimitError, depends_on_replicas, limit_of
+from pykruise.kinds.workloadspread.places import Taken, fresh_entries, give_back, needs_limit, take
 from pykruise.kinds.workloadspread.readers import SpreadReader
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
@@ -255,7 +255,8 @@ class Desk:
         changed: dict[str, Sequence[SubsetStatus]] = {}
         for wish in batch:
             entries = lists.get(wish.version) or view.entries(wish.version) or await self._fresh_list(view)
-            new = self._applied(entries, wish)
+            limit = await self._limit(view, entries, wish)
+            new = self._applied(entries, wish, limit)
             lists[wish.version] = new or entries
             if new is not None:
                 changed[wish.version] = new
@@ -266,10 +267,24 @@ class Desk:
         replicas = await self._reader.replicas(view) if depends_on_replicas(view.subsets) else 0
         return fresh_entries(view.subsets, replicas=replicas)
 
-    def _applied(self, entries: Sequence[SubsetStatus], wish: _Wish) -> Sequence[SubsetStatus] | None:
+    async def _limit(self, view: SpreadView, entries: Sequence[SubsetStatus], wish: _Wish) -> int | None:
+        """What the subset takes that a place is given back of, where that matters."""
+        subset = view.subset(wish.subset) if wish.subset else None
+        if subset is None or not needs_limit(entries, subset=subset.name):
+            return None
+        try:
+            return limit_of(
+                subset, replicas=await self._reader.replicas(view) if depends_on_replicas([subset]) else 0
+            )
+        except LimitError:
+            return None
+
+    def _applied(
+        self, entries: Sequence[SubsetStatus], wish: _Wish, limit: int | None = None
+    ) -> Sequence[SubsetStatus] | None:
         now = format_time(self._clock())
         if wish.subset:
-            return give_back(entries, pod_name=wish.pod_name, subset=wish.subset, now=now)
+            return give_back(entries, pod_name=wish.pod_name, subset=wish.subset, now=now, limit=limit)
         wish.taken = take(entries, pod_name=wish.pod_name, fresh_id=self._fresh_id, now=now)
         return wish.taken.entries
 

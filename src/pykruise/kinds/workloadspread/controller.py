@@ -23,7 +23,7 @@ from pykruise.plans.execute import Failure
 from pykruise.plans.plan import Plan
 from pykruise.plans.reconcile import KindContext, Owner, Reconciler
 from pykruise.plans.workloads import is_unchanged
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
 
 __all__ = ["COMPONENT", "NAME", "build"]
@@ -172,6 +172,8 @@ class Waker:
             return True
         if old.annotations.get(MATCHED_SPREAD_ANNOTATION) != new.annotations.get(MATCHED_SPREAD_ANNOTATION):
             return True
+        if old.annotations.get(DELETION_COST_ANNOTATION) != new.annotations.get(DELETION_COST_ANNOTATION):
+            return True  # somebody else may have put it there
         if not spread.reschedule_after_s:
             return False
         return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition(

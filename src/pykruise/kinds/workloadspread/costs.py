@@ -7,11 +7,12 @@ in the opposite order, since the new version fills the first subsets.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from pykruise.kinds.workloadspread.grouping import NOWHERE, Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.pods.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.views import PodView
 
 __all__ = ["has_costs", "wanted_costs"]
@@ -42,14 +43,21 @@ def wanted_costs(snapshot: Snapshot, groups: Grouped) -> dict[str, int]:
                 continue
             active = [pod for pod in members.get(subset.name, ()) if pod.is_active]
             surplus = 0 if limit == ANY_NUMBER else max(len(active) - limit, 0)
-            for position, pod in enumerate(_delete_first(active) if surplus else active):
-                costs[pod.name] = -STEP * (index + 1) if position < surplus else STEP * (count - index)
+            lower = -STEP * (index + 1)
+            for position, pod in enumerate(_delete_first(active, lower) if surplus else active):
+                costs[pod.name] = lower if position < surplus else STEP * (count - index)
         for pod in members.get(NOWHERE, ()):
             if pod.is_active:
                 costs[pod.name] = -STEP * (count + 1)
     return costs
 
 
-def _delete_first(pods: Sequence[PodView]) -> list[PodView]:
-    """Those whose loss is least felt first: unbound, pending, not ready, ready for a short time, restarted, new."""
-    return sorted(pods, key=lambda pod: pod.rank)
+def _delete_first(pods: Sequence[PodView], lower: int) -> list[PodView]:
+    """Those whose loss is least felt first: unbound, pending, not ready; then those that have the lower cost already,
+    so that it does not move from pod to pod with every restart; ready for a short time, restarted, new."""
+
+    def place(pod: PodView) -> tuple[Any, ...]:
+        has_cost = pod.annotations.get(DELETION_COST_ANNOTATION) == str(lower)
+        return (*pod.rank[:3], not has_cost, *pod.rank[3:])
+
+    return sorted(pods, key=place)

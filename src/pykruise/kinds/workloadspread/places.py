@@ -14,7 +14,16 @@ import msgspec
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 
-__all__ = ["SCHEDULABLE", "Taken", "condition_of", "fresh_entries", "give_back", "is_schedulable", "take"]
+__all__ = [
+    "SCHEDULABLE",
+    "Taken",
+    "condition_of",
+    "fresh_entries",
+    "give_back",
+    "is_schedulable",
+    "needs_limit",
+    "take",
+]
 
 SCHEDULABLE: Final = "Schedulable"
 
@@ -76,9 +85,13 @@ def take(entries: Sequence[SubsetStatus], *, pod_name: str, fresh_id: Callable[[
 
 
 def give_back(
-    entries: Sequence[SubsetStatus], *, pod_name: str, subset: str, now: str
+    entries: Sequence[SubsetStatus], *, pod_name: str, subset: str, now: str, limit: int | None = None
 ) -> tuple[SubsetStatus, ...] | None:
-    """The list after the deletion of a pod of `subset` was admitted; None: nothing changes."""
+    """The list after the deletion of a pod of `subset` was admitted; None: nothing changes.
+
+    `limit`: how many pods the subset takes. Where it has more, the place of a pod that goes is not free: a subset
+    would never come down to a lower maximum. None: it is not known, or does not matter (`needs_limit`).
+    """
     for entry in entries:
         if pod_name in (entry.creating_pods or {}) or pod_name in (entry.deleting_pods or {}):
             return None
@@ -87,10 +100,16 @@ def give_back(
             continue
         if entry.missing_replicas == ANY_NUMBER:
             return None
+        deleting = {**(entry.deleting_pods or {}), pod_name: now}
+        staying = entry.replicas - len(deleting) + len(entry.creating_pods or {})
+        is_free = limit is None or limit == ANY_NUMBER or staying + entry.missing_replicas < limit
         given = msgspec.structs.replace(
-            entry,
-            missing_replicas=entry.missing_replicas + 1,
-            deleting_pods={**(entry.deleting_pods or {}), pod_name: now},
+            entry, missing_replicas=entry.missing_replicas + is_free, deleting_pods=deleting
         )
         return (*entries[:number], given, *entries[number + 1 :])
     return None
+
+
+def needs_limit(entries: Sequence[SubsetStatus], *, subset: str) -> bool:
+    """Whether it takes the limit to say that a place which is given back is free: where none is free before."""
+    return any(one.name == subset and one.missing_replicas == 0 for one in entries)

@@ -184,7 +184,6 @@ def _entry(
     leaving = (old.deleting_pods if old is not None else None) or {}
     for pod in pods:
         creating.pop(_key_of(pod), None)
-    missing = limit if limit == ANY_NUMBER else max(limit - len(active), 0)
     deleting: dict[str, str] = {}
     for pod in active:
         if pod.name not in leaving:
@@ -194,8 +193,9 @@ def _entry(
             tally.tell("DeletePodFailed", f"pod {pod.name} was to be deleted and is still there")
             continue
         deleting[pod.name] = leaving[pod.name]
-        missing = min(missing + 1, limit) if limit != ANY_NUMBER else missing
         tally.due.append(until)
+    # Of pods beyond the limit that go nobody gets the place.
+    missing = limit if limit == ANY_NUMBER else max(limit - (len(active) - len(deleting)), 0)
     waiting: dict[str, str] = {}
     for key, since in creating.items():
         until = parse_time(since) + CREATION_S

@@ -450,6 +450,23 @@ async def test_a_pod_that_goes_gives_its_place_back_case_30() -> None:
     assert server.missing()["a"] == 1
 
 
+@pytest.mark.parametrize(("most", "missing"), [(2, [0, 1, 2]), (1, [0, 0, 1]), ("40%", [0, 1, 2])])
+async def test_a_pod_beyond_the_maximum_gives_no_place_back(most: int | str, missing: list[int]) -> None:
+    # given three pods, and a maximum that was lowered since; the percentage is of five replicas
+    server, _ = await full()
+    server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = most
+    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        if one["name"] == "a":
+            one |= {"replicas": 3, "missingReplicas": 0}
+    found = []
+    # when they go one after the other
+    for name in ("p1", "p2", "p3"):
+        await server.replica().delete(server.pods[name])
+        found.append(server.missing()["a"])
+    # then
+    assert found == missing
+
+
 async def test_it_gives_it_back_once_case_31() -> None:
     server, document = await full()
     replica = server.replica()

@@ -187,6 +187,33 @@ def test_too_many_pods_leave_no_room_and_the_surplus_goes_first_case_53() -> Non
     assert costs(plan) == {"p0": 200, "p1": 200, "p2": 200, "p3": -100, "p4": -100}
 
 
+def test_of_pods_beyond_the_limit_that_go_nobody_gets_the_place() -> None:
+    """Else a subset never came down to a maximum that was lowered: each pod that goes would bring another."""
+    # given four pods where two may be, of which one is to go
+    document = spread(
+        subset("a", 2), subset("b"), status=known(entry("a", 0, 4, deletingPods={"p1": ago(1)}))
+    )
+    plan = plan_spread(world(document, *(stored(f"p{one}", "a") for one in range(4))))
+    assert status_of(plan)["a"]["missingReplicas"] == 0
+    # when three are to go
+    going = {f"p{one}": ago(1) for one in range(3)}
+    document = spread(subset("a", 2), subset("b"), status=known(entry("a", 0, 4, deletingPods=going)))
+    plan = plan_spread(world(document, *(stored(f"p{one}", "a") for one in range(4))))
+    # then one place is free
+    assert status_of(plan)["a"]["missingReplicas"] == 1
+
+
+def test_the_surplus_stays_the_surplus_when_pods_are_equally_ready() -> None:
+    """A lower cost that moved from pod to pod with every restart would be written again and again."""
+    # given the older one has the lower cost, from when the other was not there
+    pods = [stored("old", "a", age=1000, cost=-100), stored("new", "a", age=10, cost=200)]
+    # when, then
+    assert costs(plan_spread(world(spread(subset("a", 1), subset("b")), *pods))) == {}
+    # when the younger is not ready, then it goes first
+    pods[1] = stored("new", "a", age=10, cost=200, ready=False)
+    assert costs(plan_spread(world(spread(subset("a", 1), subset("b")), *pods))) == {"old": 200, "new": -100}
+
+
 def test_a_line_of_the_status_shows_where_pods_are() -> None:
     # given a subset with more pods than it takes, one with a limit that means nothing, and one without
     document = spread(subset("a", 1), subset("b", "some"), subset("c"))

@@ -15,7 +15,7 @@ from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.cache import Change
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
 from support.spreads import CLONE_SET, DEPLOYMENT, NAMESPACE, pod, spread, subset, view, workload
 
@@ -101,6 +101,16 @@ def test_a_noted_pod_wakes_when_its_version_changes() -> None:
     before = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h1"})
     after = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h2"})
     assert Listening(spread(subset("a"))).pod(before, after) == ["ws"]
+
+
+def test_a_noted_pod_wakes_when_somebody_changes_its_cost() -> None:
+    before = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "200"})
+    after = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "5"})
+    listening = Listening(spread(subset("a")))
+    assert listening.pod(before, after) == ["ws"]
+    assert (
+        listening.pod(before, pod("p", annotations=before["metadata"]["annotations"], phase="Running")) == []
+    )
 
 
 @pytest.mark.parametrize(("strategy", "woken"), [(ADAPTIVE, ["ws"]), ({"type": "Fixed"}, [])])

@@ -1,0 +1,74 @@
+"""Kinds that are about the pods of somebody else: rules of the workload and of what is beside it, together.
+
+Commit ──▶ Together.on_commit() ──▶ rules of the workload: what other controllers write is somebody's to them
+                                ──▶ rules of what is beside it: likewise
+
+One manager runs the controllers of both; each is judged by its own writes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from simulation.history import Commit
+from simulation.pods import PodHistory
+from simulation.rules import Violation, WorkloadRules
+
+__all__ = ["BesideRules", "Together"]
+
+replace = msgspec.structs.replace
+
+
+class BesideRules(Protocol):
+    """What holds for an object that is about pods of a workload."""
+
+    controller: str
+    """Whose writes it judges."""
+    shelves: frozenset[str]
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]: ...
+    def at_rest(self, now: float) -> Iterator[Violation]: ...
+
+
+class Together:
+    """Rules of a workload (of the controller `controller`) and of what is beside it."""
+
+    def __init__(
+        self,
+        workload: Callable[..., WorkloadRules[Any]],
+        controller: str,
+        beside: Callable[..., BesideRules],
+        **given: Any,
+    ) -> None:
+        self._workload = workload(**given)
+        self._controller = controller
+        self._beside = beside(pods=self._workload.pods, **given)
+        self.shelves = self._workload.shelves | self._beside.shelves
+
+    @property
+    def pods(self) -> PodHistory:
+        """All versions of all pods."""
+        return self._workload.pods
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order."""
+        yield from self._workload.on_commit(_by(self._controller, commit))
+        yield from self._beside.on_commit(_by(self._beside.controller, commit))
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong although everything has gone well for long."""
+        yield from self._workload.at_rest(now)
+        yield from self._beside.at_rest(now)
+
+    def hook_answer(self, state: str) -> Mapping[str, str | None]:
+        """See WorkloadRules."""
+        return self._workload.hook_answer(state)
+
+
+def _by(controller: str, commit: Commit) -> Commit:
+    """The commit as the rules of this controller see it: what another one decided is no turn to them, and comes
+    from somebody else: it may be under way while they decide."""
+    if commit.turn is None or commit.turn.controller == controller:
+        return commit
+    return replace(commit, turn=None, sender=f"{commit.sender}/{commit.turn.controller}")

@@ -1,0 +1,119 @@
+"""Rules of WorkloadSpread and SidecarSet that are broken on purpose; see mutations.py."""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.sidecarset import choosing as sidecar_choosing
+from pykruise.kinds.sidecarset import controller as sidecar_controller
+from pykruise.kinds.sidecarset import managed as sidecar_managed
+from pykruise.kinds.sidecarset import plan as sidecar_plan
+from pykruise.kinds.workloadspread import claims as spread_claims
+from pykruise.kinds.workloadspread import controller as spread_controller
+from pykruise.kinds.workloadspread import injection as spread_injection
+from pykruise.kinds.workloadspread import plan as spread_plan
+from pykruise.kinds.workloadspread import readers as spread_readers
+from pykruise.kinds.workloadspread import status as spread_status
+from simulation.mutating import Change, always
+
+__all__ = ["SIDECARSET", "WORKLOADSPREAD"]
+
+replace = msgspec.structs.replace
+
+
+def _without_creating(original: Any) -> Any:
+    def entry(subset: Any, pods: Any, old: Any, *rest: Any) -> Any:
+        return original(subset, pods, old and replace(old, creating_pods=None), *rest)
+
+    return entry
+
+
+def _without_version(original: Any) -> Any:
+    def claims_patch(view: Any, lists: Any) -> Any:
+        return {**original(view, lists), "metadata": {"uid": view.uid}}
+
+    return claims_patch
+
+
+def _always_room(original: Any) -> Any:
+    def take(entries: Any, **given: Any) -> Any:
+        return original(
+            [replace(one, missing_replicas=one.missing_replicas or 1) for one in entries], **given
+        )
+
+    return take
+
+
+def _unguarded(original: Any) -> Any:
+    return lambda self, snapshot: replace(original(self, snapshot), is_guarded=False)
+
+
+WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
+    "WorkloadSpread: full subsets take pods": ((spread_claims, "take", _always_room),),
+    "WorkloadSpread: places are taken without a precondition": (
+        (spread_readers, "claims_patch", _without_version),
+    ),
+    "WorkloadSpread: promised places are forgotten": ((spread_status, "_entry", _without_creating),),
+    "WorkloadSpread: the status is written over what admission wrote": (
+        (spread_controller.SpreadPlanner, "owner", _unguarded),
+    ),
+    "WorkloadSpread: pods of a subset are not bound to its nodes": (
+        (spread_injection, "_placed", lambda _original: lambda spec, _subset: dict(spec)),
+    ),
+    "WorkloadSpread: the last subset is the dearest": (
+        (
+            spread_plan,
+            "wanted_costs",
+            lambda original: (
+                lambda snapshot, groups: {name: -cost for name, cost in original(snapshot, groups).items()}
+            ),
+        ),
+    ),
+    "WorkloadSpread: places of pods beyond the maximum are given back": (
+        (spread_claims, "needs_limit", always(False)),
+    ),
+}
+
+
+def _sidecars_unpaused(original: Any) -> Any:
+    def plan_sidecarset(snapshot: Any) -> Any:
+        spec = snapshot.sidecarset.spec
+        if spec is None or spec.update_strategy is None:
+            return original(snapshot)
+        spec = replace(spec, update_strategy=replace(spec.update_strategy, paused=False))
+        return original(replace(snapshot, sidecarset=replace(snapshot.sidecarset, spec=spec)))
+
+    return plan_sidecarset
+
+
+def _for_all_pods(original: Any) -> Any:
+    return lambda one, pods: original(replace(one, update_selector=None), pods)
+
+
+def _with_app(original: Any) -> Any:
+    def upgrade_patch(managed: Any, *args: Any, **given: Any) -> Any:
+        body = original(managed, *args, **given)
+        app = next(one for one in managed.pod.containers if one.image.startswith("app"))
+        images = [*body.get("spec", {}).get("containers", []), {"name": app.name, "image": "app:9"}]
+        return {**body, "spec": {"containers": images}}
+
+    return upgrade_patch
+
+
+SIDECARSET: dict[str, tuple[Change, ...]] = {
+    "SidecarSet: paused is ignored": ((sidecar_controller, "plan_sidecarset", _sidecars_unpaused),),
+    "SidecarSet: the partition is ignored": ((sidecar_choosing, "kept_back", always(0)),),
+    "SidecarSet: one pod more may be out of service": (
+        (
+            sidecar_choosing,
+            "most_unavailable",
+            lambda original: lambda value, *, of: original(value, of=of) + 1,
+        ),
+    ),
+    "SidecarSet: a pod counts as upgraded at once": ((sidecar_managed, "is_consistent", always(True)),),
+    "SidecarSet: the update selector is ignored": ((sidecar_plan, "choose", _for_all_pods),),
+    "SidecarSet: containers of the pod are changed too": ((sidecar_plan, "upgrade_patch", _with_app),),
+    "SidecarSet: what changed more than images is upgraded": (
+        (sidecar_managed, "_upgradable", always("yes")),
+    ),
+}

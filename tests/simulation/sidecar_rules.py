@@ -1,0 +1,298 @@
+"""What holds for a SidecarSet over the pods of a CloneSet, whatever happens around it.
+
+the controller writes to a pod ──▶ images of sidecars change and what the pod says of them, nothing else; to what is
+                                   wanted; not while paused, not against partition or selector; and no pod that serves
+                                   while as many upgraded ones are out of service as may be
+a pod is created ──▶ it has the sidecars of some version of the SidecarSet
+at rest ──▶ every pod has the wanted sidecars, or a reason not to, and the status says so
+
+Sidecars here are cold. As everywhere a write is right if it is right for something that the manager may have known.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from simulation.history import Commit, Turn
+from simulation.pods import PodHistory, Version, is_injected
+from simulation.rules import PODS, REVISIONS, Violation, number
+
+__all__ = ["SidecarRules"]
+
+SETS = "sidecarsets.apps.kruise.io"
+HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
+LISTED = "kruise.io/sidecarset-injected-list"
+SEEN_S = 2.0
+"""So soon webhooks have heard of what is new, when nothing goes wrong."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """One version of the SidecarSet. `revision` is the API server's."""
+
+    revision: int
+    name: str
+    uid: str
+    is_deleting: bool
+    images: Mapping[str, str]
+    hash: str
+    imageless: str
+    labels: Mapping[str, str]
+    """Pods that are meant."""
+    only: Mapping[str, str]
+    """Pods whose sidecars are upgraded; empty: all."""
+    partition: int | str
+    max_unavailable: int | str
+    is_paused: bool
+    is_only_injected: bool
+    generation: int
+    status: Mapping[str, Any]
+
+    def hash_on(self, pod: Version) -> str:
+        """The hash of this SidecarSet that the pod says it has."""
+        return _recorded(pod, HASH, self.name)
+
+    def has(self, pod: Version) -> bool:
+        """Whether the pod is one of its pods."""
+        return (
+            pod.is_active
+            and self.labels.items() <= pod.labels.items()
+            and self.name in pod.annotations.get(LISTED, "").split(",")
+            and set(self.images) <= set(pod.sidecars)
+        )
+
+    def upgrades(self, pod: Version) -> bool:
+        """Whether the pod waits for this version, and may be upgraded in place."""
+        return (
+            self.has(pod)
+            and self.hash_on(pod) != self.hash
+            and self.only.items() <= pod.labels.items()
+            and _recorded(pod, IMAGELESS, self.name) == self.imageless
+        )
+
+    def kept(self, of: int) -> int:
+        """How many pods that wait stay as they are."""
+        keep = number(self.partition, of, up=True)
+        if isinstance(self.partition, str) and self.partition != "100%" and of > 1 and keep == of:
+            keep -= 1
+        return min(keep, of)
+
+
+def read_wish(doc: Any, revision: int) -> Wish:
+    """A SidecarSet as stored."""
+    meta, spec = doc["metadata"], doc["spec"]
+    strategy = spec.get("updateStrategy") or {}
+    annotations = meta.get("annotations") or {}
+    return Wish(
+        revision=revision,
+        name=meta["name"],
+        uid=meta["uid"],
+        is_deleting="deletionTimestamp" in meta,
+        images={one["name"]: one["image"] for one in spec["containers"]},
+        hash=annotations[HASH],
+        imageless=annotations[IMAGELESS],
+        labels=spec["selector"]["matchLabels"],
+        only=(strategy.get("selector") or {}).get("matchLabels") or {},
+        partition=strategy.get("partition") or 0,
+        max_unavailable=strategy.get("maxUnavailable", 1),
+        is_paused=bool(strategy.get("paused")),
+        is_only_injected=strategy.get("type") == "NotUpdate",
+        generation=meta.get("generation", 0),
+        status=doc.get("status") or {},
+    )
+
+
+class SidecarRules:
+    """Of one SidecarSet. `pods`: those of the workload whose pods it is about."""
+
+    controller = "sidecarset"
+    shelves = frozenset({SETS, PODS, REVISIONS})
+
+    def __init__(
+        self,
+        *,
+        pods: PodHistory,
+        namespace: str,
+        name: str,
+        start: float,
+        is_calm: bool = False,
+        skew_s: float = 0.0,
+    ) -> None:
+        self._pods = pods
+        self._namespace = namespace
+        self._start = start
+        self._is_calm = is_calm
+        self._wishes: list[Wish] = []
+        self._is_gone = True
+        self._made_at = 0.0
+        self._stored: set[str] = set()
+        self._free: dict[str, tuple[str, int]] = {}
+        """Pods that were upgraded when they did not serve, with the turn: they cost that turn nothing."""
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        if commit.shelf == SETS:
+            self._is_gone = commit.new is None
+            if commit.old is None:
+                self._made_at = commit.at
+            if commit.new is not None:
+                self._wishes.append(read_wish(commit.new, commit.revision))
+        elif commit.shelf == REVISIONS:
+            (self._stored.discard if commit.new is None else self._stored.add)(commit.key.name)
+        elif commit.shelf == PODS and commit.key.namespace == self._namespace and commit.new is not None:
+            if commit.old is None:
+                yield from self._is_injected(commit)
+            elif commit.turn is not None:
+                yield from self._on_written(commit, commit.turn)
+
+    # ── injection ────────────────────────────────────────────────────────────
+
+    def _is_injected(self, commit: Commit) -> Iterator[Violation]:
+        pod = self._now(commit)
+        if not self._wishes or not commit.sender.startswith("manager"):
+            return
+        if pod.sidecars:
+            if all(dict(pod.sidecars) != dict(wish.images) for wish in self._wishes):
+                yield self._broken(
+                    commit, "injection", f"{pod.name} has {dict(pod.sidecars)}, which nobody wants"
+                )
+        elif self._is_calm and not self._is_gone and commit.at - self._made_at > SEEN_S:
+            yield self._broken(commit, "injection", f"{pod.name} has no sidecars")
+
+    # ── upgrades ─────────────────────────────────────────────────────────────
+
+    def _on_written(self, commit: Commit, turn: Turn) -> Iterator[Violation]:
+        yield from self._is_nothing_else_touched(commit)
+        before, after = self._pods.since(self._now(commit).uid, 0)[-2:]
+        known = turn.known.get(SETS, 0)
+        first = max(0, sum(wish.revision <= known for wish in self._wishes) - 1)
+        wishes = self._wishes[first:]
+        if not wishes:
+            return
+        name = wishes[-1].name
+        is_upgrade = before.sidecars != after.sidecars or _recorded(before, HASH, name) != _recorded(
+            after, HASH, name
+        )
+        if not is_upgrade:
+            return
+        problems = [self._why_not(commit, turn, before, after, wish) for wish in wishes]
+        rule, what = problems[-1]
+        if all(one for one, _ in problems):
+            yield self._broken(commit, rule, f"sidecars of {after.name} are changed: {what}")
+
+    def _why_not(
+        self, commit: Commit, turn: Turn, before: Version, after: Version, wish: Wish
+    ) -> tuple[str, str]:
+        """The rule that it breaks and how; empty: it is right."""
+        if wish.is_deleting:
+            return "terminating", "the SidecarSet terminates"
+        if wish.is_paused or wish.is_only_injected:
+            return "paused", "upgrades are paused, or there are none"
+        if wish.hash_on(after) != wish.hash or dict(after.sidecars) != dict(wish.images):
+            return "template", f"to {dict(after.sidecars)}, wanted {dict(wish.images)}"
+        versions = self._pods.since(before.uid, turn.known.get(PODS, 0))[:-1]
+        if not any(wish.upgrades(one) for one in versions):
+            return "selector", "it is not to be upgraded, or cannot be in place"
+        known, writer = turn.known.get(PODS, 0), f"{turn.manager}/{self.controller}"
+        others = [
+            histories for histories in self._pods.all_since(known, writer) if histories[0].uid != before.uid
+        ]
+        sure = [
+            histories for histories in others if self._pods.created_at(histories[0].uid).revision <= known
+        ]
+        fewest = 1 + sum(all(wish.has(one) for one in histories) for histories in sure)
+        most = 1 + sum(any(wish.has(one) for one in histories) for histories in others)
+        left = sum(any(wish.upgrades(one) for one in histories) for histories in others)
+        if left < (keep := min(wish.kept(of) for of in range(fewest, most + 1))):
+            return "partition", f"the partition keeps {keep}, {left} are left"
+        own = (turn.manager, turn.number)
+        busy = [
+            histories[-1].name
+            for histories in sure
+            if all(_is_busy(wish, one) for one in histories) and self._free.get(histories[0].uid) != own
+        ]
+        may = number(wish.max_unavailable, most, up=True)
+        if not all(one.is_ready for one in versions):
+            self._free[before.uid] = own
+        elif len(busy) >= may:
+            return "availability", f"it serves, {busy} are out already and {may} may be"
+        return "", ""
+
+    def _is_nothing_else_touched(self, commit: Commit) -> Iterator[Violation]:
+        assert commit.old is not None
+        assert commit.new is not None
+        if _without_sidecars(commit.old) != _without_sidecars(commit.new):
+            yield self._broken(commit, "touched", f"more than sidecars of {commit.key.name} is changed")
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong although everything has gone well for long."""
+        if self._is_gone or not self._wishes:
+            return
+        wish = self._wishes[-1]
+        pods = [pod for pod in self._pods.latest() if wish.has(pod)]
+        if not wish.is_paused and not wish.is_only_injected:
+            waiting = [pod.name for pod in pods if wish.upgrades(pod)]
+            if len(waiting) > (keep := wish.kept(len(pods))):
+                yield Violation("converges", f"{waiting} have old sidecars, {keep} may", now)
+        updated = [pod for pod in pods if wish.hash_on(pod) == wish.hash]
+        for pod in updated:
+            if dict(pod.sidecars) != dict(wish.images):
+                yield Violation(
+                    "template", f"{pod.name} has {dict(pod.sidecars)}, wanted {dict(wish.images)}", now
+                )
+        ready = [pod for pod in pods if pod.is_ready and _is_consistent(pod)]
+        wanted = {
+            "observedGeneration": wish.generation,
+            "matchedPods": len(pods),
+            "updatedPods": len(updated),
+            "readyPods": len(ready),
+            "updatedReadyPods": sum(wish.hash_on(pod) == wish.hash for pod in ready),
+        }
+        said = {name: wish.status.get(name, 0) for name in wanted}
+        wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
+        if wrong:
+            yield Violation("status", f"the status says something else (said, true): {wrong}", now)
+        if wish.status.get("latestRevision") not in self._stored:
+            yield Violation("history", f"revision {wish.status.get('latestRevision')!r} is not stored", now)
+
+    def _now(self, commit: Commit) -> Version:
+        return next(one for one in self._pods.latest() if one.name == commit.key.name)
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+
+def _recorded(pod: Version, key: str, name: str) -> str:
+    found = json.loads(pod.annotations.get(key) or "{}").get(name) or {}
+    return str(found.get("hash") or "")
+
+
+def _is_busy(wish: Wish, pod: Version) -> bool:
+    """Upgraded, and out of service for it."""
+    return wish.has(pod) and wish.hash_on(pod) == wish.hash and not (pod.is_ready and _is_consistent(pod))
+
+
+def _is_consistent(pod: Version) -> bool:
+    return all(pod.running.get(name, "").endswith(image) for name, image in pod.sidecars.items())
+
+
+def _without_sidecars(doc: Any) -> Any:
+    """A pod without what may change in it when sidecars are upgraded."""
+    meta = {
+        name: value
+        for name, value in doc["metadata"].items()
+        if name not in ("annotations", "resourceVersion", "generation", "managedFields")
+    }
+    containers = [
+        {**one, "image": ""} if is_injected(one) else one for one in doc["spec"].get("containers") or ()
+    ]
+    status = doc.get("status") or {}
+    conditions = [one for one in status.get("conditions") or () if one["type"] != "SidecarSetUpgradable"]
+    return {
+        "metadata": meta,
+        "spec": {**doc["spec"], "containers": containers},
+        "status": {**status, "conditions": conditions},
+    }

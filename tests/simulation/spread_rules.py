@@ -1,0 +1,326 @@
+"""What holds for a WorkloadSpread over a CloneSet, whatever happens around it.
+
+admission takes a place (a write of the status) ──▶ no subset has more pods and promised places than it takes
+a pod is created ──▶ it is in the subset that its note says, and has a place there
+the controller writes ──▶ notes and costs of pods, and nothing else of them
+at rest ──▶ the status counts what is there, and deletion costs keep the spread
+
+A place is taken as long as admission waits for its pod (30 s), and when the manager that wrote the status last had
+seen the pod. A pod that shows itself later may be one too many.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simulation.history import Commit, Turn
+from simulation.pods import PodHistory, Version
+from simulation.rules import PODS, Violation, number
+
+__all__ = ["SpreadRules"]
+
+SPREADS, TARGETS = "workloadspreads.apps.kruise.io", "clonesets.apps.kruise.io"
+NOTE = "apps.kruise.io/matched-workloadspread"
+COST = "controller.kubernetes.io/pod-deletion-cost"
+ALL_VERSIONS = "versionIgnored"
+ANY_NUMBER = -1
+SEEN_S = 2.0
+"""So soon webhooks have heard of what is new, when nothing goes wrong."""
+PATIENCE_S = 29.0
+"""So long a promised place is kept for its pod: 30 s, of which times in whole seconds may take one."""
+
+
+class SpreadRules:
+    """Of one WorkloadSpread. `pods`: those of its workload `name`."""
+
+    controller = "workloadspread"
+    shelves = frozenset({SPREADS, TARGETS, PODS})
+
+    def __init__(
+        self,
+        *,
+        pods: PodHistory,
+        namespace: str,
+        name: str,
+        start: float,
+        is_calm: bool = False,
+        skew_s: float = 0.0,
+    ) -> None:
+        self._pods = pods
+        self._namespace = namespace
+        self._name = name
+        self._start = start
+        self._is_calm = is_calm
+        self._doc: Any = None
+        self._made_at = 0.0
+        self._target: Any = None
+        self._replicas: list[tuple[int, int]] = []
+        """Those of the workload, by the API server's revision."""
+        self._basis: tuple[Mapping[str, int], Any] | None = None
+        """What the manager knew that wrote the status last, and the spec that it wrote it for."""
+        self._skew_s = skew_s
+        self._ended: set[str] = set()
+        """Names of pods that were there."""
+        self._taken: set[tuple[str, str, str]] = set()
+        """Places that were ever promised: uid of the WorkloadSpread, subset and pod."""
+        self._open: dict[tuple[str, str, str], tuple[float, str]] = {}
+        """Those whose pod no manager has seen: when, and for which version."""
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        if commit.key.namespace != self._namespace:
+            return
+        if commit.shelf == SPREADS:
+            yield from self._on_spread(commit)
+        elif commit.shelf == TARGETS and commit.key.name == self._name:
+            self._target = commit.new
+            replicas = commit.new["spec"].get("replicas", 1) if commit.new is not None else 0
+            self._replicas.append((commit.revision, replicas))
+        elif commit.shelf == PODS:
+            yield from self._on_pod(commit)
+
+    # ── places ───────────────────────────────────────────────────────────────
+
+    def _on_spread(self, commit: Commit) -> Iterator[Violation]:
+        before, self._doc = commit.old, commit.new
+        if before is None:
+            self._made_at = commit.at
+        if commit.new is None or before is None:
+            self._basis = None
+        elif commit.turn is not None:
+            self._basis = commit.turn.known, before["spec"]
+            self._settle(commit.turn, commit.new)
+        elif commit.sender.startswith("webhook"):
+            for version, entries in _lists(commit.new).items():
+                known = {
+                    one["name"]: one.get("creatingPods") or {} for one in _lists(before).get(version, ())
+                }
+                for entry in entries:
+                    if new := (entry.get("creatingPods") or {}).keys() - known.get(entry["name"], {}).keys():
+                        yield from self._is_there_room(commit, version, entry, sorted(new))
+
+    def _is_there_room(
+        self, commit: Commit, version: str, entry: Mapping[str, Any], new: list[str]
+    ) -> Iterator[Violation]:
+        """Admission has promised places in a subset for pods of a version."""
+        assert commit.new is not None
+        name, uid = entry["name"], commit.new["metadata"]["uid"]
+        self._taken |= {(uid, name, one) for one in new}
+        self._open |= {(uid, name, one): (commit.at, version) for one in new}
+        limits = self._limits(commit.new["spec"], name)
+        if ANY_NUMBER in limits:
+            return
+        promised = set(entry.get("creatingPods") or ())
+        if not self._skew_s:
+            promised |= self._still_promised(uid, name, version, commit.at)
+        going = set(entry.get("deletingPods") or ())
+        there = {pod.name for pod in self._known_in(name, version)} - going
+        if len(promised | there) > max(limits):
+            what = f"subset {name} takes {max(limits)} pods; {sorted(there)} are there, {sorted(promised)} may come"
+            yield Violation("subset", f"{what} (by {commit.sender})", commit.at - self._start)
+
+    def _settle(self, turn: Turn, doc: Any) -> None:
+        """A manager takes promises off whose pods it has seen. Where two lead for a moment the other may not have."""
+        promised = {
+            (entry["name"], pod)
+            for entries in _lists(doc).values()
+            for entry in entries
+            for pod in entry.get("creatingPods") or ()
+        }
+        first = {pod.name: self._pods.created_at(pod.uid) for pod in self._pods.latest()}
+        known = turn.known.get(PODS, 0)
+        for place in list(self._open):
+            pod = first.get(place[2])
+            is_seen = pod is not None and (pod.revision <= known or pod.sender == turn.manager)
+            if is_seen and place[1:] not in promised:
+                del self._open[place]
+
+    def _still_promised(self, uid: str, subset: str, version: str, now: float) -> set[str]:
+        """Pods that nobody may have given up yet, whatever the status says."""
+        latest = {pod.name: pod for pod in self._pods.latest()}
+        own = {pod.name for pod in self._members()}
+        return {
+            pod
+            for (spread, name, pod), (at, of) in self._open.items()
+            if (spread, name, of) == (uid, subset, version)
+            and now - at < PATIENCE_S
+            and (pod in own or (pod not in latest and pod not in self._ended))
+        }
+
+    def _limits(self, spec: Any, subset: str) -> list[int]:
+        """How many pods it takes, as whoever counted may have known the specs and the workload."""
+        basis = self._basis
+        known = basis[0].get(TARGETS, 0) if basis else 0
+        older = [replicas for revision, replicas in self._replicas if revision <= known][-1:]
+        replicas = [*older, *(replicas for revision, replicas in self._replicas if revision > known)]
+        specs = [spec, *([basis[1]] if basis else [])]
+        return [
+            limit
+            for one in specs
+            for of in replicas or [0]
+            if (limit := limit_of(one, subset, of)) is not None
+        ]
+
+    def _known_in(self, subset: str, version: str) -> Iterator[Version]:
+        """Active pods of a subset that the manager had seen there when it wrote the status last."""
+        known = self._basis[0].get(PODS, 0) if self._basis else -1
+        for pod in self._members():
+            if self._subset_of(pod) == subset and self._version_of(pod, version) == version:
+                seen = self._pods.since(pod.uid, known)[0]
+                if seen.revision <= known and self._subset_of(seen) == subset and seen.owner == pod.owner:
+                    yield pod
+
+    def _members(self) -> Iterator[Version]:
+        if self._target is None:
+            return iter(())
+        uid = self._target["metadata"]["uid"]
+        return (pod for pod in self._pods.latest() if pod.is_active and pod.owner == uid)
+
+    def _subset_of(self, pod: Version) -> str:
+        """The subset that its note names; empty: it has no note of this WorkloadSpread."""
+        text = pod.annotations.get(NOTE)
+        found = json.loads(text) if text else {}
+        spread = self._doc["metadata"]["name"] if self._doc is not None else ""
+        return str(found.get("subset") or "") if found.get("name") == spread else ""
+
+    @staticmethod
+    def _version_of(pod: Version, like: str) -> str:
+        return ALL_VERSIONS if like == ALL_VERSIONS else pod.hash
+
+    # ── pods ─────────────────────────────────────────────────────────────────
+
+    def _on_pod(self, commit: Commit) -> Iterator[Violation]:
+        if commit.new is None:
+            self._ended.add(commit.key.name)
+            return
+        if commit.old is None:
+            yield from self._on_created(commit)
+        elif commit.turn is not None:
+            yield from self._is_only_marked(commit, commit.old, commit.new)
+
+    def _on_created(self, commit: Commit) -> Iterator[Violation]:
+        text = (commit.new or {})["metadata"].get("annotations", {}).get(NOTE)
+        if self._doc is None or not commit.sender.startswith("manager"):
+            return
+        assert commit.new is not None
+        note = json.loads(text) if text else {}
+        name, subset = commit.new["metadata"]["name"], note.get("subset")
+        if not subset:
+            is_seen = commit.at - self._made_at > SEEN_S
+            if (
+                self._is_calm
+                and is_seen
+                and any(one.get("maxReplicas") is None for one in self._doc["spec"]["subsets"])
+            ):
+                yield self._broken(commit, "note", f"{name} is in no subset, but one takes any number")
+            return
+        found = next((one for one in self._doc["spec"]["subsets"] if one["name"] == subset), None)
+        if found is None or note.get("name") != self._doc["metadata"]["name"]:
+            return
+        wanted = found["requiredNodeSelector"]["matchExpressions"]
+        required = commit.new["spec"].get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {})
+        terms = required.get("nodeSelectorTerms") or []
+        if not terms or any(
+            one not in (term.get("matchExpressions") or ()) for term in terms for one in wanted
+        ):
+            yield self._broken(commit, "note", f"{name} is in subset {subset}, but not bound to its nodes")
+        place = (self._doc["metadata"]["uid"], subset, name)
+        if self._is_calm and found.get("maxReplicas") is not None and place not in self._taken:
+            yield self._broken(commit, "note", f"{name} is in subset {subset} without a place")
+
+    def _is_only_marked(self, commit: Commit, old: Any, new: Any) -> Iterator[Violation]:
+        """The controller writes notes and costs; and it deletes pods that find no node."""
+        if new["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp"):
+            if old["spec"].get("nodeName"):
+                name = new["metadata"]["name"]
+                yield self._broken(commit, "deletion", f"{name} has a node and is deleted to find another")
+        elif old["spec"] != new["spec"] or old.get("status") != new.get("status"):
+            yield self._broken(commit, "marks", f"more is written to {new['metadata']['name']} than marks")
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong although everything has gone well for long."""
+        if self._doc is None or self._target is None or self._doc["metadata"].get("deletionTimestamp"):
+            return
+        status = self._doc.get("status") or {}
+        if status.get("observedGeneration") != self._doc["metadata"].get("generation"):
+            yield Violation("status", "the status is about another generation", now)
+            return
+        members = list(self._members())
+        lists = {"": status.get("subsetStatuses") or [], **_lists(self._doc)}
+        for version, entries in lists.items():
+            own = [pod for pod in members if not version or self._version_of(pod, version) == version]
+            yield from self._is_counted_right(version, entries, own, now)
+        versions = {self._version_of(pod, next(iter(_lists(self._doc)), ALL_VERSIONS)) for pod in members}
+        if missing := versions - set(_lists(self._doc)):
+            yield Violation("status", f"nothing is said of pods of {missing}", now)
+        yield from self._are_costs_right(members, now)
+
+    def _is_counted_right(
+        self, version: str, entries: list[Any], pods: list[Version], now: float
+    ) -> Iterator[Violation]:
+        there = Counter(self._subset_of(pod) for pod in pods)
+        spec = self._doc["spec"]
+        if [one["name"] for one in entries] != [one["name"] for one in spec["subsets"]]:
+            yield Violation("status", f"of {version or 'all'}: not the subsets of the spec", now)
+            return
+        for one in entries:
+            name = one["name"]
+            limit = limit_of(spec, name, self._target["spec"].get("replicas", 1))
+            assert limit is not None
+            missing = limit if limit == ANY_NUMBER else max(limit - there[name], 0)
+            said = (one["replicas"], one["missingReplicas"])
+            if said != (there[name], missing):
+                what = f"{name} of {version or 'all'}: said {said}, true {(there[name], missing)}"
+                yield Violation("status", what, now)
+            if one.get("creatingPods") or one.get("deletingPods"):
+                yield Violation("status", f"{name} of {version or 'all'}: places are still under way", now)
+            if any(each["status"] == "False" for each in one.get("conditions") or ()):
+                yield Violation("converges", f"{name} of {version or 'all'} is still passed over", now)
+
+    def _are_costs_right(self, pods: list[Version], now: float) -> Iterator[Violation]:
+        """Within a version: pods of later subsets go first, those that are too many before all; of old versions in
+        the opposite order."""
+        subsets = [one["name"] for one in self._doc["spec"]["subsets"]]
+        latest = (self._target.get("status") or {}).get("updateRevision", "").rpartition("-")[2]
+        groups: dict[tuple[str, str], list[Version]] = {}
+        is_versioned = ALL_VERSIONS not in _lists(self._doc)
+        for pod in pods:
+            groups.setdefault((pod.hash if is_versioned else latest, self._subset_of(pod)), []).append(pod)
+        for (version, subset), group in groups.items():
+            if subset not in subsets:
+                wanted = Counter({-100 * (len(subsets) + 1): len(group)})
+            else:
+                place = subsets.index(subset)
+                place = place if version == latest else len(subsets) - 1 - place
+                limit = limit_of(self._doc["spec"], subset, self._target["spec"].get("replicas", 1))
+                assert limit is not None
+                surplus = 0 if limit == ANY_NUMBER else max(len(group) - limit, 0)
+                wanted = Counter({100 * (len(subsets) - place): len(group) - surplus})
+                wanted[-100 * (place + 1)] += surplus
+            said = Counter(int(pod.annotations.get(COST, "0")) for pod in group)
+            if said != +wanted:
+                what = f"costs of {subset or 'no subset'} of {version}: {dict(said)}, wanted {dict(+wanted)}"
+                yield Violation("costs", what, now)
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def limit_of(spec: Any, subset: str, replicas: int) -> int | None:
+    """How many pods it takes; ANY_NUMBER without a maximum, None: there is no such subset."""
+    for one in spec["subsets"]:
+        if one["name"] == subset:
+            most = one.get("maxReplicas")
+            return ANY_NUMBER if most is None else number(most, replicas, up=True)
+    return None
+
+
+def _lists(doc: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (doc.get("status") or {}).get("versionedSubsetStatuses") or {}
+    return found
