@@ -26,7 +26,7 @@ from pykruise.plans.actions import Create, Patch
 from pykruise.plans.execute import Executor, Failure, Outcome, merged
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.plans.sources import Sources
-from pykruise.plans.status import StatusPace, status_patch
+from pykruise.plans.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
 
 S = TypeVar("S")
 
@@ -184,6 +184,9 @@ class Reconciler(Generic[S]):
         self._record = record
         self._slice_s = slice_s
         self._pace = StatusPace()
+        self._busy_pace = StatusPace(per_second=PER_SECOND_BUSY)
+        self._owed_since: dict[Key, float] = {}
+        """Since when a status was to be written that waits for the writes of its plan."""
         self._told: dict[Key, dict[tuple[str, str, str], float]] = {}
         self._made_at: dict[Key, float] = {}
 
@@ -196,6 +199,8 @@ class Reconciler(Generic[S]):
         snapshot = self._planner.snapshot(key)
         if snapshot is None:
             self._pace.forget(key)
+            self._busy_pace.forget(key)
+            self._owed_since.pop(key, None)
             self._told.pop(key, None)
             self._made_at.pop(key, None)
             return None
@@ -208,12 +213,17 @@ class Reconciler(Generic[S]):
         if makes and started - self._made_at.get(key, -MADE_LATELY_S) < MADE_LATELY_S:
             await self._insist_on(owner)
         # Side by side: neither builds on the other, and a pod should not wait for the telling of it.
+        is_done = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            reporting = tasks.create_task(self._report(owner, plan.status))
+            reporting = tasks.create_task(self._report_beside(owner, plan, is_done))
             outcome = await self._execute(snapshot, plan)
+            is_done.set()
         if makes:
             self._made_at[key] = asyncio.get_running_loop().time()
         report = reporting.result()
+        if report is None:  # the next plan has a newer one, unless nothing has come of this plan
+            is_over = outcome.failure is not None or outcome.written > 0
+            report = _Report(due_in_s=0.0) if is_over else await self._report(owner, plan.status)
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)
@@ -260,10 +270,31 @@ class Reconciler(Generic[S]):
             await self._report(owner, self._planner.status_after(snapshot, plan, failure), at_once=True)
         raise _error_of(failure) from failure.error
 
+    async def _report_beside(self, owner: Owner, plan: Plan, is_done: asyncio.Event) -> "_Report | None":
+        """Write the status beside the plan's other writes; None: they were done before a moment had passed.
+
+        Each of them changes the status again, so telling it before costs a write, and time that they would need.
+        """
+        if not plan.stages or plan.status is None:
+            return await self._report(owner, plan.status)
+        since = self._owed_since.setdefault(owner.key, asyncio.get_running_loop().time())
+        try:
+            async with asyncio.timeout_at(since + A_MOMENT_S):
+                await is_done.wait()
+        except TimeoutError:
+            return await self._report(owner, plan.status, is_busy=True)
+        return None
+
     async def _report(
-        self, owner: Owner, status: dict[str, Any] | None, *, at_once: bool = False
+        self,
+        owner: Owner,
+        status: dict[str, Any] | None,
+        *,
+        at_once: bool = False,
+        is_busy: bool = False,
     ) -> "_Report":
         """Write the status when it differs and its turn has come."""
+        self._owed_since.pop(owner.key, None)
         if status is None:
             return _Report()
         patch = status_patch(
@@ -276,7 +307,8 @@ class Reconciler(Generic[S]):
         )
         if patch is None:
             return _Report()
-        wait_s = self._pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
+        pace = self._busy_pace if is_busy else self._pace
+        wait_s = pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
         if wait_s > 0 and not at_once:
             return _Report(due_in_s=wait_s)
         outcome = await self._executor.execute(_alone(patch))

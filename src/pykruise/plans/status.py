@@ -1,10 +1,11 @@
 """Writing an object's status: only when it differs, and not more often than anyone can read.
 
 plan.status + stored status ──▶ status_patch() ──▶ one merge patch of what differs
-key ──▶ StatusPace.may_write() ──▶ now, or in how many seconds
+key ──▶ StatusPace.wait_s() ──▶ now, or in how many seconds
 
-A rollout changes its counters with every pod. Writing each would cost as much as the pods themselves, so a
-busy object's status is written a few times a second; a quiet one's at once.
+A rollout changes its counters with every pod. Writing each would cost as much as the pods themselves, so while there
+is something else to write the status is written now and then; the status of an object that only waits, or is done,
+at once.
 """
 
 from collections.abc import Hashable
@@ -19,10 +20,17 @@ from pykruise.kube.resources import Resource
 from pykruise.plans.actions import Patch
 
 BURST = 4
-"""Writes that a quiet object may make without waiting."""
+"""Writes that an object may make without waiting."""
 
 PER_SECOND = 4.0
-"""Writes a second of a busy object."""
+"""Writes a second of an object to which nothing else is due, and that changes all the same."""
+
+PER_SECOND_BUSY = 1.5
+"""Writes a second of an object while its pods are written to: less than a tenth of what they take of the slowest of
+API servers (20 updates a second)."""
+
+A_MOMENT_S = 0.05
+"""How long a status waits for the writes of its own plan, which change it again: they mostly take less."""
 
 
 def status_patch(

@@ -33,6 +33,7 @@ class World(msgspec.Struct):
     current: bool = True
     live_uid: str = "u"
     looks: int = 0
+    create_s: float = 0.0
 
     # the planner
     def snapshot(self, key: Key) -> "World | None":
@@ -57,6 +58,7 @@ class World(msgspec.Struct):
         name = body["metadata"]["name"]
         if error := self.refuse(name):
             raise error
+        await asyncio.sleep(self.create_s)
         self.writes.append(f"create {name}")
         return encode(body)
 
@@ -221,7 +223,7 @@ async def test_a_status_that_conflicts_comes_back(world: World) -> None:
 
 async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) -> None:
     # given
-    world.plan_now = creating("a", status={"replicas": 1})
+    world.plan_now, world.create_s = creating("a", status={"replicas": 1}), 1.0
     world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "web" else None
     # when
     with pytest.raises(PlanFailedError, match="patch clonesets"):
@@ -230,16 +232,71 @@ async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) 
     assert world.writes == ["create a"]
 
 
-async def test_no_pod_waits_for_the_status_to_be_told(world: World) -> None:
+async def test_a_status_is_told_beside_writes_that_take_long(world: World) -> None:
     # given
-    world.plan_now = creating("a", status={"replicas": 0})
+    world.plan_now, world.create_s = creating("a", status={"replicas": 0}), 1.0
     # when
     await turn(world)(KEY)
     # then
-    assert world.writes == ["create a", "status {'replicas': 0}"]
+    assert world.writes == ["status {'replicas': 0}", "create a"]
 
 
-async def test_a_busy_status_is_written_later_and_the_key_comes_back_for_it(world: World) -> None:
+async def test_a_status_that_the_plans_own_writes_change_again_is_left_to_the_next_plan(world: World) -> None:
+    # given writes that take next to no time
+    reconcile = turn(world)
+    world.plan_now = creating("a", status={"replicas": 0})
+    # when / then it is looked again at once
+    assert await reconcile(KEY) == 0.0
+    assert world.writes == ["create a"]
+    # and then the newer status is told
+    world.plan_now = Plan(status={"replicas": 1})
+    assert await reconcile(KEY) is None
+    assert world.writes == ["create a", "status {'replicas': 1}"]
+
+
+async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> None:
+    # given an object that always has something else to write, however quickly
+    reconcile = turn(world)
+    world.create_s = 0.03
+    # when
+    for number in range(3):
+        world.plan_now = creating(f"pod-{number}", status={"replicas": number})
+        await reconcile(KEY)
+    # then
+    assert world.writes[:3] == ["create pod-0", "status {'replicas': 1}", "create pod-1"]
+
+
+async def test_a_plan_that_writes_nothing_has_its_status_told(world: World) -> None:
+    # given a write that fails, of a stage that holds nobody up
+    world.plan_now = creating("a", is_optional=True, status={"replicas": 1})
+    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
+    # when / then
+    assert await turn(world)(KEY) == 30.0
+    assert world.writes == ["status {'replicas': 1}"]
+
+
+async def test_a_status_is_told_rarely_while_pods_are_written_to_and_at_once_when_that_is_over(
+    world: World,
+) -> None:
+    # given ten seconds of work, by turns of a tenth of a second
+    reconcile = turn(world)
+    world.create_s = 0.1
+    for number in range(100):
+        world.plan_now = creating(f"pod-{number}", status={"replicas": number})
+        await reconcile(KEY)
+    # then
+    told = [write for write in world.writes if write.startswith("status")]
+    assert len(told) <= 4 + 10 * 1.5
+    # when all is done
+    world.plan_now = Plan(status={"replicas": 100})
+    # then
+    assert await reconcile(KEY) is None
+    assert world.writes[-1] == "status {'replicas': 100}"
+
+
+async def test_a_status_that_changes_all_the_time_is_written_later_and_the_key_comes_back_for_it(
+    world: World,
+) -> None:
     # given a status that changes with every turn
     reconcile = turn(world)
     afters = []
