@@ -106,10 +106,20 @@ def test_history_of_others_is_not_cut() -> None:
     assert not planned(builder).stages
 
 
-def test_an_unowned_revision_that_says_the_same_is_used() -> None:
+def test_an_unowned_revision_that_says_the_same_is_used_and_adopted() -> None:
+    # given
     builder = cloneset(1)
-    builder.with_revisions(revision(builder.spec["template"], 4, controller=""))
-    assert not planned(builder).stages
+    builder.with_revisions(unowned := revision(builder.spec["template"], 4, controller=""))
+    # when
+    plan = planned(builder)
+    # then nothing but the revision is written, after the CloneSet was found to be there still
+    [check, adoption] = [step.action for step in plan.steps]
+    assert isinstance(check, Patch)
+    assert isinstance(adoption, Patch)
+    assert check.key == builder.view().key
+    assert adoption.key.name == unowned["metadata"]["name"]
+    [reference] = adoption.body["metadata"]["ownerReferences"]
+    assert reference["uid"] == builder.view().uid
 
 
 def test_a_terminating_cloneset_only_reports() -> None:
