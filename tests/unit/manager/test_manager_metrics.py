@@ -48,7 +48,8 @@ async def test_a_rollout_shows_in_the_metrics() -> None:
         rng = random.Random(1)
         faulty = FaultyTransport(place.cluster.transport_for("manager"))
         faulty.on(
-            patches("/clonesets/web/status"), Answer(403, message='User "m" cannot patch resource "clonesets/status"')
+            patches("/clonesets/web/status"),
+            Answer(403, message='User "m" cannot patch resource "clonesets/status"'),
         )
         metered = MeteredTransport(faulty)
         clock = place.cluster.clock
