@@ -1,8 +1,13 @@
 """What one `pykruise up` bears: writes in process and over HTTPS, watchers, large objects, many objects.
 
-Each part runs in a process of its own, on an API server alone (but for HTTPS: that is a whole `pykruise up`):
-`python tests/bench/bench_load.py [--part NAME] [--objects N]`. Prints; asserts nothing. Latencies are of one
-request among those that are under way at the same time.
+Each part runs in a process of its own, on an API server alone (but for `up`: that is a whole `pykruise up`, its
+controllers at work): `python tests/bench/bench_load.py [--part NAME] [--objects N] [--writes N]`. Prints; asserts
+nothing. Latencies are of one request among those that are under way at the same time.
+
+The writes are those of seven kinds (`OPERATIONS`), as many of each: POST, PATCH and DELETE of a small ConfigMap
+and of a pod, and PATCH of a pod's status. managedFields are kept and answered. In process, the CPU of a write is
+that of client and server together; over HTTPS the two are told apart. Over HTTPS the server has a process of its
+own, and so the other core of a machine that has two.
 """
 
 import argparse
@@ -11,30 +16,33 @@ import gc
 import os
 import random
 import resource
+import signal
 import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import uvloop
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.connection import Connection, bearer
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.resources import CONFIG_MAPS, PODS, Resource
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.certificates import issue
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.local import LocalTransport
 
-WRITES = 20_000
 AT_ONCE = 32
 WATCHES = 1_000
 PYKRUISE = (sys.executable, "-c", "from pykruise.cli.entry import main; main()")
@@ -44,15 +52,18 @@ def main() -> None:
     """Run all parts one after another, or the one that was asked for."""
     parser = argparse.ArgumentParser(description="Measure what the sandbox bears.")
     parser.add_argument("--part", choices=sorted(PARTS))
-    parser.add_argument("--objects", type=int, default=100_000)
+    parser.add_argument("--objects", type=int, default=100_000, help="in memory")
+    parser.add_argument("--writes", type=int, default=5_000, help="of each kind")
     asked = parser.parse_args()
     if asked.part:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(PARTS[asked.part](asked.objects))
+            runner.run(PARTS[asked.part](asked.objects if asked.part == "memory" else asked.writes))
         return
     for part in PARTS:
-        command = [sys.executable, __file__, "--part", part, "--objects", str(asked.objects)]
-        subprocess.run(command, check=True)
+        if part == "serve":
+            continue
+        options = ("--part", part, "--objects", str(asked.objects), "--writes", str(asked.writes))
+        subprocess.run([sys.executable, __file__, *options], check=True)
 
 
 def pod(name: str) -> dict[str, object]:
@@ -105,21 +116,6 @@ def line(name: str, text: str) -> None:
     print(f"{name:<44}{text}", flush=True)
 
 
-async def timed(
-    name: str, count: int, work: Callable[[int], Awaitable[object]], *, at_once: int = AT_ONCE
-) -> None:
-    """Measure and print a rate."""
-    begun, cpu = time.perf_counter(), time.process_time()
-    took = await spread(count, work, at_once=at_once)
-    seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    middle, late = statistics.quantiles(took, n=100)[49], statistics.quantiles(took, n=100)[98]
-    line(
-        name,
-        f"{count / seconds:8,.0f}/s   {cpu / count * 1e3:5.2f} ms CPU each   "
-        f"median {middle * 1e3:.1f} ms, 99 % {late * 1e3:.1f} ms",
-    )
-
-
 def rss_mb() -> float:
     """Resident memory of this process now, in MiB."""
     with open("/proc/self/statm") as statm:
@@ -132,27 +128,71 @@ def cpu_s(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def writes(_: int) -> None:
-    """Creations, patches and deletions in process."""
-    _, client = server()
-    patch = {"metadata": {"annotations": {"a": "b"}}}
-    await timed(
-        "in process: POST of a ConfigMap",
-        WRITES,
-        lambda n: client.create(CONFIG_MAPS, "default", conf(f"c{n}")),
-    )
-    await timed("in process: POST of a pod", WRITES, lambda n: client.create(PODS, "default", pod(f"p{n}")))
-    await timed(
-        "in process: PATCH of a pod",
-        WRITES,
-        lambda n: client.patch(PODS, "default", f"p{n}", patch, patch_type=PatchType.MERGE),
-    )
-    await timed("in process: GET of a pod", WRITES, lambda n: client.get(PODS, "default", f"p{n}"))
-    await timed("in process: DELETE of a pod", WRITES, lambda n: client.delete(PODS, "default", f"p{n}"))
+class Operation(NamedTuple):
+    """A kind of write, or GET to compare with: its name, and what does number n of it."""
+
+    name: str
+    work: Callable[[Client, int], Awaitable[object]]
+    is_write: bool = True
 
 
-async def http(_: int) -> None:
-    """The same over HTTPS, against a `pykruise up` in a process of its own, its controllers at work."""
+_ANNOTATED = {"metadata": {"annotations": {"a": "b"}}}
+_CHANGED = {"data": {"key": "other"}}
+_READY = {
+    "status": {
+        "phase": "Running",
+        "podIP": "10.0.0.1",
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+        ],
+    }
+}
+_TOKEN = "t"
+
+
+def _change(resource: Resource, prefix: str, patch: Mapping[str, object], **options: str) -> Any:
+    kind = PatchType.STRATEGIC if options else PatchType.MERGE
+    return lambda client, n: client.patch(
+        resource, "default", f"{prefix}{n}", patch, patch_type=kind, **options
+    )
+
+
+OPERATIONS = (
+    Operation("POST of a ConfigMap", lambda client, n: client.create(CONFIG_MAPS, "default", conf(f"c{n}"))),
+    Operation("PATCH of a ConfigMap", _change(CONFIG_MAPS, "c", _CHANGED)),
+    Operation("DELETE of a ConfigMap", lambda client, n: client.delete(CONFIG_MAPS, "default", f"c{n}")),
+    Operation("POST of a pod", lambda client, n: client.create(PODS, "default", pod(f"p{n}"))),
+    Operation("PATCH of a pod", _change(PODS, "p", _ANNOTATED)),
+    Operation("PATCH of a pod's status", _change(PODS, "p", _READY, subresource="status")),
+    Operation("GET of a pod", lambda client, n: client.get(PODS, "default", f"p{n}"), is_write=False),
+    Operation("DELETE of a pod", lambda client, n: client.delete(PODS, "default", f"p{n}")),
+)
+
+
+async def writes(count: int) -> None:
+    """All kinds of writes in process, then over HTTPS to an API server in a process of its own."""
+    client = server()[1]
+    here = await _measured("in process", client, OPERATIONS, count, process=None)
+    alone = await asyncio.create_subprocess_exec(
+        sys.executable, __file__, "--part", "serve", stdout=asyncio.subprocess.PIPE
+    )
+    assert alone.stdout is not None
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    url = (await alone.stdout.readline()).decode().strip()
+    connection = Connection(server=url, ssl_context=tls, credentials=bearer(_TOKEN))
+    there = await _measured("HTTPS", _over(connection), OPERATIONS, count, process=alone.pid)
+    line(
+        "HTTPS beside in process",
+        f"{there.rate / here.rate:.2f} of the rate, server {there.cpu / here.cpu:.2f} of the CPU",
+    )
+    alone.terminate()
+    await alone.wait()
+
+
+async def up(count: int) -> None:
+    """Writes over HTTPS to a `pykruise up` in a process of its own, its controllers at work."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         process = await asyncio.create_subprocess_exec(
@@ -163,32 +203,77 @@ async def http(_: int) -> None:
         assert process.stdout is not None
         while b"Ctrl-C" not in await process.stdout.readline():
             continue
-        transport = HttpTransport(load_kubeconfig(kubeconfig))
-        client = Client(transport, limiter=Limiter(start=256, minimum=256, maximum=256))
-        count = WRITES // 4
-        patch = {"data": {"key": "other"}}
-        before = cpu_s(process.pid)
         # No pods: its scheduler would write about each of them, too.
-        await timed(
-            "HTTPS: POST of a ConfigMap",
-            count,
-            lambda n: client.create(CONFIG_MAPS, "default", conf(f"c{n}")),
+        of_config_maps = [each for each in OPERATIONS if "ConfigMap" in each.name]
+        await _measured(
+            "pykruise up", _over(load_kubeconfig(kubeconfig)), of_config_maps, count, process=process.pid
         )
-        await timed(
-            "HTTPS: PATCH of a ConfigMap",
-            count,
-            lambda n: client.patch(CONFIG_MAPS, "default", f"c{n}", patch, patch_type=PatchType.MERGE),
-        )
-        spent = (cpu_s(process.pid) - before) / (2 * count)
-        line("", f"{spent * 1e3:5.2f} ms CPU of the server each: {1 / spent:,.0f}/s on a core of its own")
-        await transport.close()
         process.terminate()
         await process.wait()
 
 
+async def serve(_: int) -> None:
+    """An API server over HTTPS and nothing else, until it is ended; prints its URL."""
+    front = HttpFront(server()[0], token=_TOKEN, certificate=issue(now=system_clock()))
+    await front.start()
+    print(front.url, flush=True)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    await ended.wait()
+    await front.stop()
+
+
+class Sum(NamedTuple):
+    """Writes a second, and the server's seconds of CPU for each (in process: the client's too)."""
+
+    rate: float
+    cpu: float
+
+
+async def _measured(
+    where: str,
+    client: Client,
+    operations: Sequence[Operation],
+    count: int,
+    *,
+    process: int | None,
+) -> Sum:
+    """Print a line for each operation and one for all writes. `process`: the server's, if it has its own."""
+    seconds = cpu = 0.0
+    for operation in operations:
+        begun, used = time.perf_counter(), _cpu(process)
+        own = time.process_time()
+        took = await spread(count, partial(operation.work, client))
+        wall, used, own = time.perf_counter() - begun, _cpu(process) - used, time.process_time() - own
+        if operation.is_write:
+            seconds, cpu = seconds + wall, cpu + used
+        middle, late = statistics.quantiles(took, n=100)[49], statistics.quantiles(took, n=100)[98]
+        beside = f" (client {own / count * 1e3:4.2f})" if process is not None else ""
+        line(
+            f"{where}: {operation.name}",
+            f"{count / wall:8,.0f}/s   {used / count * 1e3:5.2f} ms CPU each{beside}   "
+            f"median {middle * 1e3:.1f} ms, 99 % {late * 1e3:.1f} ms",
+        )
+    number = count * sum(operation.is_write for operation in operations)
+    line(
+        f"{where}: all {number:,} writes",
+        f"{number / seconds:8,.0f}/s   {cpu / number * 1e3:5.2f} ms CPU each: "
+        f"{number / cpu:,.0f}/s on a core of its own",
+    )
+    return Sum(number / seconds, cpu / number)
+
+
+def _cpu(process: int | None) -> float:
+    return time.process_time() if process is None else cpu_s(process)
+
+
+def _over(connection: Connection) -> Client:
+    return Client(HttpTransport(connection), limiter=Limiter(start=256, minimum=256, maximum=256))
+
+
 async def watches(_: int) -> None:
     """Many watchers of the same objects, in process."""
-    _, client = server()
+    client = server()[1]
     opened = asyncio.Event()
     ready = 0
     events = 100
@@ -259,14 +344,14 @@ async def slow(_: int) -> None:
         f"event after {beside * 1e3:.1f} ms (alone {alone * 1e3:.1f} ms); "
         f"the other is dropped after {time.perf_counter() - begun:.1f} s (allowed: 2 s)",
     )
-    for _, writer in (reading, stuck):
-        writer.transport.abort()
+    for connection in (reading, stuck):
+        connection[1].transport.abort()
     await front.stop()
 
 
 async def large(_: int) -> None:
     """An object of one megabyte."""
-    _, client = server()
+    client = server()[1]
     doc = {"metadata": {"name": "large"}, "data": {f"k{n}": "x" * 1000 for n in range(1000)}}
     begun = time.perf_counter()
     await client.create(CONFIG_MAPS, "default", doc)
@@ -285,7 +370,7 @@ async def large(_: int) -> None:
 
 async def memory(objects: int) -> None:
     """Many objects at once."""
-    _, client = server()
+    client = server()[1]
     gc.collect()
     before = rss_mb()
     begun = time.perf_counter()
@@ -304,9 +389,10 @@ async def memory(objects: int) -> None:
     )
 
 
-PARTS: dict[str, Callable[[int], Awaitable[None]]] = {
+PARTS: dict[str, Callable[[int], Coroutine[Any, Any, None]]] = {
     "writes": writes,
-    "http": http,
+    "up": up,
+    "serve": serve,
     "watches": watches,
     "slow": slow,
     "large": large,

@@ -113,30 +113,30 @@ def validate_new(resource: Resource, metadata: Mapping[str, Any], *, custom: boo
     `custom`: of a custom resource, which may name its finalizers as it likes.
     """
     found: list[Cause] = []
-    rule = _NAME_RULES.get(f"{resource.group}/{resource.plural}", is_dns1123_subdomain)
+    rule = _NAME_RULES.get((resource.group, resource.plural), is_dns1123_subdomain)
     base = metadata.get("generateName")
     if base:
         found += [causes.invalid("metadata.generateName", base, text) for text in rule(_without_dash(base))]
     name = metadata.get("name")
     if name:
-        found += [causes.invalid("metadata.name", name, text) for text in rule(name)]
+        if wrong := rule(name):
+            found += [causes.invalid("metadata.name", name, text) for text in wrong]
     else:
         found.append(causes.required("metadata.name", "name or generateName is required"))
     if resource.namespaced:
         namespace = metadata.get("namespace") or ""
-        found += [
-            causes.invalid("metadata.namespace", namespace, text) for text in is_dns1123_label(namespace)
-        ]
+        if wrong := is_dns1123_label(namespace):
+            found += [causes.invalid("metadata.namespace", namespace, text) for text in wrong]
     generation = metadata.get("generation") or 0
     if generation < 0:
         found.append(causes.invalid("metadata.generation", generation, "must be greater than or equal to 0"))
-    found += _labels(metadata.get("labels"))
-    found += _annotations(metadata.get("annotations"))
-    found += _owners(metadata.get("ownerReferences"))
-    finalizers = metadata.get("finalizers") or ()
-    found += _finalizers(finalizers)
-    if not custom and resource.group not in _LENIENT_GROUPS:
-        found += _short_finalizers(finalizers)
+    for member, check in _CHECKED:
+        if value := metadata.get(member):
+            found += check(value)
+    if finalizers := metadata.get("finalizers"):
+        found += _finalizers(finalizers)
+        if not custom and resource.group not in _LENIENT_GROUPS:
+            found += _short_finalizers(finalizers)
     return found
 
 
@@ -159,8 +159,10 @@ def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cau
 def _labels(labels: Mapping[str, str] | None) -> list[Cause]:
     found: list[Cause] = []
     for key, value in (labels or {}).items():
-        found += [causes.invalid("metadata.labels", key, text) for text in is_qualified_name(key)]
-        found += [causes.invalid("metadata.labels", value, text) for text in is_valid_label_value(value)]
+        if wrong := is_qualified_name(key):
+            found += [causes.invalid("metadata.labels", key, text) for text in wrong]
+        if wrong := is_valid_label_value(value):
+            found += [causes.invalid("metadata.labels", value, text) for text in wrong]
     return found
 
 
@@ -170,9 +172,8 @@ def _annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
     for key, value in (annotations or {}).items():
         size += len(key.encode()) + len(value.encode())
         # As a qualified name, except that upper case does not matter.
-        found += [
-            causes.invalid("metadata.annotations", key, text) for text in is_qualified_name(key.lower())
-        ]
+        if wrong := is_qualified_name(key.lower()):
+            found += [causes.invalid("metadata.annotations", key, text) for text in wrong]
     if size > _ANNOTATIONS_LIMIT:
         found.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
     return found
@@ -285,12 +286,13 @@ def _path_segment(name: str) -> list[str]:
     return [f"may not contain '{character}'" for character in "/%" if character in name]
 
 
-_NAME_RULES: Final[Mapping[str, Callable[[str], list[str]]]] = {
-    "/namespaces": is_dns1123_label,
-    "/services": is_dns1035_label,
-    "apps/statefulsets": is_dns1123_label,
-    "rbac.authorization.k8s.io/roles": _path_segment,
-    "rbac.authorization.k8s.io/rolebindings": _path_segment,
-    "rbac.authorization.k8s.io/clusterroles": _path_segment,
-    "rbac.authorization.k8s.io/clusterrolebindings": _path_segment,
+_RBAC: Final = "rbac.authorization.k8s.io"
+_NAME_RULES: Final[Mapping[tuple[str, str], Callable[[str], list[str]]]] = {
+    ("", "namespaces"): is_dns1123_label,
+    ("", "services"): is_dns1035_label,
+    ("apps", "statefulsets"): is_dns1123_label,
+    (_RBAC, "roles"): _path_segment,
+    (_RBAC, "rolebindings"): _path_segment,
+    (_RBAC, "clusterroles"): _path_segment,
+    (_RBAC, "clusterrolebindings"): _path_segment,
 }

@@ -36,7 +36,7 @@ __all__ = ["Wanted", "is_apply", "read_patch"]
 
 _LOG = logging.getLogger(__name__)
 _JSON_KINDS = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
-_ALWAYS_READ = ("apiVersion", "kind", "metadata")
+_ALWAYS_READ = ("apiVersion", "kind")
 
 
 class Wanted(msgspec.Struct, frozen=True):

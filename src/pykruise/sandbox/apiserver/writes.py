@@ -294,7 +294,8 @@ async def modify(
             raise not_found(entry.resource, call.name)
         old = await core.load(entry, stored)
         if untouched is not None and entry.converter is None:
-            fresh = core.beside(entry, stored, old, set(untouched(old)))
+            # Metadata is written to further on, whatever the change.
+            fresh = core.beside(entry, stored, old, {*untouched(old)} - {"metadata"})
         else:
             fresh = await core.load(entry, stored)
         new = change(fresh, stored)

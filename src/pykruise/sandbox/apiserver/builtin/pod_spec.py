@@ -8,6 +8,7 @@ Every function changes the document it is given, does nothing the second time, a
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
@@ -251,10 +252,15 @@ def qos_class(spec: Mapping[str, Any]) -> str:
     return "Guaranteed" if same and all(requests[name] == limits[name] for name in limits) else "Burstable"
 
 
+@lru_cache(maxsize=1_024)  # the same few amounts stand on most pods
+def _nano(text: str) -> int:
+    return Quantity.parse(text).nano
+
+
 def _add(total: dict[str, Any], resources: Mapping[str, Any] | None) -> set[str]:
     counted = set()
     for name, text in (resources or {}).items():
-        if name in ("cpu", "memory") and (amount := Quantity.parse(text).nano) > 0:
+        if name in ("cpu", "memory") and (amount := _nano(text)) > 0:
             total[name] = total.get(name, 0) + amount
             counted.add(name)
     return counted
