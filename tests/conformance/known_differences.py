@@ -78,7 +78,6 @@ _PLAIN: Final = (
 )
 _SCHEMA: Final = "Of several things wrong at one place of a CRD's schema, not all are told, or one more."
 _DAEMON: Final = "The table of DaemonSets carries an internal annotation in its objects' metadata."
-_QUOTA: Final = "ResourceQuotas, which nobody enforces here, have a table with name and age only."
 _FORM: Final = (
     "Who asks for metadata of one object and gets a list, or the other way round, gets it instead of a 406."
 )
@@ -236,9 +235,6 @@ DIFFERENCES: Final = (
     Difference("a schema must be structural", 8, _SCHEMA, at=("body.details.causes", "body.message")),
     Difference("a schema must be structural", 12, _SCHEMA, at=("body.details.causes", "body.message")),
     Difference("workloads are shown as tables", 9, _DAEMON, at=("body.rows.0.object.metadata.annotations",)),
-    Difference(
-        "other kinds are shown as tables", 25, _QUOTA, at=("body.columnDefinitions", "body.rows.0.cells")
-    ),
     Difference("metadata can be had alone", 6, _FORM),
     Difference("metadata can be had alone", 7, _FORM),
     Difference(
@@ -282,6 +278,11 @@ MINORS: Final = (
         "Options that cannot be read are a 400 with a reason instead of a 500.",
         r"^(status|body\.(code|reason))$",
         case="options",
+    ),
+    MinorsDiffer(
+        "A pod that gets a deadline later is charged to the quotas it then belongs to.",
+        r".",
+        case="a pod that gets a deadline comes under another quota",
     ),
     MinorsDiffer("Columns of some tables.", r"(columnDefinitions(\.\d+\.name)?|cells(\.\d+)?)$"),
     MinorsDiffer(

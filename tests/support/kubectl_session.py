@@ -94,6 +94,48 @@ PINNED: Final = json.dumps(
         },
     }
 )
+LIMITS: Final = json.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "sizes"},
+        "spec": {
+            "limits": [
+                {
+                    "type": "Container",
+                    "default": {"cpu": "200m"},
+                    "defaultRequest": {"cpu": "100m"},
+                    "max": {"cpu": "1"},
+                }
+            ]
+        },
+    }
+)
+CLAIM: Final = json.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "nobody-knows",
+        },
+    }
+)
+STORING: Final = json.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "storing"},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": "nginx:1"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+        },
+    }
+)
+BIG: Final = '{"spec":{"containers":[{"name":"big","image":"nginx:1","resources":{"limits":{"cpu":"2"}}}]}}'
 AVAILABLE: Final = "get deployment web -o jsonpath={.status.availableReplicas}/{.status.replicas}"
 
 SESSION: Final = (
@@ -222,6 +264,40 @@ SESSION: Final = (
     Step("drain", "drain node-2 --pod-selector=app=drained --force"),
     Step("the pod is gone", "get pod pinned"),
     Step("uncordon", "uncordon node-2"),
+    # ── limits ──
+    Step("create a quota", "create quota few --hard=count/secrets=1,services=5"),
+    Step("the quota is counted", "get quota few -o jsonpath={.status.used.services}", until="1"),
+    Step("create a secret", "create secret generic one --from-literal=a=b"),
+    Step("the secret is counted", "get quota few -o jsonpath={.status.used}", until='"count/secrets":"1"'),
+    Step("a second secret is too many", "create secret generic two --from-literal=a=b"),
+    Step("get quotas", "get quota"),
+    Step("describe a quota", "describe quota few"),
+    Step("delete the quota", "delete quota/few secret/one"),
+    Step("a limit range", "apply -f -", stdin=LIMITS),
+    Step("describe a limit range", "describe limitrange sizes"),
+    Step("run a pod without resources", "run tiny --image=nginx:1"),
+    Step("it has the default ones", "get pod tiny -o jsonpath={.spec.containers[0].resources}"),
+    Step("run a pod that is too large", f"run big --image=nginx:1 --overrides={BIG}"),
+    Step("delete the limit range", "delete limitrange/sizes pod/tiny"),
+    # ── what waits ──
+    Step("a claim that nobody can satisfy", "apply -f -", stdin=CLAIM),
+    Step("a pod that uses it", "apply -f -", stdin=STORING),
+    Step(
+        "it says what it waits for",
+        "get pod storing -o jsonpath={.status.conditions[0].message}",
+        until="0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+    ),
+    Step("get the claim", "get pvc"),
+    Step("the claim says why", "events --for pvc/data --no-headers", until='"nobody-knows" not found'),
+    Step("delete pod and claim", "delete pod/storing pvc/data"),
+    Step("create a priority class", "create priorityclass session --value=1000 --description=none"),
+    Step("get priority classes", "get priorityclass session --no-headers"),
+    Step("delete the priority class", "delete priorityclass session"),
+    Step("create a cron job", "create cronjob tick --image=busybox --schedule=@yearly"),
+    Step("get cron jobs", "get cronjobs"),
+    Step("a job of it", "create job once --from=cronjob/tick"),
+    Step("wait for that job", "wait --for=condition=Complete job/once --timeout=60s"),
+    Step("delete the cron job", "delete cronjob/tick"),
     # ── leaving ──
     Step("delete leaves what it owned", "delete deployment web --cascade=orphan"),
     Step("the replica sets are there", "get rs -l app=web -o jsonpath={.items[*].metadata.ownerReferences}"),

@@ -162,6 +162,8 @@ class Cluster:
             tracks_fields=self.settings.tracks_fields,
             rbac=self.settings.rbac,
         )
+        if self.settings.controllers is None:
+            self.server.count_quotas()
         self.transport = self.transport_for(ADMIN, managed_fields=True)
         self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
 

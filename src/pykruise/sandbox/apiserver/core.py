@@ -29,6 +29,7 @@ from pykruise.sandbox.apiserver.admission import Admission
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.apiserver.encoding import encode_object, relabel, revised, with_revision
+from pykruise.sandbox.apiserver.namespace_limits import LIMIT_RANGES, QUOTAS, Limits
 from pykruise.sandbox.apiserver.ownership import Ownership
 from pykruise.sandbox.apiserver.selection import Selection, fields_extractor
 from pykruise.sandbox.apiserver.storage import NO_LABELS, Change, Storage, Stored
@@ -68,6 +69,9 @@ class Core:
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)
+        self.limits = Limits(storage)
+        for shelf in (QUOTAS, LIMIT_RANGES):
+            self.on_change(shelf, self.limits.changed)
         self.authorizer: Authorizer | None = None
         """None: everybody may do everything."""
         if rbac:

@@ -47,6 +47,7 @@ from pykruise.sandbox.apiserver.lifecycle import FIRST_NAMESPACES
 from pykruise.sandbox.apiserver.metadata import new_uid
 from pykruise.sandbox.apiserver.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
 from pykruise.sandbox.apiserver.patching import is_apply
+from pykruise.sandbox.apiserver.quota_books import QuotaBooks
 from pykruise.sandbox.apiserver.reviews import REVIEWS
 from pykruise.sandbox.apiserver.routes import Route, route
 from pykruise.sandbox.apiserver.statuses import (
@@ -169,6 +170,11 @@ class ApiServer:
             doc["metadata"].pop("managedFields", None)
             doc |= {"apiVersion": entry.storage_api_version, "kind": resource.kind}
             self._core.put(entry, None, doc)
+
+    def count_quotas(self) -> None:
+        """Keep the status of ResourceQuotas from now on, as the controller manager of a cluster does."""
+        if not self._core.limits.keeps_books:
+            QuotaBooks(self._core)
 
     def close(self) -> None:
         """End all watches; what they have buffered is still delivered."""

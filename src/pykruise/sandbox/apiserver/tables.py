@@ -718,6 +718,15 @@ def _print_priority_class(priority: Doc, now: Instant) -> list[Any]:
     ]
 
 
+def _print_quota(doc: Doc, now: Instant) -> list[Any]:
+    status = doc.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    told: dict[bool, list[str]] = {False: [], True: []}
+    for name in sorted(hard):
+        told[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard[name]}")
+    return [_name(doc), ", ".join(told[False]), ", ".join(told[True]), _age(doc, now)]
+
+
 _PRINTERS: Final[Mapping[str, _Print]] = {
     "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": _print_webhooks,
     "admissionregistration.k8s.io/v1/validatingwebhookconfigurations": _print_webhooks,
@@ -745,6 +754,7 @@ _PRINTERS: Final[Mapping[str, _Print]] = {
     "v1/namespaces": _print_namespace,
     "v1/nodes": _print_node,
     "v1/persistentvolumeclaims": _print_claim,
+    "v1/resourcequotas": _print_quota,
     "v1/persistentvolumes": _print_volume,
     "v1/pods": _print_pod,
     "v1/podtemplates": _print_pod_template,

@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, canonical, decode, deep_copy
 from pykruise.kube.errors import Cause
 from pykruise.kube.go_text import quoted
-from pykruise.sandbox.apiserver import decoding, metadata, plugins
+from pykruise.sandbox.apiserver import decoding, limits, metadata, plugins
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.builtin import pods
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
@@ -111,6 +111,7 @@ async def create_document(core: Core, call: Call, doc: Document, *, managed: byt
     if entry.is_custom:
         call.warnings.extend(metadata.finalizer_advice(meta))
     await _validated(core, call, "CREATE", doc, None)
+    limits.check(core, call, doc, None)
     if meta.get("resourceVersion"):
         if meta["resourceVersion"] != "0":
             raise unclassified_error("resourceVersion should not be set on objects to be created")
@@ -355,6 +356,7 @@ async def update(
     if entry.is_custom:
         call.warnings.extend(metadata.finalizer_advice(meta, old["metadata"]))
     await _validated(core, call, "UPDATE", new, old)
+    limits.check(core, call, new, old)
     return new, managed
 
 

@@ -16,10 +16,8 @@ from pykruise.sandbox.apiserver.builtin.cluster_objects import (
     ConfigMapStrategy,
     EndpointsStrategy,
     EventStrategy,
-    LimitRangeStrategy,
     NamespaceStrategy,
     NodeStrategy,
-    ResourceQuotaStrategy,
     SecretStrategy,
     ServiceAccountStrategy,
 )
@@ -34,6 +32,7 @@ from pykruise.sandbox.apiserver.builtin.policies import (
     ValidatingAdmissionPolicyStrategy,
     WebhookConfigurationStrategy,
 )
+from pykruise.sandbox.apiserver.builtin.quotas import LimitRangeStrategy, ResourceQuotaStrategy
 from pykruise.sandbox.apiserver.builtin.services import EndpointSliceStrategy, ServiceStrategy
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 from pykruise.sandbox.apiserver.builtin.volumes import (

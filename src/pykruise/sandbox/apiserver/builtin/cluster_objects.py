@@ -29,10 +29,8 @@ __all__ = [
     "ConfigMapStrategy",
     "EndpointsStrategy",
     "EventStrategy",
-    "LimitRangeStrategy",
     "NamespaceStrategy",
     "NodeStrategy",
-    "ResourceQuotaStrategy",
     "SecretStrategy",
     "ServiceAccountStrategy",
 ]
@@ -322,22 +320,6 @@ class EventStrategy(Strategy):
         return found
 
 
-class LimitRangeStrategy(Strategy):
-    """LimitRanges: stored with their defaults, not enforced."""
-
-    def default(self, doc: Document) -> Document:
-        for item in (doc.get("spec") or {}).get("limits") or ():
-            if item.get("type") != "Container":
-                continue
-            limits = {**(item.get("max") or {}), **(item.get("default") or {})}
-            requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
-            if limits:
-                item["default"] = limits
-            if requests:
-                item["defaultRequest"] = requests
-        return doc
-
-
 class EndpointsStrategy(Strategy):
     """Endpoints."""
 
@@ -353,20 +335,4 @@ class EndpointsStrategy(Strategy):
             if not subset.get("addresses") and not subset.get("notReadyAddresses"):
                 detail = "must specify `addresses` or `notReadyAddresses`"
                 found.append(required(f"subsets[{index}]", detail))
-        return found
-
-
-class ResourceQuotaStrategy(Strategy):
-    """ResourceQuotas: stored with their status, not enforced."""
-
-    has_status = True
-
-    def prepare_create(self, doc: Document) -> Document:
-        doc["status"] = {}
-        return doc
-
-    def validate_create(self, doc: Document) -> list[Cause]:
-        found: list[Cause] = []
-        for resource, amount in ((doc.get("spec") or {}).get("hard") or {}).items():
-            found += check_quantity_not_negative(amount, f"spec.hard[{resource}]")
         return found
