@@ -30,9 +30,17 @@ def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}, line {mark.line + 1}" if mark else source
         raise CommandError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
+    documents = [one for document in documents for one in _items(document)]
     for number, document in enumerate(documents, start=1):
         _check(document, where=f"{source}, document {number}")
     return documents
+
+
+def _items(document: Any) -> list[Any]:
+    """What is in a list, as `kubectl get -o yaml` prints several objects; else the document itself."""
+    is_list = isinstance(document, dict) and document.get("kind") == "List"
+    items = document.get("items") if is_list else None
+    return items if isinstance(items, list) else [document]
 
 
 def _check(document: object, *, where: str) -> None:

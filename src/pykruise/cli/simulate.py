@@ -15,13 +15,24 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.attached import SIDECAR_SET
+from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
-from pykruise.cli.insight.playing import Action, Drain, Play, Played, play
+from pykruise.cli.insight.playing import (
+    Action,
+    Drain,
+    Play,
+    Played,
+    World,
+    nodes_in,
+    nodes_of_subsets,
+    play,
+)
 from pykruise.cli.insight.workloads import WORKLOADS
 from pykruise.cli.manifests import read_documents
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
+from pykruise.sandbox.nodes import NodeSpec
 
 __all__ = ["Conditions", "comparison", "report", "run_simulate"]
 
@@ -54,13 +65,8 @@ async def run_simulate(
         raise CommandError(f"-o {output}: there is text and json")
     if len(changes) > 2:
         raise CommandError("--change can be given twice at most: two strategies are compared")
-    first = _workload(file)
-    assert first is not None
-    beside = _sidecars(file)
-    plays = [
-        _play_of(first, _workload(path, is_needed=not _sidecars(path)), conditions, beside, _sidecars(path))
-        for path in changes
-    ] or [_play_of(None, first, conditions, beside)]
+    given = _given(file, conditions)
+    plays = [_play_of(given, _changed(path), conditions) for path in changes] or [_created(given, conditions)]
     played = [await asyncio.to_thread(play, one) for one in plays]
     names = [path.name for path in changes] or [file.name]
     for name, one in zip(names, played, strict=True):
@@ -78,14 +84,47 @@ async def run_simulate(
             )
         )
     elif len(played) == 1:
-        say("\n".join(report(names[0], played[0])))
+        say("\n".join([*report(names[0], played[0]), *_about_nodes(given)]))
     else:
-        say("\n".join(comparison(names, played)))
+        say("\n".join([*comparison(names, played), *_about_nodes(given)]))
 
 
-def _workload(path: Path, *, is_needed: bool = True) -> Document | None:
-    """The one workload in a file; None: there is none, and it is not needed."""
-    found = [doc for doc in read_documents(path) if any(one.is_of(doc) for one in WORKLOADS)]
+class _Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file has in it. `nodes_for`: which nodes were made for which subset, in words."""
+
+    workload: Document | None
+    beside: tuple[Document, ...] = ()
+    nodes: tuple[NodeSpec, ...] = ()
+    nodes_for: tuple[str, ...] = ()
+
+
+def _given(path: Path, conditions: Conditions) -> _Given:
+    """What is there before the change: a workload, what stands beside it, and nodes."""
+    documents = read_documents(path)
+    beside = _beside(documents)
+    nodes, told = nodes_in(documents), list[str]()
+    if not nodes:
+        nodes, told = nodes_of_subsets(beside, conditions.nodes)
+    return _Given(
+        workload=_workload(path, documents, is_needed=True),
+        beside=beside,
+        nodes=tuple(nodes),
+        nodes_for=tuple(told),
+    )
+
+
+def _changed(path: Path) -> _Given:
+    """What is to be another way."""
+    documents = read_documents(path)
+    beside = _beside(documents)
+    if len([one for one in beside if one["kind"] == SIDECAR_SETS.kind]) > 1:
+        raise CommandError(f"{path}: a change is of one SidecarSet at most")
+    return _Given(workload=_workload(path, documents, is_needed=not beside), beside=beside)
+
+
+def _workload(path: Path, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
+    """The one workload; None: there is none, and it is not needed."""
+    found = [doc for doc in documents if any(one.is_of(doc) for one in WORKLOADS)]
     if not found and not is_needed:
         return None
     if len(found) != 1:
@@ -94,40 +133,46 @@ def _workload(path: Path, *, is_needed: bool = True) -> Document | None:
     return found[0]
 
 
-def _sidecars(path: Path) -> list[Document]:
-    """The SidecarSets in a file."""
-    return [doc for doc in read_documents(path) if SIDECAR_SET.is_of(doc)]
+def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """The SidecarSets and WorkloadSpreads."""
+    return tuple(_plain(doc) for doc in documents if any(one.is_of(doc) for one in ATTACHED))
 
 
-def _play_of(
-    first: Document | None,
-    change: Document | None,
-    conditions: Conditions,
-    beside: Sequence[Document] = (),
-    sidecars: Sequence[Document] = (),
-) -> Play:
-    if len(sidecars) > 1:
-        raise CommandError(f"a change is of one SidecarSet at most, and not of {len(sidecars)}")
-    about = change or first
+def _created(given: _Given, conditions: Conditions) -> Play:
+    """The creation itself, with what stands beside it."""
+    alone = msgspec.structs.replace(given, workload=None)
+    return _play_of(alone, _Given(workload=given.workload), conditions)
+
+
+def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
+    first, changed = given.workload, change.workload
+    about = changed or first
     assert about is not None
-    if first is not None and change is not None and first["metadata"]["name"] != change["metadata"]["name"]:
+    if first is not None and changed is not None and first["metadata"]["name"] != changed["metadata"]["name"]:
         raise CommandError(
-            f"the change is about {change['metadata']['name']!r}, the file about {first['metadata']['name']!r}"
+            f"the change is about {changed['metadata']['name']!r}, the file about {first['metadata']['name']!r}"
         )
     least, most = span(conditions.pods_ready_after, "--pods-ready-after")
+    nodes = [spec.name for spec in given.nodes] or [f"node-{n}" for n in range(1, conditions.nodes + 1)]
     return Play(
         first=_plain(first) if first is not None else None,
-        change=_plain(change) if change is not None else None,
-        beside=[_plain(one) for one in beside],
-        beside_change=_plain(sidecars[0]) if sidecars else None,
+        change=_plain(changed) if changed is not None else None,
+        beside=given.beside,
+        beside_changes=change.beside,
         namespace=about["metadata"].get("namespace") or "default",
         start=START,
+        world=World(nodes=given.nodes),
         nodes=conditions.nodes,
         ready_after_s=(least, most),
         fail_share=share(conditions.fail_pod),
-        drains=tuple(drain_of(text, conditions.nodes) for text in conditions.drain),
+        drains=tuple(drain_of(text, nodes) for text in conditions.drain),
         seed=conditions.seed,
     )
+
+
+def _about_nodes(given: _Given) -> list[str]:
+    told = "; ".join(given.nodes_for)
+    return [f"nodes               made for this: {told} (a Node in -f is taken as it is)"] if told else []
 
 
 def _plain(document: Document) -> Document:
@@ -170,14 +215,13 @@ def share(text: str) -> float:
     return found
 
 
-def drain_of(text: str, nodes: int) -> Drain:
-    """`node-1@60s`. Raises CommandError."""
+def drain_of(text: str, nodes: Sequence[str]) -> Drain:
+    """`node-1@60s`, of these nodes. Raises CommandError."""
     node, at, when = text.partition("@")
-    names = [f"node-{number}" for number in range(1, nodes + 1)]
     if not at:
         raise CommandError(f"--drain {text!r}: want node and time, such as node-1@60s")
-    if node not in names:
-        raise CommandError(f"--drain {text!r}: there is no {node!r}, only {', '.join(names)}")
+    if node not in nodes:
+        raise CommandError(f"--drain {text!r}: there is no {node!r}, only {', '.join(nodes)}")
     return Drain(node, seconds(when, "--drain"))
 
 
@@ -231,7 +275,16 @@ def _facts(played: Played) -> list[str]:
         f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
         f"{_count(played, 'update in place')} updated in place"
         + (f", {upgraded} got new sidecars" if (upgraded := _count(played, "upgrade sidecars")) else ""),
+        *_subsets(played),
     ]
+
+
+def _subsets(played: Played) -> list[str]:
+    """How many pods are in which subset in the end."""
+    names = sorted({name for sample in played.samples for name in sample.subsets})
+    last = played.samples[-1].subsets if played.samples else {}
+    told = ", ".join(f"{name} {last.get(name, 0)}" for name in names)
+    return [f"subsets             {told}"] if told else []
 
 
 def _count(played: Played, do: str) -> int:
@@ -245,5 +298,9 @@ def _timeline(played: Played) -> list[str]:
     for action in played.actions:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
-        told.append((actions[0].at_s, f"{do}: {', '.join(action.name for action in actions)}"))
+        told.append((actions[0].at_s, f"{do}: {', '.join(map(_named, actions))}"))
     return [f"  {duration(at_s):>8s} {what}" for at_s, what in sorted(told, key=lambda one: one[0])]
+
+
+def _named(action: Action) -> str:
+    return f"{action.name} ({action.subset})" if action.subset else action.name

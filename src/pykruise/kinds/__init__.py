@@ -3,7 +3,7 @@
 crds() ──▶ what a cluster must know     conversions() ──▶ how objects go between their versions
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -49,27 +49,29 @@ from pykruise.kinds.workloadspread.crd import crd as workload_spread_crd
 from pykruise.kube.conversion import Conversion, Conversions
 from pykruise.kube.crds import structural_schema
 from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.resources import Resource
 
-__all__ = ["conversions", "crds"]
+__all__ = ["conversions", "crds", "crds_of"]
 
-_CRDS: Final[tuple[Callable[[], Document], ...]] = (
-    broadcast_job_crd,
-    clone_set_crd,
-    container_recreate_request_crd,
-    daemon_set_crd,
-    ephemeral_job_crd,
-    image_list_pull_job_crd,
-    image_pull_job_crd,
-    node_image_crd,
-    node_pod_probe_crd,
-    persistent_pod_state_crd,
-    pod_probe_marker_crd,
-    pod_unavailable_budget_crd,
-    resource_distribution_crd,
-    sidecar_set_crd,
-    stateful_set_crd,
-    workload_spread_crd,
-)
+_CRDS: Final[Mapping[str, Callable[[], Document]]] = {
+    "broadcastjobs": broadcast_job_crd,
+    "clonesets": clone_set_crd,
+    "containerrecreaterequests": container_recreate_request_crd,
+    "daemonsets": daemon_set_crd,
+    "ephemeraljobs": ephemeral_job_crd,
+    "imagelistpulljobs": image_list_pull_job_crd,
+    "imagepulljobs": image_pull_job_crd,
+    "nodeimages": node_image_crd,
+    "nodepodprobes": node_pod_probe_crd,
+    "persistentpodstates": persistent_pod_state_crd,
+    "podprobemarkers": pod_probe_marker_crd,
+    "podunavailablebudgets": pod_unavailable_budget_crd,
+    "resourcedistributions": resource_distribution_crd,
+    "sidecarsets": sidecar_set_crd,
+    "statefulsets": stateful_set_crd,
+    "workloadspreads": workload_spread_crd,
+}
+"""By plural."""
 
 _CONVERSIONS: Final[tuple[Conversion, ...]] = (
     ADVANCED_CRON_JOB,
@@ -103,10 +105,20 @@ def crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
     return found
 
 
+def crds_of(resources: Iterable[Resource]) -> list[Document]:
+    """Those of some kinds alone, which is sooner made than all."""
+    return [orjson.loads(_made_alone(plural)) for plural in sorted({one.plural for one in resources})]
+
+
+@cache
+def _made_alone(plural: str) -> bytes:
+    return orjson.dumps(_CRDS[plural]())
+
+
 @cache
 def _made() -> bytes:
     """As JSON, so that every caller gets documents of its own for little."""
-    found = [crd() for crd in _CRDS]
+    found = [crd() for crd in _CRDS.values()]
     # These have specs of other kinds in them; kinds do not know each other, so their schemas are handed over.
     found += [
         advanced_cron_job_crd(

@@ -69,7 +69,8 @@ class Manager:
 
     `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
-    a process that is nothing but a manager. `kinds` that the settings' gates switch off are left out.
+    a process that is nothing but a manager. `kinds` that the settings' gates switch off are left out. Without
+    `oversees` nobody looks every other second whether caches follow the cluster: right where they cannot fail.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Manager:
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
         freeze_heap: bool = False,
+        oversees: bool = True,
     ) -> None:
         rng = rng or random.Random()
         settings = settings or Settings()
@@ -95,13 +97,16 @@ class Manager:
         context = KindContext(
             client=client,
             sources=self._sources,
-            executor=Executor(Writer(client, self._sources.by_resource), rng=rng),
+            executor=Executor(
+                Writer(client, self._sources.by_resource), rng=rng, status_per_s=settings.tuning.status_per_s
+            ),
             clock=clock,
             rng=rng,
             cpu_time=cpu_time,
             tuning=settings.tuning,
         )
         self._freeze_heap = freeze_heap
+        self._oversees = oversees
         self._components = tuple(components)
         self._kinds = tuple(_build(kind, context, settings) for kind in enabled(settings.gates, kinds))
         self._oversight = Oversight(
@@ -188,8 +193,9 @@ class Manager:
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(self._sources.run(), name="caches"),
-                tasks.create_task(self._oversight.run(), name="oversight"),
             ]
+            if self._oversees:
+                background.append(tasks.create_task(self._oversight.run(), name="oversight"))
             if self.settings.resync_s is not None:
                 again = self._sources.redeliver(every_s=self.settings.resync_s)
                 background.append(tasks.create_task(again, name="resync"))

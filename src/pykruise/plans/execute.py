@@ -43,6 +43,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.plans.actions import Action, Create, Delete, Patch
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.plans.status import PER_SECOND
 
 MAX_IN_FLIGHT = 32
 """Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
@@ -141,9 +142,20 @@ class _UnknownFateError(Exception):
 
 
 class Executor:
-    """Carries plans out through one `Writer`; shared by all kinds of a manager."""
+    """Carries plans out through one `Writer`; shared by all kinds of a manager.
 
-    def __init__(self, writer: Writer, *, rng: random.Random, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+    `status_per_s`: how often a second the status of one object is written at most while it keeps changing.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        rng: random.Random,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        status_per_s: float = PER_SECOND,
+    ) -> None:
+        self.status_per_s = status_per_s
         self._writer = writer
         self._rng = rng
         self._max_in_flight = max_in_flight

@@ -26,7 +26,7 @@ from pykruise.plans.actions import Create, Patch
 from pykruise.plans.execute import Executor, Failure, Outcome, merged
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
 from pykruise.plans.sources import Sources
-from pykruise.plans.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
+from pykruise.plans.status import A_MOMENT_S, PER_SECOND, PER_SECOND_BUSY, StatusPace, status_patch
 
 S = TypeVar("S")
 
@@ -91,6 +91,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     retries_per_s: float = 0.0
     """Of all keys of a queue together; 0: no bound."""
     retry_burst: int = 100
+    status_per_s: float = PER_SECOND
+    """Writes a second of the status of one object that keeps changing."""
 
 
 class KindContext:
@@ -183,8 +185,8 @@ class Reconciler(Generic[S]):
         self._executor = executor
         self._record = record
         self._slice_s = slice_s
-        self._pace = StatusPace()
-        self._busy_pace = StatusPace(per_second=PER_SECOND_BUSY)
+        self._pace = StatusPace(per_second=executor.status_per_s)
+        self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
         self._owed_since: dict[Key, float] = {}
         """Since when a status was to be written that waits for the writes of its plan."""
         self._told: dict[Key, dict[tuple[str, str, str], float]] = {}

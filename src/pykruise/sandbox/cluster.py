@@ -15,7 +15,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -49,7 +49,10 @@ from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.pod_view import PodProjector
 from pykruise.sandbox.running import Component
 from pykruise.sandbox.scheduler import Scheduler, Surroundings
-from pykruise.sandbox.webhook_caller import WebhookCaller
+
+if TYPE_CHECKING:
+    from pykruise.sandbox.apiserver.webhooks import Target
+    from pykruise.sandbox.webhook_caller import WebhookCaller
 
 __all__ = ["Cluster", "ClusterSettings", "ComponentError"]
 
@@ -88,7 +91,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_volumes: bool = True
     """Whether pods wait for their claims to be bound, where the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
-    """Names of the built-in controllers that run; None: all. Fewer start sooner."""
+    """Names of the built-in controllers that run; None: all, empty: none. Fewer start sooner."""
     collected: tuple[Resource, ...] | None = None
     """What the garbage collector looks at; None: everything that is served."""
 
@@ -116,6 +119,27 @@ class _Running(msgspec.Struct):
     name: str
     component: Component
     task: asyncio.Task[None]
+
+
+class _Webhooks:
+    """A WebhookCaller that is made when a webhook is called first: most clusters have none, and its HTTP client takes
+    longer to load than a small cluster to start."""
+
+    def __init__(self) -> None:
+        self._caller: WebhookCaller | None = None
+
+    async def call(self, target: "Target", body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+        """See WebhookCaller."""
+        if self._caller is None:
+            from pykruise.sandbox.webhook_caller import WebhookCaller
+
+            self._caller = WebhookCaller()
+        return await self._caller.call(target, body, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """Let go of the connections, if there are any."""
+        if self._caller is not None:
+            await self._caller.close()
 
 
 class Cluster:
@@ -151,7 +175,7 @@ class Cluster:
         self._has_failed = asyncio.Event()
         self._is_stopping = False
 
-        self._webhooks = WebhookCaller()
+        self._webhooks = _Webhooks()
         self.server = ApiServer(
             clock=self.clock,
             rng=self._branch(),
@@ -307,7 +331,8 @@ class Cluster:
         self.add("scheduler", self.scheduler)
         self.add("garbage collector", self.collector)
         self.add("namespaces", self.namespaces)
-        self.add("controllers", self.controllers)
+        if self.settings.controllers != ():
+            self.add("controllers", self.controllers)
         await self._unless_failed(self._wait_ready())
         for make in self._startables:
             component = make(self)

@@ -398,5 +398,5 @@ def test_values_of_flags() -> None:
     assert span("5s..30s", "-") == (5.0, 30.0)
     assert span("500ms", "-") == (0.5, 0.5)
     assert share("3%") == 0.03
-    assert drain_of("node-2@1m", 3) == Drain("node-2", 60.0)
+    assert drain_of("node-2@1m", ["node-1", "node-2"]) == Drain("node-2", 60.0)
     assert [duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]

@@ -31,7 +31,7 @@ def test_sidecars_are_upgraded_in_batches_and_no_pod_is_created() -> None:
         Play(
             first=workload(),
             beside=[log("log:1")],
-            beside_change=log("log:2", updateStrategy={"maxUnavailable": 2}),
+            beside_changes=[log("log:2", updateStrategy={"maxUnavailable": 2})],
         )
     )
     # then
@@ -47,7 +47,7 @@ def test_a_change_that_admission_refuses_is_said() -> None:
     # given a change that adds a container
     changed = sidecarset("log", container("log"), container("other"))
     # when
-    played = play(Play(first=workload(), beside=[log("log:1")], beside_change=changed))
+    played = play(Play(first=workload(), beside=[log("log:1")], beside_changes=[changed]))
     # then
     assert any("container other is not found" in one for one in played.refused), played.refused
 

@@ -7,6 +7,7 @@ and how many are available.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 from xml.sax.saxutils import escape
 
@@ -30,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
-    """Three rows of blocks with their scales, and a time axis."""
+    """Three rows of blocks with their scales, one more for each subset that pods are in, and a time axis."""
     if not played.samples:
         return []
     end_s = max(played.duration_s, played.samples[-1].at_s, 1.0)
@@ -50,8 +51,18 @@ def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
         row("new", lambda sample: sample.revisions.get(played.target, 0), max),
         row("older", lambda sample: sample.total - sample.revisions.get(played.target, 0), max),
         row("available", lambda sample: sample.available, min),  # a dip must not hide in its column
+        *(row(one[:9], partial(_in_subset, one), max) for one in _subsets(played)),
         f"{'':9s} └0s{duration(end_s):─>{width - 2}s}┘",
     ]
+
+
+def _subsets(played: Played) -> list[str]:
+    """Subsets that pods are in at any time."""
+    return sorted({name for sample in played.samples for name in sample.subsets})
+
+
+def _in_subset(name: str, sample: Sample) -> int:
+    return sample.subsets.get(name, 0)
 
 
 def _between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sample]:
@@ -63,6 +74,8 @@ def _between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sa
 
 _MARGIN: Final = 50
 _SIZE: Final = (720, 300)
+_COLOURS: Final = ("#2b8a3e", "#862e9c", "#5c940d", "#0b7285")
+"""Of subsets, in turn."""
 
 
 def svg_chart(title: str, played: Played) -> str:
@@ -100,6 +113,10 @@ def svg_chart(title: str, played: Played) -> str:
         f'<polyline points="{" ".join(steps(lambda sample: sample.available))}" fill="none" stroke="#d9480f" '
         'stroke-width="2"/>',
     ]
+    subsets = [(_COLOURS[number % len(_COLOURS)], name) for number, name in enumerate(_subsets(played))]
+    for colour, name in subsets:
+        points = " ".join(steps(partial(_in_subset, name)))
+        lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-dasharray="4 2"/>')
     for number in range(0, top + 1, max(top // 5, 1)):
         y = point(0, number).split(",")[1]
         lines.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
@@ -107,9 +124,10 @@ def svg_chart(title: str, played: Played) -> str:
         x = point(end_s * part / 4, 0).split(",")[0]
         label = duration(end_s * part / 4)
         lines.append(f'<text x="{x}" y="{height - _MARGIN + 18}" text-anchor="middle">{label}</text>')
-    legend = (("#3f7fbf", "new revision"), ("#c9d6e8", "older revisions"), ("#d9480f", "available"))
+    legend = [("#3f7fbf", "new revision"), ("#c9d6e8", "older revisions"), ("#d9480f", "available")]
+    legend += [(colour, f"subset {escape(name)}") for colour, name in subsets]
     for number, (colour, name) in enumerate(legend):
-        x_at = _MARGIN + number * 140
+        x_at = _MARGIN + number * min(140, inner_w // len(legend))
         lines.append(f'<rect x="{x_at}" y="{height - 18}" width="10" height="10" fill="{colour}"/>')
         lines.append(f'<text x="{x_at + 15}" y="{height - 9}">{name}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"

@@ -1,0 +1,28 @@
+"""Letting time run in a copy: a workload plays its rollout in a sandbox of its own, in virtual time.
+
+Play (objects, a change, how nodes behave) ──▶ play() ──▶ Played: what was done when, samples, extremes
+
+values.py   what goes in and what comes out      copies.py     the cluster of a play
+record.py   what is seen of its pods             stage.py      one play from its begin to its end
+others.py   what happens besides: drains, hooks, pods that fail
+
+An hour takes about a second. Equal plays give equal results: `seed` decides names, delays and who fails. Who
+does it is the real manager with the real caches and kubelets on paper; nothing is modelled a second time.
+"""
+
+from pykruise.cli.insight.playing.nodes import nodes_in, nodes_of_subsets, room_for
+from pykruise.cli.insight.playing.stage import play
+from pykruise.cli.insight.playing.values import Action, Drain, Play, Played, Sample, World
+
+__all__ = [
+    "Action",
+    "Drain",
+    "Play",
+    "Played",
+    "Sample",
+    "World",
+    "nodes_in",
+    "nodes_of_subsets",
+    "play",
+    "room_for",
+]

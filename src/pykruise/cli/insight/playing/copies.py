@@ -1,0 +1,238 @@
+"""The cluster of a play: as little of one as the play needs, so that an hour of it takes no time.
+
+Play ──▶ made() ──▶ Cluster (with webhooks that do what the manager's do, CRDs, and what was there before)
+                ──▶ Manager over a marked transport
+
+What plays no part is left out: managedFields, heartbeats, events that nobody reads, controllers of objects that are
+not there, mirrors of them, statuses in between.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.admission.counts import live_pods
+from pykruise.admission.reviewers import reviewers
+from pykruise.cli.insight.playing.record import Record, acting
+from pykruise.cli.insight.playing.values import Play
+from pykruise.cli.insight.workloads import Workload
+from pykruise.kinds import conversions, crds_of
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.sidecarset.readers import LiveSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import LiveSpreads
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import unmeasured
+from pykruise.kube.documents import get_path
+from pykruise.kube.errors import ApiError
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    Resource,
+)
+from pykruise.kube.transport import Response, Transport
+from pykruise.manager.kinds import KINDS
+from pykruise.manager.manager import Manager
+from pykruise.plans.reconcile import Tuning
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.sandbox.apiserver import ConversionFunctions
+from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.pod_state import KubeletSettings
+
+__all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "made", "manager_of", "peopled"]
+
+MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
+
+STATUS_EVERY_S: Final = 300.0
+"""How often the manager writes a status that keeps changing, where nobody reads it before the end."""
+
+_OF_CLAIMS: Final = ("claims", "storage-class", "volumes")
+_OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
+
+
+def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluster:
+    """The cluster, not started yet, without its kinds and objects."""
+    has_claims = _has_claims(given)
+    is_copy = bool(given.world.nodes)
+    settings = ClusterSettings(
+        nodes=0 if given.world.nodes else given.nodes,
+        kubelet=_kubelet(given),
+        tracks_fields=False,
+        # Nodes of a copy may be lost already; those that are made are well all the time.
+        controllers=(*(_OF_CLAIMS if has_claims else ()), *(_OF_NODES if is_copy else ())),
+        collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource)
+        if has_claims or is_copy
+        else (),
+    )
+    # Reviews begin once the cluster is there.
+    return (
+        cluster := Cluster(
+            settings,
+            clock=clock,
+            rng=random.Random(given.seed),
+            storage=_Told(record),
+            reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given),
+            conversions=ConversionFunctions(conversions()),
+        )
+    )
+
+
+def _has_claims(given: Play) -> bool:
+    documents = [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    volumes = (
+        volume
+        for one in documents
+        for volume in get_path(one, "spec", "template", "spec", "volumes", default=None) or ()
+    )
+    return (
+        bool(given.world.claims)
+        or any(one["spec"].get("volumeClaimTemplates") for one in documents)
+        or any("persistentVolumeClaim" in one or "ephemeral" in one for one in volumes)
+    )
+
+
+def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Sequence[ReviewRule]:
+    """What the manager's webhooks do, in process."""
+    namespace, rng = given.settings.own_namespace, random.Random(given.seed)
+    spreads = given.has(WORKLOAD_SPREADS)
+    return reviewers(
+        pods=live_pods(client),
+        sidecars=LiveSidecars(client, namespace=namespace) if given.has(SIDECAR_SETS) else None,
+        spreading=Spreading(LiveSpreads(client, namespace=namespace, clock=clock), clock=clock, rng=rng)
+        if spreads
+        else None,
+        clock=clock,
+        rng=rng,
+    )
+
+
+def _kubelet(given: Play) -> KubeletSettings:
+    """A spread of readiness is a spread of start times: that is what differs from pod to pod."""
+    least, most = given.ready_after_s
+    start_s = max(least, 0.01)
+    return KubeletSettings(
+        start_s=start_s,
+        start_jitter=max(most - start_s, 0.0) / start_s,
+        ready_s=0.0,
+        stop_s=given.stop_s,
+        lease_s=None,
+        heartbeat_s=1e9,
+    )
+
+
+def has_quiet_status(given: Play) -> bool:
+    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads; a copy is to do just
+    what its original does."""
+    return given.world.workload is None and not given.has(WORKLOAD_SPREADS)
+
+
+def resources_of(given: Play, kind: Workload) -> tuple[Resource, ...]:
+    """The kinds that take part."""
+    return (
+        kind.resource,
+        *((POD_UNAVAILABLE_BUDGETS,) if given.world.budgets else ()),
+        *((SIDECAR_SETS,) if given.has(SIDECAR_SETS) else ()),
+        *((WORKLOAD_SPREADS,) if given.has(WORKLOAD_SPREADS) else ()),
+    )
+
+
+async def defined(cluster: Cluster, given: Play, kind: Workload) -> None:
+    """Make the cluster know the kinds, and what is there before the change."""
+    resources = set(resources_of(given, kind))
+    if given.has(WORKLOAD_SPREADS):
+        resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # it looks at workloads of these
+    for crd in crds_of(resources):
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+    world, server = given.world, cluster.server
+    if given.namespace != "default" and world.workload is not None:
+        namespace = {"metadata": {"name": given.namespace, "uid": "copied"}}
+        server.restore(NAMESPACES, [{**namespace, "status": {"phase": "Active"}}])
+    for spec in world.nodes:
+        cluster.kubelets.adopt_node(spec)
+    if world.workload is not None:
+        server.restore(kind.resource, [world.workload])
+    server.restore(CONTROLLER_REVISIONS, world.revisions)
+    server.restore(PERSISTENT_VOLUME_CLAIMS, world.claims)
+    if world.budgets:
+        server.restore(POD_UNAVAILABLE_BUDGETS, world.budgets)
+    server.restore(PODS, world.pods)
+
+
+async def peopled(client: Client, given: Play) -> None:
+    """Namespaces, once the cluster runs."""
+    names = {given.namespace, *((given.settings.own_namespace,) if given.beside or given.sidecars else ())}
+    for name in sorted(names - {"default", "kube-system"}):
+        try:
+            await client.get(NAMESPACES, "", name)
+        except ApiError:
+            await client.create(NAMESPACES, "", {"metadata": {"name": name}})
+
+
+def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -> Manager:
+    """The real one, for the kinds that take part."""
+    resources = resources_of(given, kind)
+    transport = _Marked(cluster.transport_for(MANAGER_USER))
+    tuning: Tuning = given.settings.tuning
+    if has_quiet_status(given):
+        tuning = msgspec.structs.replace(tuning, status_per_s=1 / STATUS_EVERY_S)
+    return Manager(
+        Client(transport, clock=clock, rng=random.Random(given.seed)),
+        settings=msgspec.structs.replace(given.settings, tuning=tuning),
+        kinds=[kind for kind in KINDS if kind.resource in resources],
+        clock=clock,
+        rng=random.Random(given.seed),
+        cpu_time=unmeasured,
+        oversees=False,
+    )
+
+
+_EVENTS: Final = f"/{EVENTS.plural}"
+
+
+class _Marked:
+    """The manager's transport: what is stored meanwhile is its doing. Its events are not kept: nobody reads them."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(self, method: str, path: str, **given: Any) -> Response:
+        if method == "GET":
+            return await self._inner.request(method, path, **given)
+        if _EVENTS in path:
+            return Response(201, {}, given.get("body") or b"{}")
+        with acting():
+            return await self._inner.request(method, path, **given)
+
+    def stream(self, path: str, **given: Any) -> AbstractAsyncContextManager[Any]:
+        return self._inner.stream(path, **(given | {"idle_timeout_s": None}))  # nothing is between them
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Told(MemoryStorage):
+    """Tells of every commit, in the step in which it is made."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__()
+        self._record = record
+
+    def commit(self, change: Change) -> None:
+        super().commit(change)
+        if change.shelf == PODS.plural:
+            self._record.on_pod(change)
+        elif change.shelf == PERSISTENT_VOLUME_CLAIMS.plural:
+            self._record.on_claim(change)

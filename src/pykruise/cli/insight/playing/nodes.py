@@ -1,0 +1,72 @@
+"""The nodes of a play: as manifests say, as subsets need them, or with room for everything."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.node_rules import Taint
+from pykruise.kube.resources import NODES
+from pykruise.sandbox.nodes import NodeSpec, node_specs
+
+__all__ = ["nodes_in", "nodes_of_subsets", "room_for"]
+
+
+def room_for(names: Sequence[str]) -> list[NodeSpec]:
+    """Nodes of these names with room for everything: what else runs on them is not known here."""
+    return [NodeSpec(name=name, cpu="100000", memory="1000Ti", pods=100_000) for name in names]
+
+
+def nodes_in(documents: Sequence[Document]) -> list[NodeSpec]:
+    """The Nodes among these documents, with their labels, taints and what they can be asked for."""
+    return [
+        _node(one) for one in documents if one.get("kind") == NODES.kind and one.get("apiVersion") == "v1"
+    ]
+
+
+def _node(document: Document) -> NodeSpec:
+    name = document["metadata"]["name"]
+    spec = NodeSpec(name=name, zone="", labels=document["metadata"].get("labels") or {})
+    taints = get_path(document, "spec", "taints", default=None) or ()
+    has = get_path(document, "status", "allocatable", default=None) or {}
+    return msgspec.structs.replace(
+        spec,
+        taints=tuple(
+            Taint(key=one["key"], value=one.get("value") or "", effect=one["effect"]) for one in taints
+        ),
+        cpu=str(has.get("cpu", spec.cpu)),
+        memory=str(has.get("memory", spec.memory)),
+        pods=int(has.get("pods", spec.pods)),
+    )
+
+
+def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[NodeSpec], list[str]]:
+    """`count` nodes, or one for each subset where these are more, that take turns in the labels that subsets of
+    these WorkloadSpreads require; and which nodes are for which subset, in words. No subset requires any: none."""
+    wanted = [
+        (str(subset.get("name")), labels)
+        for one in spreads
+        for subset in get_path(one, "spec", "subsets", default=None) or ()
+        if (labels := _required(subset))
+    ]
+    if not wanted:
+        return [], []
+    nodes: list[NodeSpec] = []
+    told: dict[str, list[str]] = {}
+    for number, spec in enumerate(node_specs(max(count, len(wanted)))):
+        name, labels = wanted[number % len(wanted)]
+        nodes.append(msgspec.structs.replace(spec, zone="", labels=labels))
+        told.setdefault(name, []).append(spec.name)
+    return nodes, [f"{', '.join(names)} for subset {subset}" for subset, names in told.items()]
+
+
+def _required(subset: Mapping[str, Any]) -> dict[str, str]:
+    """Labels that let a node be of the subset, as far as one value or mere presence is asked for."""
+    term = subset.get("requiredNodeSelectorTerm") or subset.get("requiredNodeSelector") or {}
+    asked = term.get("matchExpressions") or ()
+    return {
+        str(one["key"]): str((one.get("values") or [""])[0])
+        for one in asked
+        if one.get("operator") in ("In", "Exists")
+    }

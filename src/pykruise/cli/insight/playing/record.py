@@ -1,0 +1,228 @@
+"""What is seen of a play: every commit of a pod or a claim, as deeds, events and samples.
+
+storage ──on_pod(), on_claim()──▶ Record ──▶ actions, samples, events, restarts
+
+Who acts is told by `acting()`: what is stored while it holds is the manager's doing.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pykruise.cli.insight.playing.values import Action, Sample
+from pykruise.kinds.sidecarset.records import RecordError, read_records
+from pykruise.kinds.workloadspread.injection import read_matched
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
+from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.names import short_hash
+from pykruise.pods.views import PodProjector, PodView
+from pykruise.sandbox.apiserver.storage import Change
+
+__all__ = ["Record", "acting"]
+
+_IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
+
+
+@contextmanager
+def acting() -> Iterator[None]:
+    """What is stored meanwhile is the manager's doing."""
+    token = _IS_MANAGER.set(True)
+    try:
+        yield
+    finally:
+        _IS_MANAGER.reset(token)
+
+
+class Record:
+    """Of one play. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's.
+
+    `on_change` is told of every pod that changed, before and after.
+    """
+
+    def __init__(self, *, sidecars: str, on_change: Callable[[PodView | None, PodView | None], None]) -> None:
+        self._sidecars = sidecars
+        self._on_change = on_change
+        self._project = PodProjector()
+        self._batch = 0
+        self._has_moved = True
+        self._zero: float | None = None
+        self._counted: dict[str, tuple[str, str, bool]] = {}
+        """By uid: revision, subset, and whether it is available, of the active pods as they are counted."""
+        self._revisions: Counter[str] = Counter()
+        self._subsets: Counter[str] = Counter()
+        self._available = 0
+        self.pods: dict[str, PodView] = {}
+        """By uid."""
+        self.actions: list[Action] = []
+        self.samples: list[Sample] = []
+        self.events: list[tuple[float, str]] = []
+        self.restarts = 0
+        self.last = 0.0
+        """When a pod changed last, in the loop's time."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the change has been made."""
+        return self._zero is not None
+
+    @property
+    def duration_s(self) -> float:
+        """From the change to the last one of a pod."""
+        return max(self.last - (self._zero or 0.0), 0.0)
+
+    def begin(self) -> None:
+        """The clock of the result starts; the pods there are so far are the starting point."""
+        self._zero = self.last = _now()
+        self.actions.clear()
+        self.events.clear()
+        self.samples.clear()
+        self.restarts = 0
+        self._batch = 0
+        self._has_moved = True
+        self._sample()
+
+    def tell(self, what: str) -> None:
+        """Something happens besides."""
+        self.events.append((self._at(), what))
+
+    def revision_of(self, pod: PodView) -> str:
+        """The revision that the play is about."""
+        if not self._sidecars:
+            return str(pod.revision)
+        try:
+            records = read_records(pod.annotations, SIDECARSET_HASH_ANNOTATION)
+        except RecordError:
+            return ""
+        record = records.get(self._sidecars)
+        return short_hash(record.revision) if record is not None else ""
+
+    def on_pod(self, change: Change) -> None:
+        """A pod was stored or removed."""
+        try:
+            now = _now()
+        except RuntimeError:
+            return  # what is there before the play
+        stored = change.new or change.old
+        assert stored is not None
+        before = self.pods.get(stored.uid)
+        after = self._project(change.new.raw) if change.new is not None else None
+        if after is None:
+            self.pods.pop(stored.uid, None)
+        else:
+            self.pods[stored.uid] = after
+        if before is None and after is None:
+            return
+        self._count(stored.uid, after)
+        self.last = now
+        if _IS_MANAGER.get():
+            self._note_deed(before, after)
+        else:
+            self._note_event(before, after)
+        self._on_change(before, after)
+        self._sample()
+
+    def on_claim(self, change: Change) -> None:
+        """A claim was stored or removed."""
+        if change.old is not None and change.new is not None:
+            return
+        stored = change.new or change.old
+        assert stored is not None
+        do = "create claim" if change.old is None else "delete claim"
+        self.actions.append(Action(at_s=self._at(), batch=self._batch, do=do, name=stored.key.name))
+
+    # ── inside ───────────────────────────────────────────────────────────────
+
+    def _at(self) -> float:
+        return round(_now() - (self._zero or 0.0), 3)
+
+    def _note_deed(self, before: PodView | None, after: PodView | None) -> None:
+        if before is None and after is not None:
+            self._act("create", after)
+        elif before is not None and (after is None or (after.is_deleting and not before.is_deleting)):
+            self._act("delete", before)
+        elif before is not None and after is not None:
+            if before.revision != after.revision:
+                self._act("update in place", after)
+            elif self.revision_of(before) != self.revision_of(after):
+                self._act("upgrade sidecars", after)
+            elif after.state != before.state and after.state == LifecycleState.PREPARING_DELETE:
+                self._act("prepare deletion", after)
+            elif after.state != before.state and after.state == LifecycleState.PREPARING_UPDATE:
+                self._act("prepare update", after)
+
+    def _act(self, do: str, pod: PodView) -> None:
+        if self._has_moved:
+            self._batch += 1
+            self._has_moved = False
+        self.actions.append(
+            Action(
+                at_s=self._at(),
+                batch=self._batch,
+                do=do,
+                name=pod.name,
+                revision=self.revision_of(pod),
+                subset=_subset_of(pod),
+            )
+        )
+
+    def _note_event(self, before: PodView | None, after: PodView | None) -> None:
+        if before is None or after is None:
+            self._has_moved = True
+            return
+        if before.is_ready != after.is_ready:
+            self._has_moved = True
+            self.tell(f"{after.name} is {'ready' if after.is_ready else 'not ready'}")
+        elif before.is_deleting != after.is_deleting:
+            self._has_moved = True
+        self.restarts += max(_restart_count(after) - _restart_count(before), 0)
+
+    def _sample(self) -> None:
+        if self._zero is None:
+            return
+        sample = Sample(
+            at_s=self._at(),
+            revisions=dict(+self._revisions),
+            available=self._available,
+            subsets=dict(+self._subsets),
+        )
+        last = self.samples[-1] if self.samples else None
+        if last is not None and last.at_s == sample.at_s:
+            self.samples[-1] = sample
+        elif last is None or (last.revisions, last.available, last.subsets) != (
+            sample.revisions,
+            sample.available,
+            sample.subsets,
+        ):
+            self.samples.append(sample)
+
+    def _count(self, uid: str, pod: PodView | None) -> None:
+        """Count the pod as it is now, and no longer as it was."""
+        new: tuple[str, str, bool] | None = None
+        if pod is not None and pod.is_active and pod.controller is not None:
+            new = (self.revision_of(pod), _subset_of(pod), pod.is_serving)
+        old = self._counted.pop(uid, None)
+        if new is not None:
+            self._counted[uid] = new
+        for one, step in ((old, -1), (new, 1)):
+            if one is not None and old != new:
+                revision, subset, is_available = one
+                self._revisions[revision] += step
+                self._available += step * is_available
+                if subset:
+                    self._subsets[subset] += step
+
+
+def _subset_of(pod: PodView) -> str:
+    """The subset of a WorkloadSpread that it is in; empty: none."""
+    matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return matched.subset if matched is not None else ""
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _restart_count(pod: PodView) -> int:
+    return sum(status.restart_count for status in pod.container_statuses)

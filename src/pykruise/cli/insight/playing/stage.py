@@ -1,0 +1,211 @@
+"""One play from its begin to its end.
+
+what is there settles ──▶ the change is written ──▶ time runs until nothing has happened for long ──▶ Played
+"""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pykruise.cli.insight.look import look
+from pykruise.cli.insight.playing.copies import (
+    STATUS_EVERY_S,
+    defined,
+    has_quiet_status,
+    made,
+    manager_of,
+    peopled,
+)
+from pykruise.cli.insight.playing.others import Others
+from pykruise.cli.insight.playing.record import Record
+from pykruise.cli.insight.playing.values import Play, Played
+from pykruise.cli.insight.workloads import of_document
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import ApiError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.plans.plan import Plan
+from pykruise.pods.names import short_hash
+from pykruise.pods.views import PodView
+from pykruise.sandbox.virtual_time import VirtualLoop
+
+__all__ = ["play"]
+
+QUIET_S: Final = 30.0
+"""So long nothing may happen for a rollout to count as over."""
+
+
+def play(given: Play) -> Played:
+    """Play it to the end. Blocks: call it in a thread where a loop runs."""
+    with _little_collected(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(_Stage(given).run())
+
+
+@contextmanager
+def _little_collected() -> Iterator[None]:
+    """Garbage collection looks rarely, and not at what was there before: a play makes few cycles."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+class _Stage:
+    """One play under way."""
+
+    def __init__(self, given: Play) -> None:
+        self._given = given
+        self._kind = of_document(given.workload)
+        self._others: Others | None = None
+        self._record = Record(sidecars=given.sidecars, on_change=self._see)
+        self._longest_s: float | None = None
+        """How long nothing may happen while it still goes on; None: objects were written since it was worked out."""
+
+    async def run(self) -> Played:
+        """From an empty cluster to the end."""
+        given, kind = self._given, self._kind
+        clock = loop_clock(start=given.start)
+        cluster = made(given, kind, self._record, clock=clock)
+        client = cluster.client
+        self._others = Others(
+            given, self._record, kind.resource, client=client, set_rules=cluster.kubelets.set_rules
+        )
+        await defined(cluster, given, kind)
+        async with cluster:
+            await peopled(client, given)
+            manager = manager_of(cluster, given, kind, clock=clock)
+            running = asyncio.create_task(manager.run())
+            try:
+                return await self._play(client, self._others)
+            finally:
+                self._others.end()
+                manager.stop()
+                await running
+
+    def _see(self, before: PodView | None, after: PodView | None) -> None:
+        if self._others is not None:
+            self._others.see(before, after)
+
+    async def _play(self, client: Client, others: Others) -> Played:
+        given = self._given
+        for one in given.beside:
+            await self._write(client, one)
+        if given.first is not None:
+            await self._write(client, given.first)
+            await self._until_quiet(client, given.limit_s)
+        self._record.begin()
+        try:
+            for one in given.beside_changes:
+                await self._write(client, one)
+            if given.change is not None:
+                await self._write(client, given.change)
+        except ApiError as error:
+            return Played(refused=_errors(error))
+        others.begin()
+        is_over = await self._until_quiet(client, given.limit_s)
+        return await self._result(client, is_over)
+
+    async def _write(self, client: Client, document: Document) -> None:
+        self._longest_s = None
+        resource = self._resource_of(document)
+        namespace = self._given.namespace if resource.namespaced else ""
+        name = document["metadata"]["name"]
+        try:
+            live = decode(await client.get(resource, namespace, name))
+        except ApiError:
+            await client.create(resource, namespace, document)
+            return
+        metadata = {
+            part: document["metadata"][part]
+            for part in ("labels", "annotations")
+            if document["metadata"].get(part)
+        }
+        dropped = {field: None for field in live["spec"] if field not in document["spec"]}
+        body = {"metadata": metadata, "spec": {**document["spec"], **dropped}}
+        await client.patch(resource, namespace, name, body, patch_type=PatchType.MERGE)
+
+    def _resource_of(self, document: Document) -> Resource:
+        beside = {one.kind: one for one in (SIDECAR_SETS, WORKLOAD_SPREADS)}
+        return beside.get(document["kind"], self._kind.resource)
+
+    async def _until_quiet(self, client: Client, limit_s: float) -> bool:
+        """True once nothing has happened for long; False at the limit."""
+        end = _now() + limit_s
+        longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
+        if self._record.has_begun:
+            longest += max((drain.at_s for drain in self._given.drains), default=0.0)
+        while _now() < end:
+            await asyncio.sleep(QUIET_S / 2)
+            if _now() - self._record.last > max(longest, await self._longest(client)):
+                return True
+        return False
+
+    async def _longest(self, client: Client) -> float:
+        """How long the workload, or whoever moves its pods on, may wait without doing anything."""
+        if self._longest_s is None:
+            listed = await client.list(self._kind.resource, self._given.namespace)
+            strategies = [self._kind.strategy(decode(raw)["spec"])[0] for raw in listed.items]
+            waits = [float(one.min_ready_s) for one in strategies if one]
+            waits += [_moves_after_s(one) for one in (*self._given.beside, *self._given.beside_changes)]
+            self._longest_s = max((one + QUIET_S for one in waits), default=0.0)
+        return self._longest_s
+
+    async def _result(self, client: Client, is_over: bool) -> Played:
+        given, record = self._given, self._record
+        if is_over and has_quiet_status(given):
+            await asyncio.sleep(STATUS_EVERY_S)  # the last one has been written by then
+        plan, status = await self._last_plan(client, given.workload["metadata"]["name"])
+        target = status.get("updateRevision") or ""
+        if given.sidecars:
+            status = decode(await client.get(SIDECAR_SETS, "", given.sidecars)).get("status") or {}
+            target = status.get("latestRevision") or ""
+        return Played(
+            actions=tuple(record.actions),
+            samples=tuple(record.samples),
+            events=tuple(record.events),
+            lowest_available=min((sample.available for sample in record.samples), default=0),
+            duration_s=record.duration_s,
+            restarts=record.restarts,
+            is_over=is_over,
+            status=status,
+            target=short_hash(target),
+            left=dict(plan.left),
+            left_nodes=dict(plan.left_nodes),
+        )
+
+    async def _last_plan(self, client: Client, name: str) -> tuple[Plan, Document]:
+        """What is still to be done in the end, and why the rest is left; and the status."""
+        key = Key(self._given.namespace, name)
+        now = self._given.start + _now()
+        sight = await look(client, self._kind, key, now=now, settings=self._given.settings)
+        plan = sight.plan()
+        return plan, plan.status if plan.status is not None else sight.document.get("status") or {}
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _moves_after_s(document: Document) -> float:
+    """After which time a WorkloadSpread moves pods on that cannot be scheduled; 0: never."""
+    seconds = get_path(
+        document, "spec", "scheduleStrategy", "adaptive", "rescheduleCriticalSeconds", default=None
+    )
+    return float(seconds or 0)
+
+
+def _errors(error: ApiError) -> tuple[str, ...]:
+    """Every field error of a refusal, each with its path; else the message."""
+    causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
+    return tuple(causes) or (str(error),)

@@ -1,0 +1,136 @@
+"""What a play is told, and what comes of it. Plain values; times are in seconds."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
+from pykruise.manager.settings import Settings
+from pykruise.sandbox.nodes import NodeSpec
+
+__all__ = ["Action", "Drain", "Play", "Played", "Sample", "World"]
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """At `at_s` seconds after the change, a node is cordoned and its pods are evicted."""
+
+    node: str
+    at_s: float
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """What is there before the change. Objects keep their uids, times and status."""
+
+    workload: Document | None = None
+    revisions: Sequence[Document] = ()
+    pods: Sequence[Document] = ()
+    claims: Sequence[Document] = ()
+    budgets: Sequence[Document] = ()
+    """PodUnavailableBudgets. Nobody but the manager writes to them: what is spent stays spent."""
+    nodes: Sequence[NodeSpec] = ()
+    """Empty: `Play.nodes` of them are made."""
+
+
+class Play(msgspec.Struct, frozen=True, kw_only=True):
+    """One play. Times are in seconds."""
+
+    first: Document | None = None
+    """The workload, created and settled before the change; None: the world has it, or the change creates it."""
+    change: Document | None = None
+    """The workload as it is to be: what differs from the one before is changed."""
+    beside: Sequence[Document] = ()
+    """SidecarSets and WorkloadSpreads that are there before the workload."""
+    beside_changes: Sequence[Document] = ()
+    """Of these, as they are to be; they are changed before the workload. With a SidecarSet among them, revisions are
+    those of its sidecars, and not of the workload."""
+    namespace: str = "default"
+    is_admitted: bool = False
+    """The change is as a cluster's admission left it: it is stored as it is, without defaults of this version."""
+    start: Instant = 0.0
+    world: World = World()
+    nodes: int = 3
+    ready_after_s: tuple[float, float] = (2.0, 2.0)
+    """From the start of a container to its readiness: at least, at most."""
+    stop_s: float = 1.0
+    fail_share: float = 0.0
+    """Share of pods whose containers never become ready, of those that start after the change."""
+    drains: Sequence[Drain] = ()
+    hooks_released_after_s: float | None = 1.0
+    """How long whoever owns lifecycle hooks takes; None: they are never released."""
+    seed: int = 1
+    limit_s: float = 4 * 3600.0
+    settings: Settings = Settings()
+
+    @property
+    def workload(self) -> Document:
+        """The workload, as it is or is to be."""
+        about = self.change or self.first or self.world.workload
+        assert about is not None, "a play is about a workload"
+        return about
+
+    @property
+    def sidecars(self) -> str:
+        """Name of the SidecarSet that changes; empty: none does."""
+        changed = (one["metadata"]["name"] for one in self.beside_changes if one["kind"] == SIDECAR_SETS.kind)
+        return str(next(changed, ""))
+
+    def has(self, resource: Resource) -> bool:
+        """Whether objects of a kind stand beside the workload."""
+        return any(one["kind"] == resource.kind for one in (*self.beside, *self.beside_changes))
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing the manager did."""
+
+    at_s: float
+    batch: int
+    """Actions with the same number were decided without waiting for pods in between."""
+    do: str
+    """create, update in place, upgrade sidecars, delete, prepare deletion, prepare update, create claim, delete
+    claim."""
+    name: str
+    revision: str = ""
+    subset: str = ""
+    """Of a WorkloadSpread, that the pod is in."""
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """How things stood from `at_s` on."""
+
+    at_s: float
+    revisions: Mapping[str, int]
+    """Active pods by the hash of their revision."""
+    available: int
+    subsets: Mapping[str, int] = {}
+    """Active pods by the subset that they are in, of those that are in one."""
+
+    @property
+    def total(self) -> int:
+        """All active pods."""
+        return sum(self.revisions.values())
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a play. Times count from the change."""
+
+    refused: tuple[str, ...] = ()
+    """Why the change was not taken; then nothing else is here."""
+    actions: tuple[Action, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    events: tuple[tuple[float, str], ...] = ()
+    """What happened besides: pods that became ready or failed, nodes drained."""
+    lowest_available: int = 0
+    duration_s: float = 0.0
+    """Until the last change of a pod."""
+    restarts: int = 0
+    is_over: bool = True
+    """False: `limit_s` was reached while things still happened."""
+    status: Document = {}
+    target: str = ""
+    """Hash of the update revision."""
+    left: Mapping[str, str] = {}
+    """Why pods stay as they are in the end, in the words of the last plan."""
+    left_nodes: Mapping[str, str] = {}

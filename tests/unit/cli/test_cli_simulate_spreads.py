@@ -1,0 +1,133 @@
+"""`pykruise simulate` of a workload with a WorkloadSpread: pods get their subsets as admission gives them."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from typer.testing import CliRunner
+
+from pykruise.cli.insight.charts import svg_chart
+from pykruise.cli.insight.playing import Play, World, nodes_in, nodes_of_subsets, play
+from pykruise.cli.main import app
+from support.golden import same_as
+from support.scenario import Object, cloneset
+
+ZONE = "example.com/zone"
+
+
+def subset(name: str, most: int | None = None, **fields: Any) -> Object:
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [name]}]}
+    return {
+        "name": name,
+        "requiredNodeSelector": term,
+        **({"maxReplicas": most} if most is not None else {}),
+        **fields,
+    }
+
+
+def spread(*subsets: Object, **spec: Any) -> Object:
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "WorkloadSpread",
+        "metadata": {"name": "ws"},
+        "spec": {"targetRef": target, "subsets": list(subsets), **spec},
+    }
+
+
+def node(name: str, zone: str, pods: int = 110) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {ZONE: zone}},
+        "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": str(pods)}},
+    }
+
+
+def written(path: Path, *documents: Object) -> str:
+    path.write_text(yaml.safe_dump_all(documents), "utf-8")
+    return str(path)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["simulate", *arguments])
+    return done.exit_code, done.output
+
+
+def test_new_pods_go_to_the_subset_that_has_places() -> None:
+    # given two pods in the two places of subset a
+    beside = [spread(subset("a", 2), subset("b"))]
+    nodes, _ = nodes_of_subsets(beside, 4)
+    # when it is scaled to five
+    played = play(
+        Play(first=cloneset(replicas=2), change=cloneset(replicas=5), beside=beside, world=World(nodes=nodes))
+    )
+    # then
+    assert [(action.do, action.subset) for action in played.actions] == [("create", "b")] * 3
+    assert played.samples[-1].subsets == {"a": 2, "b": 3}
+    assert 'stroke-dasharray="4 2"' in svg_chart("new.yaml", played)
+
+
+def test_pods_that_find_no_node_move_on_to_the_next_subset() -> None:
+    # given a zone whose only node takes one pod, and a spread that gives up on it after a minute
+    nodes = nodes_in([node("small", "a", pods=1), node("large", "b")])
+    beside = [
+        spread(
+            subset("a", 3),
+            subset("b"),
+            scheduleStrategy={"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 60}},
+        )
+    ]
+    # when
+    played = play(Play(change=cloneset(replicas=3), beside=beside, world=World(nodes=nodes)))
+    # then
+    assert played.samples[-1].subsets == {"a": 1, "b": 2}
+    assert played.status["availableReplicas"] == 3
+    assert played.duration_s > 60
+
+
+def test_the_timeline_and_the_chart_name_subsets(tmp_path: Path) -> None:
+    # given
+    first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 2), subset("b")))
+    change = written(tmp_path / "new.yaml", cloneset(replicas=4, image="nginx:2"))
+    # when
+    code, told = run("-f", first, "--change", change)
+    # then
+    assert code == 0, told
+    same_as("simulate-spread.txt", told)
+
+
+def test_a_spread_changes_beside_its_workload(tmp_path: Path) -> None:
+    # given
+    first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 2), subset("b")))
+    change = written(
+        tmp_path / "new.yaml", spread(subset("a", 3), subset("b")), cloneset(replicas=5, image="nginx:1")
+    )
+    # when
+    code, told = run("-f", first, "--change", change)
+    # then
+    assert code == 0, told
+    assert "subsets             a 3, b 2" in told
+
+
+def test_nodes_that_are_given_are_taken(tmp_path: Path) -> None:
+    # given nodes as kubectl prints several
+    nodes = {"apiVersion": "v1", "kind": "List", "items": [node("one", "a"), node("two", "b")]}
+    first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 1), subset("b")), nodes)
+    # when
+    code, told = run("-f", first, "--drain", "one@5s", "--pods-ready-after", "10s")
+    # then
+    assert code == 0, told
+    assert "one is drained" in told
+    assert "made for this" not in told
+    # and nothing else can be drained
+    code, told = run("-f", first, "--drain", "node-1@5s")
+    assert (code, told) == (1, "error: --drain 'node-1@5s': there is no 'node-1', only one, two\n")
+
+
+def test_what_admission_refuses_of_a_spread_is_one_line(tmp_path: Path) -> None:
+    first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 2), subset("b")))
+    change = written(tmp_path / "new.yaml", spread(subset("a", 2), subset("a")))
+    code, told = run("-f", first, "--change", change)
+    assert (code, len(told.splitlines())) == (1, 1), told
+    assert told.startswith("error: new.yaml is refused: spec.subsets[1]")
