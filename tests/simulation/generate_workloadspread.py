@@ -115,8 +115,22 @@ def _deeds(rng: random.Random, length_s: float, *, nodes: int) -> list[Deed]:
         lambda: add("bad_image", tag=rng.choice((2, 3)), how=rng.choice(("never ready", "pull", "slow"))),
     ]
     chooser.some_of(rest)
+    if rng.random() < 0.3:
+        chooser.found += _rush(rng)
     chooser.maybe_deleted(0.06)
     if rng.random() < 0.12:
         at = add("delete_beside")
         chooser.found.append(Deed(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
     return chooser.found
+
+
+def _rush(rng: random.Random) -> list[Deed]:
+    """Many pods come and go at once: admission and controller write the status at the same time."""
+    at = rng.uniform(5, 15)
+    found: list[Deed] = []
+    for _ in range(rng.choice((2, 4, 8))):
+        found.append(Deed(round(at, 2), "scale", {"replicas": rng.choice((0, 1, 2))}))
+        at += rng.choice((0.2, 0.5, 2.0))
+        found.append(Deed(round(at, 2), "scale", {"replicas": rng.choice((8, 10, 12))}))
+        at += rng.choice((0.3, 1.0, 3.0))
+    return found

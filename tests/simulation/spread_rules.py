@@ -129,11 +129,15 @@ class SpreadRules:
             for pod in entry.get("creatingPods") or ()
         }
         first = {pod.name: self._pods.created_at(pod.uid) for pod in self._pods.latest()}
+        has_homeless = any(not self._subset_of(pod) for pod in self._members())
         known = turn.known.get(PODS, 0)
         for place in list(self._open):
             pod = first.get(place[2])
-            is_seen = pod is not None and (pod.revision <= known or pod.sender == turn.manager)
-            if is_seen and place[1:] not in promised:
+            if pod is None or place[1:] in promised:
+                continue
+            # Its own creations it may know before the watch tells; pods without a note it waits for.
+            is_own = pod.sender == turn.manager and (pod.at - self._start <= turn.at or has_homeless)
+            if pod.revision <= known or is_own:
                 del self._open[place]
 
     def _still_promised(self, uid: str, subset: str, version: str, now: float) -> set[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.workloadspread.assignment import Assignment, Spreading
-from pykruise.kinds.workloadspread.readers import CachedSpreads
+from pykruise.kinds.workloadspread.readers import CachedSpreads, SpreadReader
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
@@ -104,7 +104,7 @@ class _AnySpreading:
         self._all = all_of_them
 
     @property
-    def reader(self) -> CachedSpreads:
+    def reader(self) -> SpreadReader:
         return self._rng.choice(self._all).reader
 
     @property

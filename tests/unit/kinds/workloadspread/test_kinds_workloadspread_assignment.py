@@ -429,8 +429,8 @@ async def test_reserved_ordinals_and_the_start_take_no_place_lift_10() -> None:
 
 
 async def full() -> tuple[SpreadServer, dict[str, Any]]:
-    """Three pods in a(3); p1 as it is stored."""
-    server = SpreadServer(spread(subset("a", 3), subset("b")))
+    """Three pods of five in a(3); p1 as it is stored."""
+    server = SpreadServer(spread(subset("a", 3), subset("b")), owners=[workload(CLONE_SET, replicas=5)])
     replica = server.replica()
     for name in ("p1", "p2", "p3"):
         placed = await replica.create(pod(name))
