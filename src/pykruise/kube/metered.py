@@ -64,7 +64,10 @@ class MeteredTransport:
             status = answer.status
         finally:
             self.answers[method, status] += 1
-            self.durations.setdefault(method, Histogram()).observe(loop.time() - started)
+            durations = self.durations.get(method)
+            if durations is None:
+                durations = self.durations[method] = Histogram()
+            durations.observe(loop.time() - started)
         if status == 403 and _RIGHTS.encode() in answer.body:
             self._refused(what, error_for(403, answer.body))
         return answer

@@ -4,9 +4,17 @@ A `Resource` is a value that every layer passes down to the client; the constant
 built-in ones this project uses. Kinds of `apps.kruise.io` live with their kind.
 """
 
+import re
 from urllib.parse import quote
 
 import msgspec
+
+_is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
+
+
+def _quoted(name: str) -> str:
+    """Percent-encoded; the names of most objects are the same then."""
+    return name if _is_plain(name) else quote(name, safe="")
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -35,10 +43,10 @@ class Resource(msgspec.Struct, frozen=True):
         """
         parts = [self.root]
         if self.namespaced and namespace:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)

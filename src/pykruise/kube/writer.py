@@ -11,8 +11,7 @@ Errors are the client's and pass through. A write that ended without a definite 
 nothing; whoever sent it asks with `read()` or repeats it (plans/execute.py).
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Protocol, Unpack
 
 import msgspec
@@ -67,8 +66,11 @@ class Writer:
 
         `uid`: the object the doubt is about, which is gone when it is not found. Raises NotFoundError.
         """
-        with self._noticing_absence(resource, key, uid):
+        try:
             raw = await self._client.get(resource, key.namespace, key.name, priority=priority)
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
         self._observe_written(resource, raw)
         return raw
 
@@ -90,8 +92,11 @@ class Writer:
         self, resource: Resource, key: Key, body: Body, *, uid: str = "", **options: Unpack[WriteOptions]
     ) -> bytes:
         """`Client.update`; `uid` is the object the decision was about (the caller puts it into the body)."""
-        with self._noticing_absence(resource, key, uid):
+        try:
             raw = await self._client.update(resource, key.namespace, key.name, body, **options)
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
         self._observe_answer(resource, raw, options)
         return raw
 
@@ -107,10 +112,13 @@ class Writer:
         **options: Unpack[WriteOptions],
     ) -> bytes:
         """`Client.patch`; `uid` is the object the decision was about (the caller puts it into the body)."""
-        with self._noticing_absence(resource, key, uid):
+        try:
             raw = await self._client.patch(
                 resource, key.namespace, key.name, body, patch_type=patch_type, force=force, **options
             )
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
         self._observe_answer(resource, raw, options)
         return raw
 
@@ -118,8 +126,11 @@ class Writer:
         self, resource: Resource, key: Key, *, uid: str = "", **options: Unpack[DeleteOptions]
     ) -> bytes:
         """`Client.delete`; `uid` is its precondition."""
-        with self._noticing_absence(resource, key, uid):
+        try:
             raw = await self._client.delete(resource, key.namespace, key.name, uid=uid, **options)
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
         cache = self._caches.get(resource)
         if cache is not None and not options.get("dry_run"):
             cache.observe_deleted(key, uid, raw)
@@ -137,13 +148,8 @@ class Writer:
             return
         cache.observe_written(raw)
 
-    @contextmanager
-    def _noticing_absence(self, resource: Resource, key: Key, uid: str) -> Iterator[None]:
-        try:
-            yield
-        except NotFoundError as err:
-            cache = self._caches.get(resource)
-            details = err.status.details
-            if cache is not None and uid and details is not None and details.name == key.name:
-                cache.observe_deleted(key, uid, b"")
-            raise
+    def _notice_absence(self, resource: Resource, key: Key, uid: str, err: NotFoundError) -> None:
+        cache = self._caches.get(resource)
+        details = err.status.details
+        if cache is not None and uid and details is not None and details.name == key.name:
+            cache.observe_deleted(key, uid, b"")
