@@ -322,7 +322,8 @@ DIFFERENCES: Final[Mapping[str, str]] = {
 """Steps in which the sandbox answers otherwise on purpose, with the reason."""
 
 DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
-    "1.37": {"get -o json": "pods on their way out are not counted (terminatingReplicas), as it is in 1.32"}
+    "1.32": {"get quotas": "the age comes last, as it does in 1.37"},
+    "1.37": {"get -o json": "pods on their way out are not counted (terminatingReplicas), as it is in 1.32"},
 }
 """Steps in which it differs from one minor only, because the minors differ and it follows the other one."""
 
