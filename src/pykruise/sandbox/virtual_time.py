@@ -7,16 +7,21 @@ asyncio.SelectorEventLoop ──asks its selector to wait──▶ _JumpingSelec
 
 Everything that takes its time from the loop (kube.clock.loop_clock, asyncio.sleep, asyncio.timeout) runs on
 virtual time without knowing. Nothing else about the loop changes: callbacks run in asyncio's order, so equal
-programs give equal runs. For programs that talk to nobody outside: a socket would be starved of real time.
+programs give equal runs. For programs that talk to nobody outside: a socket would be starved of real time. For
+what the loop has given to a thread, as asyncio.to_thread does, time stands still.
 """
 
 import asyncio
 import selectors
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 __all__ = ["DeadlockError", "VirtualLoop"]
 
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 POLL_EVERY = 64
 """So many turns of a busy loop pass before it looks for what other threads have sent."""
@@ -31,6 +36,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._now = 0.0
+        self._in_threads = 0
         super().__init__(_JumpingSelector(self))
         # A timer is due this close to its time. After months of virtual time, asyncio's own nanosecond is less
         # than the distance between two floats, and a timer that is due now would never be.
@@ -39,6 +45,31 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._now
+
+    @property
+    def waits_for_threads(self) -> bool:
+        """Whether something given to a thread is still to come."""
+        return self._in_threads > 0
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[_Ts]], _T], *args: *_Ts
+    ) -> asyncio.Future[_T]:
+        """As every loop does it."""
+        given = super().run_in_executor(executor, func, *args)
+        self._in_threads += 1
+        given.add_done_callback(self._came_back)
+        return given
+
+    def _came_back(self, _: object) -> None:
+        self._in_threads -= 1
+
+    async def shutdown_default_executor(self, *args: Any) -> None:
+        """As every loop does it: a thread of its own tells when the others have ended."""
+        self._in_threads += 1
+        try:
+            await super().shutdown_default_executor(*args)
+        finally:
+            self._in_threads -= 1
 
     def jump(self, timeout: float | None) -> None:
         """What the selector does instead of waiting. `None`: there is no timer to wait for."""
@@ -60,8 +91,9 @@ class _JumpingSelector(selectors.BaseSelector):
         self._turns += 1
         if timeout == 0 and self._turns % POLL_EVERY:
             return []
-        found = self._inner.select(0)
-        if not found and timeout != 0:
+        is_held = timeout != 0 and self._loop.waits_for_threads
+        found = self._inner.select(None if is_held else 0)
+        if not found and timeout != 0 and not is_held:
             self._loop.jump(timeout)
         return found
 

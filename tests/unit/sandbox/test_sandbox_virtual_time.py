@@ -1,6 +1,7 @@
 """Time that jumps instead of passing."""
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from typing import Any
 
@@ -47,6 +48,15 @@ def test_time_stands_still_while_anything_can_run() -> None:
         return asyncio.get_running_loop().time()
 
     assert run(busy()) == 0.0
+
+
+def test_time_stands_still_for_threads_and_a_loop_ends_with_them() -> None:
+    async def work() -> tuple[str, float]:
+        async with asyncio.timeout(0.001):
+            found = await asyncio.to_thread(lambda: threading.Event().wait(0.05) or "done")
+        return found, asyncio.get_running_loop().time()
+
+    assert run(work()) == ("done", 0.0)
 
 
 def test_timeouts_count_virtual_seconds() -> None:

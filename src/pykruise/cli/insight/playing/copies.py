@@ -71,6 +71,7 @@ def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluste
         nodes=0 if given.world.nodes else given.nodes,
         kubelet=_kubelet(given),
         tracks_fields=False,
+        waits_for_volumes=False,  # they are not among what was looked at
         # Nodes of a copy may be lost already; those that are made are well all the time.
         controllers=(*(_OF_CLAIMS if has_claims else ()), *(_OF_NODES if is_copy else ())),
         collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource)
