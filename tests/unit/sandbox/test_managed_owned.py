@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykruise.sandbox.apiserver.encoding import encode_object
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
 from pykruise.sandbox.apiserver.managed.owned import Owned, owned_by_creator, set_between, unlike
 from pykruise.sandbox.apiserver.managed.shapes import of_definition
@@ -28,12 +29,16 @@ def config_map(**members: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, **members}
 
 
+def stored(doc: dict[str, Any]) -> bytes:
+    return encode_object(doc)
+
+
 def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
     # given
     doc = config_map(data={"b": "1", "a": "2"})
     doc["metadata"] |= {"uid": "u", "labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
     # when
-    found = owned().spelled_out(doc, b"{}")
+    found = owned().spelled_out(stored(doc), b"{}")
     # then in the order in which stored objects are
     assert found == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
 
@@ -41,9 +46,9 @@ def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
 def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:
     # given
     sets = owned()
-    first = sets.spelled_out(config_map(data={"a": "1"}), b"{}")
+    first = sets.spelled_out(stored(config_map(data={"a": "1"})), b"{}")
     # then
-    assert sets.spelled_out(config_map(data={"a": "2"}), b"{}") is first
+    assert sets.spelled_out(stored(config_map(data={"a": "2"})), b"{}") is first
     for other in (
         config_map(data={"b": "1"}),
         config_map(data={"a": "1", "b": "1"}),
@@ -58,20 +63,20 @@ def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:
         expected = orjson.dumps(
             owned_by_creator({"metadata": {}}, other, CONFIG_MAP, EMPTY), option=orjson.OPT_SORT_KEYS
         )
-        assert sets.spelled_out(other, b"{}") == expected != first
+        assert sets.spelled_out(stored(other), b"{}") == expected != first
 
 
 def test_what_others_took_is_left_out() -> None:
     # given
     sets = owned()
     doc = config_map(data={"a": "1", "b": "2"})
-    everything = sets.spelled_out(doc, b'{"":null}')
+    everything = sets.spelled_out(stored(doc), b'{"":null}')
     # when
-    left = sets.spelled_out(doc, b'{"f:data":{"f:b":{}}}')
+    left = sets.spelled_out(stored(doc), b'{"f:data":{"f:b":{}}}')
     # then
     assert orjson.loads(everything) == {"f:data": {".": {}, "f:a": {}, "f:b": {}}}
     assert orjson.loads(left) == {"f:data": {".": {}, "f:a": {}}}
-    assert sets.spelled_out(doc, b'{"f:data":{".":{},"f:a":{},"f:b":{}}}') == b""
+    assert sets.spelled_out(stored(doc), b'{"f:data":{".":{},"f:a":{},"f:b":{}}}') == b""
 
 
 _SCALARS = st.one_of(st.none(), st.integers(0, 3), st.sampled_from(["a", "b"]))

@@ -116,15 +116,10 @@ class Core:
             return encode_object((await entry.converter.from_storage([decode(raw)]))[0])
         return relabel(raw, entry.api_version)
 
-    async def answer(self, call: Call, stored: Stored, doc: Document | None = None) -> bytes:
-        """What is stored as the call wants to see it: in its version, with managedFields or without.
-
-        `doc`: what was stored, where it is at hand.
-        """
+    async def answer(self, call: Call, stored: Stored) -> bytes:
+        """What is stored as the call wants to see it: in its version, with managedFields or without."""
         raw = await self.show(call.entry, stored.raw)
-        if not call.shows_managed:
-            return raw
-        return self.ownership.show(call.entry, raw, stored, doc if call.entry.converter is None else None)
+        return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
 
     def preview(self, call: Call, doc: Document, managed: bytes) -> bytes:
         """A document that is not stored, as the call wants to see it."""

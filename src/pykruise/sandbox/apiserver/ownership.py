@@ -166,7 +166,7 @@ class Ownership:
         """`metadata.managedFields` of a document that does not show them."""
         if not kept:
             return []
-        found: list[dict[str, Any]] = orjson.loads(self._spelled_out(entry, doc, kept))
+        found: list[dict[str, Any]] = orjson.loads(self._spelled_out(entry, encode_object(doc), kept))
         return found
 
     def added(self, entry: CatalogEntry, doc: Document, kept: bytes) -> Document:
@@ -176,13 +176,11 @@ class Ownership:
             doc["metadata"]["managedFields"] = found
         return doc
 
-    def show(self, entry: CatalogEntry, raw: bytes, stored: Stored, doc: Document | None = None) -> bytes:
-        """An object's bytes with its managedFields. `raw` may differ from what is stored in version only;
-        `doc` is the same as a document, where it is at hand.
-        """
+    def show(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+        """An object's bytes with its managedFields. `raw` may differ from what is stored in version only."""
         if not stored.managed:
             return raw
-        found = self._remembered(entry, raw, stored, doc)
+        found = self._remembered(entry, raw, stored)
         if found == b"[]":
             return raw
         # The uid is the last member of metadata, and nobody else's.
@@ -194,16 +192,15 @@ class Ownership:
         doc["metadata"]["managedFields"] = orjson.loads(found)
         return encode_object(doc)
 
-    def _spelled_out(self, entry: CatalogEntry, doc: Document, kept: bytes) -> bytes:
-        return managers.spelled_out(kept, doc, self.kind(entry).owned)
+    def _spelled_out(self, entry: CatalogEntry, raw: bytes, kept: bytes) -> bytes:
+        return managers.spelled_out(kept, raw, self.kind(entry).owned)
 
-    def _remembered(self, entry: CatalogEntry, raw: bytes, stored: Stored, doc: Document | None) -> bytes:
+    def _remembered(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
         """The managedFields of what is stored. Whoever writes reads the answer, and watchers then ask again."""
         asked = (entry.api_version, stored.revision)
         found = self._shown.get(asked)
         if found is None:
-            doc = decode(raw) if doc is None else doc
-            found = self._shown[asked] = self._spelled_out(entry, doc, stored.managed)
+            found = self._shown[asked] = self._spelled_out(entry, raw, stored.managed)
             if len(self._shown) > _MOST_SHOWN:
                 self._shown.popitem(last=False)
         return found

@@ -125,7 +125,7 @@ async def create_document(core: Core, call: Call, doc: Document, *, managed: byt
     if entry.converter is not None and core.get(entry, call.namespace, meta["name"]) is not None:
         raise already_exists(entry.resource, meta["name"])
     stored = core.put(entry, None, stored_doc, managed=kept)
-    return Answer(201, await core.answer(call, stored, stored_doc))
+    return Answer(201, await core.answer(call, stored))
 
 
 def _shallow(doc: Document) -> Document:
@@ -315,8 +315,7 @@ async def modify(
             stored_doc = await core.for_storage(entry, new)
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
-            kept = core.put(entry, stored, stored_doc, managed=managed)
-            body = await core.answer(call, kept, stored_doc)
+            body = await core.answer(call, core.put(entry, stored, stored_doc, managed=managed))
         return Answer(200, canonical(show(decode(body))) if show else body)
     raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 

@@ -1,7 +1,7 @@
 """Who owns which field of an object: kept small, worked out when somebody looks.
 
     a write ──▶ created() / updated() / applied() ──▶ bytes kept beside the object (`Stored.managed`)
-    a read  ──▶ spelled_out(bytes, document) ──▶ metadata.managedFields
+    a read  ──▶ spelled_out(bytes, object) ──▶ metadata.managedFields
 
 What is kept is a list of managers with the set of their fields. The manager that created an object gets no
 set: it owns what the object holds, but for the fields that others took since (`taken`). So a creation costs
@@ -375,8 +375,8 @@ def _spelled_out(state: _State, doc: Document, empty: Document, shape: Shape, ig
     return state
 
 
-def spelled_out(kept: bytes, doc: Document, owned: Owned) -> bytes:
-    """`metadata.managedFields` of an object, as JSON."""
+def spelled_out(kept: bytes, raw: bytes, owned: Owned) -> bytes:
+    """`metadata.managedFields` of an object, as JSON; `raw` is the object as it is stored."""
     if not kept:
         return b"[]"
     state = _READ_PARTS.decode(kept)
@@ -384,7 +384,7 @@ def spelled_out(kept: bytes, doc: Document, owned: Owned) -> bytes:
     for entry in state.entries:
         fields = bytes(entry.fields)
         if fields == b"null":
-            fields = owned.spelled_out(doc, bytes(state.taken))
+            fields = owned.spelled_out(raw, bytes(state.taken))
         if fields:
             shown.append((entry.place(), entry.shown(fields)))
     shown.sort(key=_place)

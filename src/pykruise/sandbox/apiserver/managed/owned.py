@@ -2,7 +2,7 @@
 
     two documents ──▶ unlike()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
-    a document    ──▶ Owned.spelled_out() ──▶ its creator's set, as JSON
+    a stored object ──▶ Owned.spelled_out() ──▶ its creator's set, as JSON
 
 Pure, but for what Owned remembers: objects of a kind are much alike, and a set does not depend on what is in the
 leaves. So it is found once for all objects with an equal outline.
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from pykruise.kube.documents import Document
@@ -46,6 +47,7 @@ SERVERS_METADATA: Final = frozenset(
 )
 """What the server alone says belongs to no manager."""
 
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}
 """A place that everybody sets, and nobody owns."""
 
@@ -144,36 +146,38 @@ class Owned:
         self._known: dict[tuple[bytes, Outline], bytes] = {}
         self._of_names: dict[str, bool] = {}
 
-    def spelled_out(self, doc: Document, taken: bytes) -> bytes:
-        """What its creator owns of an object, without what was `taken` (a set as JSON); empty: nothing."""
-        view = _view(doc, self._ignored)
-        outline = tuple(self._outline(view))
+    def spelled_out(self, raw: bytes, taken: bytes) -> bytes:
+        """What its creator owns of an object, without what was `taken` (a set as JSON); empty: nothing.
+
+        `raw` is the object as it is stored: equal parts of it are equal bytes.
+        """
+        outline = tuple(self._outline(raw))
         asked = (taken, outline)
         found = self._known.get(asked)
         if found is None:
-            found = self._found(view, orjson.loads(taken))
+            found = self._found(orjson.loads(raw), orjson.loads(taken))
             if sum(len(part) for _, part in outline) <= _LONGEST_REMEMBERED:
                 if len(self._known) >= _MOST_REMEMBERED:
                     self._known.clear()
                 self._known[asked] = found
         return found
 
-    def _found(self, view: Document, taken: FieldSet) -> bytes:
+    def _found(self, doc: Document, taken: FieldSet) -> bytes:
+        view = _view(doc, self._ignored)
         owned = difference(set_between(self._empty, view, self._shape), METADATA_ITSELF)
         left = difference(owned, EMPTY if "" in taken else taken)
-        # In one order, whatever that of the document: stored ones are sorted.
         return b"" if left is EMPTY else orjson.dumps(left, option=orjson.OPT_SORT_KEYS)
 
-    def _outline(self, view: Document) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:
-        for member, value in view.items():
-            if member == "metadata" and type(value) is dict:
-                for name, each in value.items():
-                    is_map = type(each) is dict and name in ("labels", "annotations")
-                    yield f".{name}", tuple(each) if is_map else _raw(each)
-            elif type(value) is dict and self._has_names_only(member):
+    def _outline(self, raw: bytes) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:
+        for member, part in _MEMBERS.decode(raw).items():
+            if member in TYPE or f"f:{member}" in self._ignored:
+                continue
+            if member == "metadata":
+                yield from _outline_of_metadata(orjson.loads(memoryview(part)))
+            elif self._has_names_only(member) and type(value := orjson.loads(memoryview(part))) is dict:
                 yield member, tuple(value)
             else:
-                yield member, _raw(value)
+                yield member, bytes(part)
 
     def _has_names_only(self, member: str) -> bool:
         """Whether the member is a map of scalars, each with an owner of its own."""
@@ -191,5 +195,8 @@ class Owned:
         return found
 
 
-def _raw(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+def _outline_of_metadata(metadata: Document) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:
+    for name, each in metadata.items():
+        if name not in SERVERS_METADATA:
+            is_map = type(each) is dict and name in ("labels", "annotations")
+            yield f".{name}", tuple(each) if is_map else orjson.dumps(each)

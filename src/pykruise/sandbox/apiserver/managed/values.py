@@ -195,17 +195,22 @@ def _fits(value: Any, kind: type) -> bool:
 def _compare_maps(old: Any, new: Any, shape: Shape) -> Changes:
     before = old if isinstance(old, dict) else {}
     after = new if isinstance(new, dict) else {}
+    is_object = shape.kind == "object"
     parts: list[tuple[str, Changes]] = []
     for name, value in after.items():
         earlier = before.get(name, ABSENT)
         if earlier is value or (earlier == value and type(earlier) is type(value)):
             continue
-        found = _difference(earlier, value, shape.field(name) or FREE if shape.kind == "object" else FREE)
+        sub = (shape.field(name) or FREE) if is_object else FREE
+        if sub.kind == "scalar":
+            parts.append((f"f:{name}", _ADDED if earlier is ABSENT else _MODIFIED))
+            continue
+        found = _difference(earlier, value, sub)
         if found is not _NOTHING:
             parts.append((f"f:{name}", found))
     for name, value in before.items():
         if name not in after:
-            sub = shape.field(name) or FREE if shape.kind == "object" else FREE
+            sub = (shape.field(name) or FREE) if is_object else FREE
             parts.append((f"f:{name}", _compare(value, ABSENT, sub)))
     return _gathered(old, new, parts)
 
@@ -247,9 +252,16 @@ def _compare_items(old: list[Any], new: list[Any], item: Shape) -> Changes:
 def _gathered(old: Any, new: Any, parts: list[tuple[str, Changes]]) -> Changes:
     if not parts and old is not ABSENT and new is not ABSENT:
         return _NOTHING
-    added = {step: found.added for step, found in parts if found.added is not EMPTY}
-    modified = {step: found.modified for step, found in parts if found.modified is not EMPTY}
-    removed = {step: found.removed for step, found in parts if found.removed is not EMPTY}
+    added: FieldSet = {}
+    modified: FieldSet = {}
+    removed: FieldSet = {}
+    for step, found in parts:
+        if found.added is not EMPTY:
+            added[step] = found.added
+        if found.modified is not EMPTY:
+            modified[step] = found.modified
+        if found.removed is not EMPTY:
+            removed[step] = found.removed
     return Changes(
         _node(old is ABSENT, added), modified or EMPTY, _node(new is ABSENT and old is not ABSENT, removed)
     )
