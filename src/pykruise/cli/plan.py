@@ -199,6 +199,7 @@ def described(one: Forecast | Outlook) -> list[str]:
     )
     lines += _section("Claims", [f"{word}: {_names(names)}" for word, names in claims if names])
     lines += _section("Holds it up", one.holds)
+    lines += _section("Note", one.notes)
     after = f"{one.pods_before} → {one.pods_after} pods, never fewer than {one.lowest_available} available"
     assumed = "if every pod becomes ready, there is room for it, and hooks are released"
     return [*lines, "", f"In the end: {after}, {assumed}."]

@@ -149,6 +149,7 @@ def test_a_plan_reads_well() -> None:
         claims_created=("data-web-x",),
         claims_deleted=("data-web-c",),
         holds=("the preDelete hook has to be released on web-c",),
+        notes=("PodDisruptionBudget web wants 4 available, and 3 are left at times",),
         lowest_available=3,
         pods_before=4,
         pods_after=4,

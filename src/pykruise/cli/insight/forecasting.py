@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.budgets import gone_below, read_budgets
 from pykruise.cli.insight.look import Sight, look, nodes_of
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
 from pykruise.cli.insight.workloads import Workload, of_document
@@ -88,6 +89,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """Left without a pod, and not deleted."""
     holds: tuple[str, ...] = ()
     """What would hold it up."""
+    notes: tuple[str, ...] = ()
+    """What else is worth knowing."""
     lowest_available: int = 0
     pods_before: int = 0
     pods_after: int = 0
@@ -126,7 +129,12 @@ async def forecast(
         return _told(known, "created", workload, None, wanted, played, settings)
     sight = await look(client, workload, key, now=now, settings=settings)
     played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
-    return _told(known, verdict.change, workload, sight, wanted, played, settings)
+    found = _told(known, verdict.change, workload, sight, wanted, played, settings)
+    if not found.batches:
+        return found
+    budgets = await read_budgets(client, namespace, are_asked=workload.asks_budgets(settings))
+    notes = gone_below(budgets, sight.snapshot.pods, lowest=found.lowest_available)
+    return msgspec.structs.replace(found, notes=tuple(notes))
 
 
 # Admission

@@ -71,7 +71,7 @@ async def look(
         client.list(CONTROLLER_REVISIONS, key.namespace),
         client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace),
         _nodes(client),
-        _budgets(client, key.namespace) if settings.cloneset.asks_budgets else _none(),
+        _budgets(client, key.namespace) if workload.asks_budgets(settings) else _none(),
     )
     project = PodProjector()
     views = [project(bytes(one)) for one in pods.items]

@@ -147,6 +147,8 @@ class Workload(Known, frozen=True, kw_only=True):
     """How reasons of its plan begin → code, remedy; beyond those that all kinds share."""
     has_claim: Callable[[Document, Document], bool] = is_owner
     """Whether a claim of its namespace is one of its pods'."""
+    asks_budgets: Callable[[Settings], bool] = lambda _: False
+    """Whether its manager asks PodUnavailableBudgets by itself."""
     is_per_node: bool = False
     """Pods go to nodes by name, so all nodes have to be known."""
     has_known_names: bool = False

@@ -72,6 +72,7 @@ CLONE_SET = Workload(
     strategy=_strategy,
     counts=_counts,
     in_place_settings=lambda settings: settings.cloneset.in_place,
+    asks_budgets=lambda settings: settings.cloneset.asks_budgets,
     fields={
         "replicas": ("spec", "replicas"),
         "partition": (*_ROLLING, "partition"),

@@ -1,0 +1,114 @@
+"""A plan notes the budgets that a rollout goes below, for every kind of workload: nothing is held up by them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykruise.cli.insight.forecasting import Forecast, forecast
+from pykruise.cli.insight.workloads import CLONE_SET, DAEMON_SET, STATEFUL_SET, Workload
+from pykruise.cli.plan import described
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.kube.resources import POD_DISRUPTION_BUDGETS
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from support.daemonsets import Pool
+from support.scenario import Object, Stage, cloneset, rolling
+from support.statefulsets import statefulset
+
+KINDS: dict[str, tuple[Workload, Callable[[Pool], Object], Object]] = {
+    "cloneset": (CLONE_SET, lambda _pool: cloneset(replicas=4), {"maxUnavailable": 2}),
+    "daemonset": (DAEMON_SET, lambda pool: pool.daemonset(), {"maxUnavailable": 2}),
+    "statefulset": (
+        STATEFUL_SET,
+        lambda _pool: statefulset(replicas=4, parallel=True),
+        {"maxUnavailable": 2},
+    ),
+}
+
+
+async def at_rest(stage: Stage, workload: Workload, document: Object) -> None:
+    await stage.create(document, resource=workload.resource)
+
+    async def are_ready() -> bool:
+        found = await stage.pods()
+        return len(found) == 4 and all(pod.is_serving for pod in found)
+
+    await stage.until(are_ready, what="four pods")
+
+
+async def protect(stage: Stage, budget: str, wanted: int) -> None:
+    """A budget that wants so many of the pods available, and knows how many are."""
+    if budget == "disruption":
+        selector = {"matchLabels": {"app": "web"}}
+        body: Object = {
+            "metadata": {"name": "guard"},
+            "spec": {"minAvailable": wanted, "selector": selector},
+        }
+        await stage.create(body, resource=POD_DISRUPTION_BUDGETS)
+        resource, field = POD_DISRUPTION_BUDGETS, "currentHealthy"
+    else:
+        body = {
+            "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+            "kind": POD_UNAVAILABLE_BUDGETS.kind,
+            "metadata": {"name": "guard"},
+            "spec": {"minAvailable": wanted},
+        }
+        await stage.create(body, resource=POD_UNAVAILABLE_BUDGETS)
+        counts = {"desiredAvailable": wanted, "currentAvailable": 4, "totalReplicas": 4}
+        status = {"status": {**counts, "unavailableAllowed": 4 - wanted}}
+        await stage.merge("guard", status, resource=POD_UNAVAILABLE_BUDGETS, subresource="status")
+        resource, field = POD_UNAVAILABLE_BUDGETS, "currentAvailable"
+
+    async def is_counted() -> bool:
+        status = (await stage.get("guard", resource=resource)).get("status") or {}
+        return bool(status.get(field) == 4)
+
+    await stage.until(is_counted, what="the budget's status")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("budget", "line"),
+    [
+        (
+            "disruption",
+            "PodDisruptionBudget guard wants 3 available, and 2 are left at times: "
+            "managers are not held up by it, but drains wait meanwhile",
+        ),
+        (
+            "unavailable",
+            "PodUnavailableBudget guard wants 3 available, and 2 are left at times: "
+            "a webhook that asks it refuses what goes below",
+        ),
+    ],
+    ids=["disruption", "unavailable"],
+)
+async def test_a_plan_notes_a_budget_that_it_goes_below(
+    stage: Stage, pool: Pool, kind: str, budget: str, line: str
+) -> None:
+    # given four pods of which three are to be available, and a rollout that takes two at a time
+    workload, make, rollout = KINDS[kind]
+    document = make(pool)
+    document["spec"]["updateStrategy"] = rolling(**rollout)
+    document["spec"]["template"]["metadata"]["annotations"] = {"kruise.io/related-pub": "guard"}
+    await stage.start_manager()
+    await at_rest(stage, workload, document)
+    await protect(stage, budget, 3)
+
+    async def planned(**fields: Any) -> Forecast:
+        containers = [{"name": "main", "image": "nginx:2"}]
+        spec = {
+            "template": {"spec": {"containers": containers}},
+            "updateStrategy": rolling(**rollout, **fields),
+        }
+        changed = apply_merge_patch(document, {"spec": spec})
+        return await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+
+    # when
+    said = await planned()
+    # then
+    assert said.lowest_available == 2
+    assert said.notes == (line,)
+    assert f"  {line}" in described(said)
+    # and nothing is noted of a rollout that leaves enough
+    assert (await planned(partition=3)).notes == ()

@@ -1,0 +1,115 @@
+"""plan, explain and simulate as they are typed: exit codes against `pykruise up`, and one line for what cannot be."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from pykruise.cli.main import app
+from support.scenario import cloneset
+from support.up import pykruise, running_up
+
+pytestmark = pytest.mark.looptime(False)
+
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+
+def written(path: Path, document: Any) -> str:
+    path.write_text(yaml.safe_dump(document), "utf-8")
+    return str(path)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit code and what is printed, errors included."""
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.output
+
+
+@needs_kubectl
+def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
+    # given
+    manifest = written(tmp_path / "app.yaml", cloneset(replicas=2))
+    wrong = cloneset(replicas=2)
+    wrong["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": "5"}}
+    refused = written(tmp_path / "wrong.yaml", wrong)
+    with running_up(tmp_path, "--nodes", "2") as up:
+        there = ("--kubeconfig", str(up.kubeconfig))
+        # when it is not there yet
+        first = pykruise("plan", "-f", manifest, *there)
+        up.says("apply", "-f", manifest)
+        watched = pykruise("explain", "clonesets/web", "--watch", *there)
+        # and when it is
+        second = pykruise("plan", "-f", manifest, *there)
+        third = pykruise("plan", "-f", refused, *there)
+        explained = pykruise("explain", "clone/web", "-o", "json", *there)
+        missing = pykruise("explain", "clonesets/other", *there)
+        # and for somebody whom the API server does not know
+        config = yaml.safe_load(up.kubeconfig.read_text("utf-8"))
+        config["users"][0]["user"] = {"token": "wrong"}
+        stranger = written(tmp_path / "stranger.yaml", config)
+        strange = [
+            pykruise(*arguments, "--kubeconfig", stranger)
+            for arguments in (("plan", "-f", manifest), ("explain", "clonesets/web"))
+        ]
+    # then
+    assert (first.returncode, first.stderr) == (2, "")
+    assert first.stdout.startswith("CloneSet default/web: would be created\n")
+    assert (second.returncode, second.stdout) == (0, "CloneSet default/web: nothing would change\n")
+    assert third.returncode == 1
+    assert third.stdout.startswith("CloneSet default/web: would be refused\n  spec.updateStrategy")
+    # and a watch ends when the rollout is done
+    assert watched.returncode == 0
+    assert "CloneSet default/web: done." in watched.stdout
+    assert (explained.returncode, json.loads(explained.stdout)["verdict"]) == (0, "done")
+    # and what cannot be done is one line
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr.startswith("error: there is no CloneSet default/other")
+    for one in (missing, *strange):
+        assert (one.returncode, len(one.stderr.splitlines())) == (1, 1), one.stderr
+    assert all("nauthorized" in one.stderr for one in strange), strange
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "clonesets/web", "--set", "replicas=1", "-o", "yaml"),
+        ("explain", "clonesets/web", "-o", "yaml"),
+        ("simulate", "-f", "FILE", "-o", "yaml"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_output_that_there_is_not_is_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    file = written(tmp_path / "app.yaml", cloneset())
+    assert run(*(file if one == "FILE" else one for one in arguments)) == (
+        1,
+        "error: -o yaml: there is text and json\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [1,\nb: 2", "not valid YAML"),
+        ("just words", "not a Kubernetes object but str"),
+        ("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", "want one CloneSet"),
+        ("", "want one CloneSet"),
+    ],
+    ids=["no YAML", "no object", "unknown kind", "nothing"],
+)
+def test_a_file_that_cannot_be_simulated_is_one_line(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text(text, "utf-8")
+    code, told = run("simulate", "-f", str(file))
+    assert (code, len(told.splitlines())) == (1, 1), told
+    assert told.startswith(f"error: {file}")
+    assert problem in told
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate"])
+def test_a_file_that_is_not_there_is_one_line(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "none.yaml"
+    assert run(command, "-f", str(path)) == (1, f"error: {path}: No such file or directory\n")
