@@ -9,7 +9,7 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import build_snapshot, project_cloneset
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
-from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.plan import Plan
@@ -109,7 +109,10 @@ def test_history_of_others_is_not_cut() -> None:
 def test_an_unowned_revision_that_says_the_same_is_used() -> None:
     builder = cloneset(1)
     builder.with_revisions(revision(builder.spec["template"], 4, controller=""))
-    assert not planned(builder).stages
+    plan = planned(builder)
+    # it becomes its own, and no pod is written to
+    assert [stage.name for stage in plan.stages] == ["check before adoption", "adopt"]
+    assert not {step.action.resource for step in plan.steps} & {PODS}
 
 
 def test_a_terminating_cloneset_only_reports() -> None:
