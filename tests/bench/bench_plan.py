@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
@@ -21,6 +22,7 @@ from pykruise.kinds.cloneset.plan import plan_cloneset  # noqa: E402
 from pykruise.kinds.cloneset.snapshot import Snapshot, build_snapshot  # noqa: E402
 from pykruise.kube.clock import format_time  # noqa: E402
 from pykruise.kube.hashing import rand_suffix  # noqa: E402
+from pykruise.plans.in_place import Seen  # noqa: E402
 from pykruise.pods import keys  # noqa: E402
 from pykruise.pods.views import PodProjector, PodView  # noqa: E402
 from support.cloneset_builder import (  # noqa: E402
@@ -148,6 +150,49 @@ def pod_text(rng: random.Random, revision: str, *, was_updated: bool = False) ->
     return orjson.dumps(pod)
 
 
+def under_way(rng: random.Random, old: str, new: str, *, pods: int, waiting: int) -> list[bytes]:
+    """A rollout in place in its middle: half of the pods are old, `waiting` run their old image as yet."""
+    texts = []
+    for number in range(pods):
+        if number < pods // 2:
+            texts.append(pod_text(rng, old))
+            continue
+        pod = orjson.loads(pod_text(rng, new))
+        images = {one["name"]: one["imageID"] for one in pod["status"]["containerStatuses"]}
+        is_waiting = number >= pods - waiting
+        ran = images["main"] if is_waiting else f"main@sha256:{'cd' * 32}"
+        state = {
+            "revision": new,
+            "updateTimestamp": format_time(NOW),
+            "lastContainerStatuses": {"main": {"imageID": ran}},
+            "updateImages": True,
+            "containerBatchesRecord": [{"timestamp": format_time(NOW), "containers": ["main"]}],
+        }
+        pod["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = orjson.dumps(state).decode()
+        if is_waiting:
+            pod["metadata"]["labels"][keys.STATE_LABEL] = "Updating"
+            for status in pod["status"]["containerStatuses"]:
+                status["image"] = "registry.example.com/shop/main:1.27.2"
+            for condition in pod["status"]["conditions"]:
+                if condition["type"] in (keys.IN_PLACE_READY, "Ready"):
+                    condition["status"] = "False"
+        texts.append(orjson.dumps(pod))
+    return texts
+
+
+def in_the_middle(rng: random.Random, *, pods: int, waiting: int) -> Snapshot:
+    """The same as one snapshot."""
+    builder = cloneset(pods, pods=0, image="nginx:2", max_unavailable="100%")
+    builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
+    builder.with_rolling(podUpdatePolicy="InPlaceIfPossible")
+    old, new = builder.revision_views()
+    project = PodProjector()
+    texts = under_way(rng, old.name, new.name, pods=pods, waiting=waiting)
+    return build_snapshot(
+        builder.view(), pods=[project(text) for text in texts], revisions=[old, new], now=NOW, seed=1
+    )
+
+
 def timed(action: Callable[[], object], *, repeats: int) -> float:
     """CPU seconds of the fastest run: what others do on the machine counts as little as can be."""
     best = float("inf")
@@ -217,6 +262,13 @@ def main() -> None:
         steps = sum(1 for _ in plan.steps)
         seconds = timed(lambda snapshot=snapshot: plan_cloneset(snapshot), repeats=5)  # type: ignore[misc]
         print(f"plan, {name}: {seconds * 1000:.1f} ms, {steps} writes")
+    waiting = min(300, count // 4)
+    middle = in_the_middle(rng, pods=count, waiting=waiting)
+    steps = sum(1 for _ in plan_cloneset(middle).steps)
+    again = timed(lambda: plan_cloneset(middle), repeats=5)
+    first = timed(lambda: plan_cloneset(msgspec.structs.replace(middle, seen=Seen())), repeats=5)
+    print(f"plan, update in place, {waiting} under way: {first * 1000:.1f} ms, {steps} writes")
+    print(f"... when the last plan has seen them already: {again * 1000:.1f} ms")
 
 
 if __name__ == "__main__":

@@ -58,26 +58,7 @@ def deletion_order(
     higher spread rank; most recently ready; more restarts; newest.
     """
     spread = spread_ranks(pods, topology_keys=topology_keys, node_labels=node_labels or {})
-    return sorted(pods, key=lambda pod: _deletion_key(pod, spread.get(pod.name, 0), available=available(pod)))
-
-
-def _deletion_key(pod: PodView, spread: float, *, available: bool | None) -> tuple[Any, ...]:
-    """`available=None` leaves availability out of it."""
-    rank = pod.rank
-    return (
-        rank[0],
-        rank[1],
-        available,
-        rank[2],
-        pod.deletion_cost,
-        -spread,
-        rank[3],
-        rank[4],
-        rank[5],
-        rank[7],
-        rank[8],
-        rank[9],
-    )
+    return _sorted_by_rank(pods, spread, available=available)
 
 
 def spread_ranks(
@@ -108,19 +89,44 @@ def spread_ranks(
 
 def _same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
     nodes: defaultdict[str, list[PodView]] = defaultdict(list)
-    for pod in pods:
+    for pod in _sorted_by_rank(pods, {}):
         if pod.node_name:
             nodes[pod.node_name].append(pod)
     return {
         pod.name: float(len(group) - 1 - position)
         for group in nodes.values()
         if len(group) > 1
-        for position, pod in enumerate(_sorted_by_rank(group, {}))
+        for position, pod in enumerate(group)
     }
 
 
-def _sorted_by_rank(pods: Sequence[PodView], spread: Mapping[str, float]) -> list[PodView]:
-    return sorted(pods, key=lambda pod: _deletion_key(pod, spread.get(pod.name, 0), available=None))
+def _sorted_by_rank(
+    pods: Sequence[PodView],
+    spread: Mapping[str, float],
+    *,
+    available: Callable[[PodView], bool] = lambda _: True,
+) -> list[PodView]:
+    """Keys come from one comprehension without calls of its own: a large set that shrinks sorts all its pods."""
+    spread_of = spread.get
+    sort_keys: list[tuple[Any, ...]] = [
+        (
+            rank[0],
+            rank[1],
+            available(pod),
+            rank[2],
+            pod.deletion_cost,
+            -spread_of(pod.name, 0.0),
+            rank[3],
+            rank[4],
+            rank[5],
+            rank[7],
+            rank[8],
+            rank[9],
+        )
+        for pod in pods
+        for rank in (pod.rank,)
+    ]
+    return [pods[index] for index in sorted(range(len(pods)), key=sort_keys.__getitem__)]
 
 
 # Updates

@@ -100,11 +100,11 @@ def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting:
             because=f"{count}; the partition keeps {ws.limits.partition} there",
             remedy="lower spec.updateStrategy.rollingUpdate.partition to go on",
         )
-    names = sorted(pod.name for pod in old if pod.name in left)
-    if names and len(names) == len(old):
+    if old and all(pod.name in left for pod in old):
+        name = min(pod.name for pod in old)
         return Waiting(
             reason="UpdateHeld",
-            because=f"{count}; pod {names[0]} {left[names[0]]}",
+            because=f"{count}; pod {name} {left[name]}",
             remedy="raise maxUnavailable or take away what holds it",
         )
     return Waiting(reason="Updating", because=f"{count} and being updated")
