@@ -353,18 +353,18 @@ async def large(_: int) -> None:
     """An object of one megabyte."""
     client = server()[1]
     doc = {"metadata": {"name": "large"}, "data": {f"k{n}": "x" * 1000 for n in range(1000)}}
-    begun = time.perf_counter()
+    begun = time.process_time()
     await client.create(CONFIG_MAPS, "default", doc)
-    created = time.perf_counter() - begun
-    begun = time.perf_counter()
+    created = time.process_time() - begun
+    begun = time.process_time()
     size = len(await client.get(CONFIG_MAPS, "default", "large"))
-    read = time.perf_counter() - begun
-    begun = time.perf_counter()
+    read = time.process_time() - begun
+    begun = time.process_time()
     await client.patch(CONFIG_MAPS, "default", "large", {"data": {"k0": "y"}}, patch_type=PatchType.MERGE)
-    patched = time.perf_counter() - begun
+    patched = time.process_time() - begun
     line(
         f"an object of {size / 1e6:.1f} MB",
-        f"POST {created * 1e3:.0f} ms, GET {read * 1e3:.0f} ms, PATCH {patched * 1e3:.0f} ms",
+        f"POST {created * 1e3:.0f} ms, GET {read * 1e3:.0f} ms, PATCH {patched * 1e3:.0f} ms of CPU",
     )
 
 
