@@ -182,6 +182,30 @@ CASES = [
         patch("cronjobs/c", {"spec": {"suspend": True}}, MERGE),
     ),
     case(
+        "a schedule must be one that cron knows",
+        *(
+            create("cronjobs", _cron(f"b{number}", schedule=schedule))
+            for number, schedule in enumerate(
+                (
+                    "60 * * * *",
+                    "* * 0 * *",
+                    "* * * * 7",
+                    "*/0 * * * *",
+                    "a * * * *",
+                    "5-3 * * * *",
+                    "@often",
+                    "TZ=Europe/Berlin 0 12 * * *",
+                )
+            )
+        ),
+        *(
+            create("cronjobs", _cron(f"g{number}", schedule=schedule), only=("spec.schedule",))
+            for number, schedule in enumerate(
+                ("*/15 1-5,7 ? jan-mar mon", "@every 1h30m", "@midnight", "5/20 * * * *", "0 0 30 2 *")
+            )
+        ),
+    ),
+    case(
         "a controller revision's data never change",
         create("controllerrevisions", {"metadata": {"name": "r"}, "revision": 1, "data": {"a": {"b": 1}}}),
         patch("controllerrevisions/r", {"revision": 2}, MERGE),

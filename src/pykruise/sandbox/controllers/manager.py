@@ -13,6 +13,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.controllers.base import Loop, Shared, View
 from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
+from pykruise.sandbox.controllers.cron_jobs import CronJobs
 from pykruise.sandbox.controllers.daemon_sets import DaemonSets
 from pykruise.sandbox.controllers.deployments import Deployments
 from pykruise.sandbox.controllers.disruption import Budgets
@@ -36,6 +37,7 @@ _KINDS: tuple[type[Loop], ...] = (
     DaemonSets,
     Jobs,
     TrackedPods,
+    CronJobs,
     ServiceEndpoints,
     ServiceAccounts,
     DefaultClass,

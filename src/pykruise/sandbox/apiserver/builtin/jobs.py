@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pykruise.kube.cron import ScheduleError, parse_schedule
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
@@ -240,10 +241,12 @@ def _check_cron_job(spec: Doc, name: str) -> Causes:
     schedule = spec.get("schedule") or ""
     if not schedule:
         yield required("spec.schedule")
-    elif not _is_schedule(schedule):
-        words = schedule.split()
-        detail = f"expected exactly 5 fields, found {len(words)}: [{' '.join(words)}]"
-        yield invalid("spec.schedule", schedule, detail)
+    else:
+        if detail := _wrong_schedule(schedule):
+            yield invalid("spec.schedule", schedule, detail)
+        if "TZ" in schedule:
+            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            yield invalid("spec.schedule", schedule, detail)
     if (zone := spec.get("timeZone")) is not None and not _is_time_zone(zone):
         yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
     yield from check_not_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
@@ -269,5 +272,10 @@ def _is_time_zone(name: str) -> bool:
     return True
 
 
-def _is_schedule(schedule: str) -> bool:
-    return schedule.startswith("@") or len(schedule.split()) == 5
+def _wrong_schedule(schedule: str) -> str:
+    """What is wrong with it, as the parser words it; empty when nothing is."""
+    try:
+        parse_schedule(schedule)
+    except ScheduleError as err:
+        return str(err)
+    return ""
