@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import conversions, crds, crds_of
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.crds import webhook_conversion
 
 ORIGINALS = json.loads((Path(__file__).parent / "data" / "crds.json").read_text())
@@ -205,3 +207,10 @@ def test_every_kind_with_two_versions_has_a_conversion() -> None:
     assert conversions().keys() == two
     for conversion in conversions().values():
         assert (conversion.hub, conversion.spoke) == ("v1beta1", "v1alpha1")
+
+
+def test_some_definitions_alone_are_those_of_all() -> None:
+    names = ["clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io"]
+    assert crds_of([WORKLOAD_SPREADS, CLONE_SETS]) == [
+        one for one in crds() if one["metadata"]["name"] in names
+    ]
