@@ -65,7 +65,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
 
 
 def _lost_answers(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
-    """Writes take effect, nobody says so, and the watch is late."""
+    """Writes take effect, nobody says so, and the watch is late. All is healed after the last deed: it waits."""
     deed = rng.choice(
         (
             Deed(at, "scale", {"replicas": 8}),
@@ -75,7 +75,10 @@ def _lost_answers(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault
     )
     kind = rng.choice(("answer lost", "no answer", "timeout after the fact", "error after the fact"))
     lost = Fault(round(at - 0.5, 2), kind, "/pods", rng.choice((1, 2, 4)), 1.0)
-    return [deed], [lost, Fault(round(at - 0.5, 2), "delay", "/pods", 12, rng.choice((5.0, 20.0)))]
+    return [deed, Deed(at + 30, "cure")], [
+        lost,
+        Fault(round(at - 0.5, 2), "delay", "/pods", 12, rng.choice((5.0, 20.0))),
+    ]
 
 
 def _lost_history(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:

@@ -299,9 +299,6 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: claims do not go with pods that are scaled away": ((set_scale, "owner_steps", always(())),),
     "StatefulSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
-    "StatefulSet: own writes are not seen until the watch tells them": (
-        (cache.Cache, "observe_written", _tombless),
-    ),
     "StatefulSet: what was refused once is not tried again": (
         (reconcile, "OPTIONAL_AGAIN_S", lambda _original: None),
     ),
