@@ -13,7 +13,7 @@ from pykruise.cli.main import app
 from support.scenario import cloneset
 from support.up import pykruise, running_up
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = pytest.mark.real_time
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
