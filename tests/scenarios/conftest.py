@@ -32,6 +32,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
@@ -349,7 +350,7 @@ async def _leave(stage: Stage) -> None:
     to work on.
     """
     with suppress(NotFoundError):
-        for resource in (SIDECAR_SETS, CLONE_SETS, DAEMON_SETS):
+        for resource in (SIDECAR_SETS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS):
             for raw in (await stage.client.list(resource, stage.namespace)).items:
                 await stage.client.delete(resource, stage.namespace, decode(raw)["metadata"]["name"])
         await stage.client.delete(NAMESPACES, "", stage.namespace)
