@@ -254,6 +254,8 @@ class DaemonSetRules(WorkloadRules[Wish]):
         found: set[str] = set()
         for name in self._nodes:
             states = self._nodes_since(name, turn)
+            if states and states[0].revision > turn.known.get(NODES, 0):
+                continue  # a node that has just joined cannot be known
             if name == node or not states or not all(one.runs(wish) for one in states):
                 continue
             may_serve = any(
