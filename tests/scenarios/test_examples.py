@@ -15,7 +15,7 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
-from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
+from pykruise.kube.resources import DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
 from support.scenario import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +23,8 @@ RESOURCES: dict[str, Resource] = {
     one.kind: one
     for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS)
 }
+BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
+"""What workloads may use."""
 
 
 def manifests() -> list[Any]:
@@ -41,7 +43,7 @@ def manifests() -> list[Any]:
 
 def workloads() -> list[Any]:
     """Those that make pods."""
-    return [one for one in manifests() if one.values[0]["kind"] != SIDECAR_SETS.kind]
+    return [one for one in manifests() if one.values[0]["kind"] not in {SIDECAR_SETS.kind, *BESIDE}]
 
 
 def sidecarsets() -> list[Any]:
@@ -108,6 +110,13 @@ async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_
     await stage.until(is_injected_when_free)
     with pytest.raises(InvalidError):  # and it was reviewed
         await stage.merge(doc["metadata"]["name"], {"spec": {"selector": None}}, resource=SIDECAR_SETS)
+
+
+@pytest.mark.parametrize("doc", [one for one in manifests() if one.values[0]["kind"] in BESIDE])
+async def test_what_workloads_use_is_accepted(stage: Stage, doc: dict[str, Any]) -> None:
+    created = await stage.create(doc, resource=BESIDE[doc["kind"]])
+    await stage.delete(created["metadata"]["name"], resource=BESIDE[doc["kind"]])
+    assert {**created, "metadata": doc["metadata"]}.items() >= doc.items()
 
 
 def test_there_are_manifests_to_be_tried() -> None:

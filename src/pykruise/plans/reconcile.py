@@ -269,7 +269,8 @@ class Reconciler(Generic[S]):
 
     async def _failed(self, snapshot: S, owner: Owner, plan: Plan, failure: Failure) -> Never:
         if not failure.is_stale:
-            await self._report(owner, self._planner.status_after(snapshot, plan, failure), at_once=True)
+            status = self._planner.status_after(snapshot, plan, failure) or plan.status
+            await self._report(owner, status, at_once=True)
         raise _error_of(failure) from failure.error
 
     async def _report_beside(self, owner: Owner, plan: Plan, is_done: asyncio.Event) -> "_Report | None":

@@ -32,6 +32,7 @@ class World(msgspec.Struct):
     gone: bool = False
     current: bool = True
     live_uid: str = "u"
+    tells_failures: bool = True
     looks: int = 0
     create_s: float = 0.0
 
@@ -48,7 +49,7 @@ class World(msgspec.Struct):
         return self.plan_now
 
     def status_after(self, snapshot: "World", plan: Plan, failure: Failure) -> dict[str, Any] | None:
-        return {"failed": str(failure.error)}
+        return {"failed": str(failure.error)} if self.tells_failures else None
 
     def is_current(self, snapshot: "World") -> bool:
         return self.current
@@ -197,6 +198,20 @@ async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(worl
         await turn(world)(KEY)
     # then
     assert world.stored == {"failed": "exceeded quota"}
+
+
+async def test_a_kind_whose_status_has_no_place_for_failures_tells_the_status_of_its_plan(
+    world: World,
+) -> None:
+    # given
+    world.plan_now = creating("a", status={"observedGeneration": 2})
+    world.tells_failures = False
+    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
+    # when
+    with pytest.raises(PlanFailedError):
+        await turn(world)(KEY)
+    # then
+    assert world.stored == {"observedGeneration": 2}
 
 
 async def test_a_stale_plan_is_no_failure(world: World) -> None:
