@@ -264,7 +264,7 @@ class Wire:
                     return
                 case "delay":
                     assert fault is not None
-                    await asyncio.sleep(fault.seconds)
+                    await self._weather.hang(fault.seconds)
                 case "stall":
                     await self._weather.hang(idle_timeout_s or 300.0)
                     raise ConnectionLostError("stalled on purpose")

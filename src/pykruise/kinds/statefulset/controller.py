@@ -4,7 +4,8 @@ pod, claim, revision, class or StatefulSet changed ──▶ queue ──▶ Rec
 """
 
 import random
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from pykruise.kinds.statefulset.ordinals import split_name
 from pykruise.kinds.statefulset.plan import plan_statefulset, status_after
@@ -133,6 +134,10 @@ class StatefulSetPlanner:
         return is_unchanged(snapshot.statefulset, self._sets)
 
 
+CLAIM_S: Final = 5.0
+"""How long the status may be behind the size of a claim that nobody waits for."""
+
+
 class Waker:
     """Which StatefulSets an event is about."""
 
@@ -159,18 +164,25 @@ class Waker:
             self._queue.add(statefulset.key)
 
     def claim_changed(self, change: Change[ClaimView]) -> None:
-        """The set that let it grow; and of one that is gone, the set whose pod may wait for that."""
-        claim = change.new or change.old
-        if claim is None:
-            return
-        if change.old is not None and change.new is not None:
-            if claim.grown_by:
-                self._wake(Key(claim.namespace, claim.grown_by))
-        elif change.new is None:
-            base, _ = split_name(claim.name)
-            for statefulset in self._sets.by_index(BY_NAMESPACE, claim.namespace):
-                if base.endswith(f"-{statefulset.name}"):
-                    self._queue.add(statefulset.key)
+        """The set that let it grow; of one that has another size, the set whose status counts it; and of one that
+        is gone, the set whose pod may wait for that."""
+        old, new = change.old, change.new
+        if new is not None and old is not None:
+            if new.grown_by:
+                self._wake(Key(new.namespace, new.grown_by))
+            elif (old.requested, old.capacity, old.is_deleting) != (new.requested, new.capacity, new.is_deleting):
+                for statefulset in self._sets_of(new):
+                    # New claims get their volume while their pod starts, which changes the status anyway.
+                    self._queue.add_after(statefulset.key, CLAIM_S)
+        elif old is not None:
+            for statefulset in self._sets_of(old):
+                self._queue.add(statefulset.key)
+
+    def _sets_of(self, claim: ClaimView) -> Iterator[StatefulSetView]:
+        base, _ = split_name(claim.name)
+        for statefulset in self._sets.by_index(BY_NAMESPACE, claim.namespace):
+            if base.endswith(f"-{statefulset.name}"):
+                yield statefulset
 
     def revision_changed(self, change: Change[RevisionView]) -> None:
         """The set that it was named after."""

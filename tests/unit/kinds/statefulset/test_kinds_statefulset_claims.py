@@ -411,22 +411,36 @@ class _Sets:
         return [self.view]
 
 
-def woken_by(old: ClaimView | None, new: ClaimView | None) -> list[Key]:
+def woken_by(old: ClaimView | None, new: ClaimView | None, *, at_once: bool = True) -> list[Key]:
     queue: list[Key] = []
+    later: list[Key] = []
 
     class Queue:
         add = staticmethod(queue.append)
+
+        @staticmethod
+        def add_after(key: Key, _seconds: float) -> None:
+            later.append(key)
 
     view = statefulset(3).view()
     claim = new or old
     assert claim is not None
     change = Change(Key(claim.namespace, claim.name), old, new)
     Waker(_Sets(view), Queue()).claim_changed(change)  # type: ignore[arg-type]  # as much of both as is asked for
-    return queue
+    return queue if at_once else later
 
 
 def claim_view(name: str = "data-web-1", **fields: Any) -> ClaimView:
     return ClaimView(namespace=NAMESPACE, name=name, uid="u", resource_version=1, **fields)
+
+
+def test_a_claim_of_another_size_has_the_status_told_a_little_later() -> None:
+    # given a claim whose volume came late, so that no pod's start tells of it
+    pending, bound = claim_view(requested=1), claim_view(requested=1, capacity=1)
+    # then
+    assert woken_by(pending, bound, at_once=False) == [statefulset(3).view().key]
+    assert woken_by(pending, bound) == []
+    assert woken_by(bound, bound, at_once=False) == []
 
 
 @pytest.mark.parametrize(("grown_by", "wakes"), [("", False), ("web", True), ("other", False)])
