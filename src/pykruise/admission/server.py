@@ -97,7 +97,6 @@ class WebhookServer:
         self._limits = limits or Limits()
         self._tls = _context()
         self._http = HttpServer(self, limits=_http_limits(self._limits))
-        self._is_listening = False
         self._shed_at = float("-inf")
         self._shed = 0
 
@@ -111,7 +110,7 @@ class WebhookServer:
     @property
     def is_listening(self) -> bool:
         """Between start and stop."""
-        return self._is_listening
+        return self._http.is_listening
 
     @property
     def requests(self) -> int:
@@ -141,11 +140,9 @@ class WebhookServer:
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
         self._port = await self._http.start(self._host, self._port, tls=self._tls)
-        self._is_listening = True
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Take no new connections, finish what is being answered (for so long), and close."""
-        self._is_listening = False
         await self._http.stop(grace_s=grace_s)
 
     # ── what HttpServer asks ─────────────────────────────────────────────────

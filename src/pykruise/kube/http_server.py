@@ -25,7 +25,8 @@ import logging
 import ssl
 from collections import deque
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
+from weakref import WeakSet
 
 import httptools
 import msgspec
@@ -128,7 +129,7 @@ class _Connection(asyncio.Protocol):
         self._loop = server.loop
         self._limits = server.limits
         self._app = server.app
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: Any = None
         self._transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
         # What is being read.
@@ -162,7 +163,13 @@ class _Connection(asyncio.Protocol):
     # --- what the loop calls ----------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._server.shaking_hands.discard(self)
         self._transport = cast(asyncio.Transport, transport)
+        if self._server.is_stopping:  # it was shaking hands until now
+            self._is_deaf = True
+            self._transport.abort()
+            return
+        self._parser = httptools.HttpRequestParser(self)
         self._since = self._made = self._loop.time()
         self.task = self._loop.create_task(self._serve(self._transport))
         self._server.connections[self] = None
@@ -441,6 +448,16 @@ class _Connection(asyncio.Protocol):
             self._drained = None
 
 
+async def _stop_accepting(listener: asyncio.Server) -> None:
+    """What asyncio accepts in the very turn in which its server is closed gets no transport, and stays open."""
+    loop = asyncio.get_running_loop()
+    for sock in listener.sockets:
+        with suppress(RuntimeError):  # of loops that look after their sockets themselves
+            loop.remove_reader(sock.fileno())
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
 class HttpServer:
     """Serves an App. `start`, then `stop`."""
 
@@ -449,12 +466,20 @@ class HttpServer:
         self.limits = limits
         self.heads = HeadWriter()
         self.connections: dict[_Connection, None] = {}
+        self.is_stopping = False
+        self.shaking_hands: WeakSet[_Connection] = WeakSet()
+        """Those whose TLS is not there yet; of one that fails nothing is told."""
         self.admitted = 0
         """Requests admitted and not answered yet."""
         self.held = 0
         """Bytes of their bodies."""
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_listening(self) -> bool:
+        """Between start and stop."""
+        return self._listener is not None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -464,8 +489,9 @@ class HttpServer:
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> int:
         """Listen; returns the port. Raises OSError."""
         loop = asyncio.get_running_loop()
+        self.is_stopping = False
         listener = await loop.create_server(
-            lambda: _Connection(self),
+            self._accept,
             host,
             port,
             ssl=tls,
@@ -477,6 +503,11 @@ class HttpServer:
         self._check_on(loop)
         found: int = listener.sockets[0].getsockname()[1]
         return found
+
+    def _accept(self) -> "_Connection":
+        connection = _Connection(self)
+        self.shaking_hands.add(connection)
+        return connection
 
     def _check_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look at all connections now and then: a timer for each request would cost more."""
@@ -501,6 +532,8 @@ class HttpServer:
             return
         if self._timer is not None:
             self._timer.cancel()
+        self.is_stopping = True
+        await _stop_accepting(listener)
         listener.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.limits.stop_s if grace_s is None else grace_s):
@@ -516,4 +549,8 @@ class HttpServer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE_S):
+                while self.shaking_hands:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.005)
         await asyncio.sleep(0)  # an abort takes place a moment later

@@ -1,6 +1,7 @@
 """The webhook server over real sockets: TLS, limits, hostile clients, a new certificate while it serves."""
 
 import asyncio
+import gc
 import gzip
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -352,6 +353,27 @@ async def test_stopping_finishes_what_is_being_reviewed_and_frees_the_port(tmp_p
         await stopping
         with pytest.raises(aiohttp.ClientConnectorError):
             await reviews(session)
+
+
+async def test_whoever_connects_while_it_stops_leaves_nothing_behind(tmp_path: Path) -> None:
+    # given clients at every point of their handshake
+    context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
+    for turns in range(0, 60, 3):
+        async with running(tmp_path) as server:
+            coming = [
+                asyncio.create_task(asyncio.open_connection("127.0.0.1", server.port, ssl=context))
+                for _ in range(3)
+            ]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            # when
+            await server.stop()
+        # then what the server holds of them is closed: a warning of an open socket would fail the test
+        for outcome in await asyncio.gather(*coming, return_exceptions=True):
+            if not isinstance(outcome, BaseException):
+                outcome[1].transport.abort()
+        await asyncio.sleep(0.02)
+        gc.collect()
 
 
 async def test_a_port_that_is_taken_is_an_error_at_the_start(tmp_path: Path) -> None:

@@ -170,7 +170,11 @@ class Waker:
         if new is not None and old is not None:
             if new.grown_by:
                 self._wake(Key(new.namespace, new.grown_by))
-            elif (old.requested, old.capacity, old.is_deleting) != (new.requested, new.capacity, new.is_deleting):
+            elif (old.requested, old.capacity, old.is_deleting) != (
+                new.requested,
+                new.capacity,
+                new.is_deleting,
+            ):
                 for statefulset in self._sets_of(new):
                     # New claims get their volume while their pod starts, which changes the status anyway.
                     self._queue.add_after(statefulset.key, CLAIM_S)
