@@ -24,9 +24,11 @@ from pykruise.plans.plan import Chain, Note, Stage, Step
 from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
+from pykruise.pods.workloads import WorkloadView
 
 __all__ = [
     "Adopter",
+    "adopter_of",
     "adoption_stages",
     "delete_revision",
     "release_pod",
@@ -49,6 +51,18 @@ class Adopter(msgspec.Struct, frozen=True, kw_only=True):
     """What the adopted carry as their managing owner."""
     selector: Mapping[str, Any]
     """`spec.selector`; recorded with adopted revisions."""
+
+
+def adopter_of(workload: WorkloadView, resource: Resource, *, selector: msgspec.Struct) -> Adopter:
+    """A workload of this resource as one who adopts. `selector`: its `spec.selector`, as read."""
+    return Adopter(
+        resource=resource,
+        key=workload.key,
+        uid=workload.uid,
+        resource_version=workload.resource_version,
+        reference=workload.reference_as(resource),
+        selector=msgspec.to_builtins(selector),
+    )
 
 
 def adoption_stages(

@@ -43,7 +43,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Patch
 from pykruise.plans.ownership import (
-    Adopter,
+    adopter_of,
     adoption_stages,
     delete_revision,
     release_pod,
@@ -348,15 +348,7 @@ def _adopt(ws: WorkingSet, choice: UpdateChoice) -> list[Stage]:
     revision = choice.revision
     if choice.create is not None or revision.controller_uid or revision.is_deleting:
         return []
-    cloneset = ws.snapshot.cloneset
-    adopter = Adopter(
-        resource=CLONE_SETS,
-        key=cloneset.key,
-        uid=cloneset.uid,
-        resource_version=cloneset.resource_version,
-        reference=cloneset.owner_reference,
-        selector=msgspec.to_builtins(ws.spec.selector),
-    )
+    adopter = adopter_of(ws.snapshot.cloneset, CLONE_SETS, selector=ws.spec.selector)
     return adoption_stages(adopter, (), [revision])
 
 

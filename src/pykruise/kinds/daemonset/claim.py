@@ -6,11 +6,9 @@ Pure. Only reached when the selector is the one that pods are managed by (pods/s
 own labels were changed is let go: that is how people put one aside. A revision is never let go.
 """
 
-import msgspec
-
 from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS
-from pykruise.plans.ownership import Adopter, adoption_stages, release_stages
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
 from pykruise.plans.plan import Stage
 
 __all__ = ["claim"]
@@ -22,14 +20,7 @@ def claim(snapshot: Snapshot) -> list[Stage]:
     assert daemonset.spec is not None
     adopted = [pod for state in snapshot.board.open for pod in state.pods if pod.controller is None]
     strangers = [pod for state in snapshot.board.open for pod in state.strangers]
-    adopter = Adopter(
-        resource=DAEMON_SETS,
-        key=daemonset.key,
-        uid=daemonset.uid,
-        resource_version=daemonset.resource_version,
-        reference=daemonset.owner_reference,
-        selector=msgspec.to_builtins(daemonset.spec.selector),
-    )
+    adopter = adopter_of(daemonset, DAEMON_SETS, selector=daemonset.spec.selector)
     return [
         *adoption_stages(adopter, adopted, snapshot.orphaned_revisions),
         *release_stages(strangers, owner_uid=daemonset.uid),

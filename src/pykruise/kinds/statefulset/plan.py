@@ -37,6 +37,7 @@ from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.documents import Document, labels_of
 from pykruise.plans.ownership import (
     Adopter,
+    adopter_of,
     adoption_stages,
     delete_revision,
     release_stages,
@@ -260,14 +261,7 @@ def _guarded(snapshot: Snapshot, mismatch: Mismatch) -> Plan:
 def _adopter(snapshot: Snapshot) -> Adopter:
     statefulset = snapshot.statefulset
     assert statefulset.spec is not None
-    return Adopter(
-        resource=ADVANCED_STATEFUL_SETS,
-        key=statefulset.key,
-        uid=statefulset.uid,
-        resource_version=statefulset.resource_version,
-        reference=statefulset.reference_as(ADVANCED_STATEFUL_SETS),
-        selector=msgspec.to_builtins(statefulset.spec.selector),
-    )
+    return adopter_of(statefulset, ADVANCED_STATEFUL_SETS, selector=statefulset.spec.selector)
 
 
 def _released(snapshot: Snapshot, strangers: Sequence[PodView]) -> list[Stage]:
