@@ -53,6 +53,10 @@ def up(
     rbac: Annotated[
         bool, typer.Option("--rbac", help="Let service accounts and other users do only what roles say.")
     ] = False,
+    service_accounts: Annotated[
+        bool,
+        typer.Option("--service-accounts", help="Give pods a service account and a volume with its token."),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the controllers do.")] = False,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
@@ -67,6 +71,7 @@ def up(
         load=load,
         failures=failures,
         rbac=rbac,
+        service_accounts=service_accounts,
     )
     _run(run_up(options))
 
