@@ -35,6 +35,8 @@ __all__ = [
 
 _REQUIRED = "x-required"
 _REPLACE = "x-replace"
+_LIKE = "x-like"
+_OPEN = "x-open"
 """Keys of our own in `extra_json_schema`: never part of the output."""
 
 
@@ -109,11 +111,11 @@ def int_or_string() -> Meta:
 
 
 def shaped_like(type_: Any, *, is_open: bool = False) -> Meta:
-    """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept."""
-    found = structural_schema(type_)
-    if is_open:
-        found["x-kubernetes-preserve-unknown-fields"] = True
-    return Meta(extra_json_schema={_REPLACE: found})
+    """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept.
+
+    Made with the schema that it is part of: most programs that know the type never ask for one.
+    """
+    return Meta(extra_json_schema={_LIKE: type_, _OPEN: is_open})
 
 
 def structural_schema(type_: Any) -> Document:
@@ -142,6 +144,10 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
         extra = dict(info.extra_json_schema or {})
         required = bool(extra.pop(_REQUIRED, False))
         replaced = extra.pop(_REPLACE, None)
+        if (like := extra.pop(_LIKE, None)) is not None:
+            replaced = structural_schema(like)
+            if extra.pop(_OPEN):
+                replaced["x-kubernetes-preserve-unknown-fields"] = True
         inner, inner_required = (dict(replaced), False) if replaced is not None else _schema_of(info.type)
         return {**inner, **extra}, required or inner_required
     if isinstance(info, inspect.UnionType):
