@@ -336,7 +336,33 @@ def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
     found = played(app_yaml(image="nginx:2"), fail_share=1.0)
     assert found.lowest_available == 4
     assert found.status["updatedReplicas"] == 1
-    assert "stuck: 0 of 5" in report("new.yaml", found)[0]
+    lines = report("new.yaml", found)
+    assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod is of web-")
+    assert lines[lines.index("Waiting for") + 1].endswith("container main runs, but is not ready")
+
+
+@pytest.mark.parametrize("document", [daemon_yaml, set_yaml])
+def test_a_rollout_of_another_kind_that_stops_is_not_called_complete(
+    document: Callable[[str], dict[str, Any]],
+) -> None:
+    # when no pod of the new template becomes ready
+    given = Play(first=document("nginx:1"), change=document("nginx:2"), start=START, fail_share=1.0)
+    lines = report("new.yaml", play(given))
+    # then
+    assert lines[0].startswith("new.yaml: stuck after "), lines[0]
+    assert any("NotReady: web-" in line for line in lines[lines.index("Waiting for") :])
+
+
+def test_a_partition_that_is_reached_is_complete_and_says_who_stays() -> None:
+    # given
+    change = app_yaml(image="nginx:2")
+    change["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 3
+    # when
+    lines = report("new.yaml", played(change))
+    # then
+    assert lines[0].startswith("new.yaml: complete after ")
+    (left,) = [line for line in lines[lines.index("Left as it is") :] if "Partition" in line]
+    assert left.count("web-") == 3
 
 
 def test_a_drained_node_loses_its_pods_and_they_come_back_elsewhere() -> None:
