@@ -9,6 +9,7 @@ Descriptions are the docstrings of the types (kube/descriptions.py).
 """
 
 import base64
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -110,12 +111,12 @@ def int_or_string() -> Meta:
     return Meta(extra_json_schema={_REPLACE: {"x-kubernetes-int-or-string": True}})
 
 
-def shaped_like(type_: Any, *, is_open: bool = False) -> Meta:
+def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
     """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept.
 
-    Made with the schema that it is part of: most programs that know the type never ask for one.
+    Made with the schema that it is part of, as most programs never ask for that. `type_` is one of a module.
     """
-    return Meta(extra_json_schema={_LIKE: type_, _OPEN: is_open})
+    return Meta(extra_json_schema={_LIKE: [type_.__module__, type_.__qualname__], _OPEN: is_open})
 
 
 def structural_schema(type_: Any) -> Document:
@@ -145,7 +146,8 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
         required = bool(extra.pop(_REQUIRED, False))
         replaced = extra.pop(_REPLACE, None)
         if (like := extra.pop(_LIKE, None)) is not None:
-            replaced = structural_schema(like)
+            module, name = like
+            replaced = structural_schema(getattr(sys.modules[module], name))
             if extra.pop(_OPEN):
                 replaced["x-kubernetes-preserve-unknown-fields"] = True
         inner, inner_required = (dict(replaced), False) if replaced is not None else _schema_of(info.type)
