@@ -156,7 +156,7 @@ async def defined(cluster: Cluster, given: Play, kind: Workload) -> None:
     resources = set(resources_of(given, kind))
     if given.has(WORKLOAD_SPREADS):
         resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # it looks at workloads of these
-    for crd in crds_of(resources):
+    for crd in crds_of(resources, described=False):
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
     world, server = given.world, cluster.server
     if given.namespace != "default" and world.workload is not None:
