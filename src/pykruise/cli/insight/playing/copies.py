@@ -74,6 +74,7 @@ def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluste
         nodes=0 if given.world.nodes else given.nodes,
         kubelet=_kubelet(given),
         tracks_fields=False,
+        steady_watches=True,
         waits_for_volumes=False,  # they are not among what was looked at
         # Nodes of a copy may be lost already; those that are made are well all the time.
         controllers=(*(_OF_CLAIMS if has_claims else ()), *(_OF_NODES if is_copy else ())),
@@ -163,7 +164,7 @@ async def defined(cluster: Cluster, given: Play, kind: Workload) -> None:
     resources = set(resources_of(given, kind))
     if given.has(WORKLOAD_SPREADS):
         resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # it looks at workloads of these
-    for crd in crds_of(resources):
+    for crd in crds_of(resources, described=False):
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
     world, server = given.world, cluster.server
     if given.namespace != "default" and world.workload is not None:
@@ -240,7 +241,7 @@ class _Marked:
             return await self._inner.request(method, path, **given)
 
     def stream(self, path: str, **given: Any) -> AbstractAsyncContextManager[Any]:
-        return self._inner.stream(path, **(given | {"idle_timeout_s": None}))  # nothing is between them
+        return self._inner.stream(path, **given)
 
     async def close(self) -> None:
         await self._inner.close()
