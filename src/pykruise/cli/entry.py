@@ -23,4 +23,7 @@ def main() -> None:
         gc.set_threshold(100_000, 50, 1000)
     from pykruise.cli.main import main as run
 
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # the process ends: what is alive need not be searched for garbage once more

@@ -90,6 +90,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether users may do only what roles say."""
     service_accounts: bool = False
     """Whether pods get the account of their namespace, and a volume with its token."""
+    steady_watches: bool = False
+    """Whether the watches of clients in this process last for ever, and are silent while nothing happens."""
     waits_for_volumes: bool = True
     """Whether pods wait for their claims to be bound, where the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
@@ -282,7 +284,12 @@ class Cluster:
 
         Objects come without managedFields, which costs less, unless they are asked for.
         """
-        transport = LocalTransport(self.server, username=user, managed_fields=managed_fields)
+        transport = LocalTransport(
+            self.server,
+            username=user,
+            managed_fields=managed_fields,
+            steady=self.settings.steady_watches,
+        )
         self._transports.append(transport)
         return transport
 

@@ -5,11 +5,14 @@ what is there settles ──▶ the change is written ──▶ time runs until 
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from pykruise.cli.insight.look import look
+from msgspec.structs import replace
+
+from pykruise.cli.insight.explaining import Explanation, explain
+from pykruise.cli.insight.look import Sight, look
 from pykruise.cli.insight.playing.copies import (
     STATUS_EVERY_S,
     defined,
@@ -21,6 +24,8 @@ from pykruise.cli.insight.playing.copies import (
 from pykruise.cli.insight.playing.others import Others
 from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Play, Played
+from pykruise.cli.insight.sidecars.explaining import explain_sidecars
+from pykruise.cli.insight.sidecars.look import sight_of
 from pykruise.cli.insight.workloads import of_document
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -31,7 +36,6 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.plans.plan import Plan
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
 from pykruise.sandbox.virtual_time import VirtualLoop
@@ -165,11 +169,16 @@ class _Stage:
         given, record = self._given, self._record
         if is_over and has_quiet_status(given):
             await asyncio.sleep(STATUS_EVERY_S)  # the last one has been written by then
-        plan, status = await self._last_plan(client, given.workload["metadata"]["name"])
+        sight = await self._last_sight(client, given.workload["metadata"]["name"])
+        plan = sight.plan()
+        ends = [explain(sight, plan)]
+        status = plan.status if plan.status is not None else sight.document.get("status") or {}
         target = status.get("updateRevision") or ""
         if given.sidecars:
-            status = decode(await client.get(SIDECAR_SETS, "", given.sidecars)).get("status") or {}
+            sidecars = decode(await client.get(SIDECAR_SETS, "", given.sidecars))
+            status = sidecars.get("status") or {}
             target = status.get("latestRevision") or ""
+            ends.insert(0, explain_sidecars(await sight_of(client, sidecars, now=sight.snapshot.now)))
         return Played(
             actions=tuple(record.actions),
             samples=tuple(record.samples),
@@ -182,15 +191,19 @@ class _Stage:
             target=short_hash(target),
             left=dict(plan.left),
             left_nodes=dict(plan.left_nodes),
+            end=_end(ends),
         )
 
-    async def _last_plan(self, client: Client, name: str) -> tuple[Plan, Document]:
-        """What is still to be done in the end, and why the rest is left; and the status."""
+    async def _last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
         now = self._given.start + _now()
-        sight = await look(client, self._kind, key, now=now, settings=self._given.settings)
-        plan = sight.plan()
-        return plan, plan.status if plan.status is not None else sight.document.get("status") or {}
+        return await look(client, self._kind, key, now=now, settings=self._given.settings)
+
+
+def _end(found: Sequence[Explanation]) -> Explanation:
+    """The first that waits for something, else the first. Without ages: they are of the play, not of the rollout."""
+    one = next((one for one in found if one.verdict != "done"), found[0])
+    return replace(one, waits=tuple(replace(wait, since="") for wait in one.waits))
 
 
 def _now() -> float:
