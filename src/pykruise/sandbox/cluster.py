@@ -191,8 +191,7 @@ class Cluster:
             rbac=self.settings.rbac,
             service_accounts=self.settings.service_accounts,
         )
-        if self.settings.controllers is None:
-            self.server.count_quotas()
+        self.server.count_quotas()
         self.transport = self.transport_for(ADMIN, managed_fields=True)
         self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
 
