@@ -5,6 +5,7 @@ A function that a template uses and that is not here fails the test.
 """
 
 import copy
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,16 @@ from gotpl import Template
 
 Values = dict[str, Any]
 
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The CRDs are half a megabyte of YAML: libyaml reads them ten times as fast."""
+
 
 def render(
     chart: Path, *, release: str = "kruise", lookup: Mapping[str, Any] | None = None, **values: Any
 ) -> list[Any]:
     """All objects of a chart. `values` replace those of values.yaml (mappings are merged)."""
-    found = _merged(yaml.safe_load((chart / "values.yaml").read_text()), values)
-    about = yaml.safe_load((chart / "Chart.yaml").read_text())
+    found = _merged(yaml.load((chart / "values.yaml").read_text(), Loader=LOADER), values)
+    about = yaml.load((chart / "Chart.yaml").read_text(), Loader=LOADER)
     data = {
         "Values": found,
         "Chart": {"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
@@ -43,8 +47,13 @@ def render(
     for name in sources:
         if name.endswith(".yaml"):
             text = holder[0].render_template(name, data)
-            documents += [doc for doc in yaml.safe_load_all(text) if doc is not None]
+            documents += [doc for doc in copy.deepcopy(_loaded(text)) if doc is not None]
     return documents
+
+
+@functools.lru_cache(maxsize=16)  # the texts of a chart are mostly the same, whatever the values
+def _loaded(text: str) -> list[Any]:
+    return list(yaml.load_all(text, Loader=LOADER))
 
 
 def _merged(base: Values, changes: Values) -> Values:

@@ -1,7 +1,7 @@
 """Entry point of the `pykruise` script.
 
 `pykruise manager` runs for months beside others, so it goes straight to its own module: what reads the other
-commands' options (typer, and what that imports) would take a quarter of its memory.
+commands' options (click, and what that imports) would take a quarter of its memory.
 """
 
 import gc

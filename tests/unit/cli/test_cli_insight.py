@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.causes import Cause, cause_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from pykruise.cli.insight.playing import Play, play
 from pykruise.cli.main import app

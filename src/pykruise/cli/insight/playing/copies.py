@@ -21,7 +21,7 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.cli.insight.playing.record import Record, acting
 from pykruise.cli.insight.playing.values import Play
 from pykruise.cli.insight.workloads import Workload
-from pykruise.kinds import conversions, crds_of
+from pykruise.kinds import crds_of
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.launchpriority import controller as launchpriority
 from pykruise.kinds.sidecarset.readers import LiveSidecars
@@ -50,7 +50,6 @@ from pykruise.manager.kinds import KINDS
 from pykruise.manager.manager import Manager
 from pykruise.plans.reconcile import Tuning
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -90,7 +89,6 @@ def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluste
             rng=random.Random(given.seed),
             storage=_Told(record),
             reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given),
-            conversions=ConversionFunctions(conversions()),
         )
     )
 
@@ -165,6 +163,8 @@ async def defined(cluster: Cluster, given: Play, kind: Workload) -> None:
     if given.has(WORKLOAD_SPREADS):
         resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # it looks at workloads of these
     for crd in crds_of(resources, described=False):
+        # Nobody here speaks another version than the one that is stored.
+        crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["storage"]]
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
     world, server = given.world, cluster.server
     if given.namespace != "default" and world.workload is not None:

@@ -45,6 +45,9 @@ __all__ = ["play"]
 QUIET_S: Final = 30.0
 """So long nothing may happen for a rollout to count as over."""
 
+LOOK_EVERY_S: Final = QUIET_S / 2
+"""A rollout is found to be over at a multiple of this."""
+
 
 def play(given: Play) -> Played:
     """Play it to the end. Blocks: call it in a thread where a loop runs."""
@@ -149,10 +152,14 @@ class _Stage:
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
         if self._record.has_begun:
             longest += max((drain.at_s for drain in self._given.drains), default=0.0)
+        looks = 1  # of how many it is clear what they would see
         while _now() < end:
-            await asyncio.sleep(QUIET_S / 2)
-            if _now() - self._record.last > max(longest, await self._longest(client)):
+            await asyncio.sleep(looks * LOOK_EVERY_S)
+            longest = max(longest, await self._longest(client))
+            left = self._record.last + longest - _now()
+            if left < 0:
                 return True
+            looks = int(min(left, end - _now()) // LOOK_EVERY_S) + 1
         return False
 
     async def _longest(self, client: Client) -> float:
