@@ -17,7 +17,6 @@ from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.limits import admit_pod
-from pykruise.sandbox.apiserver.pod_accounts import give_account
 from pykruise.sandbox.apiserver.statuses import forbidden
 
 __all__ = ["admit", "give_priority", "system_class"]
@@ -37,6 +36,8 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
             give_priority(doc, _class(core, name) if name else _default_class(core), call.entry.resource)
             admit_pod(core, call, doc)
             if core.service_accounts and not call.subresource:
+                from pykruise.sandbox.apiserver.pod_accounts import give_account
+
                 give_account(core, call, doc)
         elif spec == old.get("spec"):
             return doc

@@ -31,7 +31,7 @@ _ATTEMPTS: Final = 10
 
 async def await_default_account(core: Core, call: Call, doc: Document) -> None:
     """Give the controller of a new namespace the time to make its account. Rule: ten looks, 0.1 to 0.2 s apart."""
-    if not core.service_accounts or call.entry.shelf != "pods" or call.subresource:
+    if call.subresource:
         return
     if ((doc.get("spec") or {}).get("serviceAccountName") or _DEFAULT) != _DEFAULT:
         return

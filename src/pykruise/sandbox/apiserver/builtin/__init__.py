@@ -12,10 +12,6 @@ from typing import Final
 
 from pykruise.kube.builtin_types import DecodeError, Decoder, decoder_for
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin.admission_policies import (
-    AdmissionPolicyBindingStrategy,
-    AdmissionPolicyStrategy,
-)
 from pykruise.sandbox.apiserver.builtin.cluster_objects import (
     ConfigMapStrategy,
     EndpointsStrategy,
@@ -28,6 +24,8 @@ from pykruise.sandbox.apiserver.builtin.cluster_objects import (
 from pykruise.sandbox.apiserver.builtin.jobs import CronJobStrategy, JobStrategy
 from pykruise.sandbox.apiserver.builtin.pods import PodStrategy
 from pykruise.sandbox.apiserver.builtin.policies import (
+    AdmissionPolicyBindingStrategy,
+    AdmissionPolicyStrategy,
     LeaseStrategy,
     PodDisruptionBudgetStrategy,
     PriorityClassStrategy,

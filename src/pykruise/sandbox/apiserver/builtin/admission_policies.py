@@ -1,6 +1,6 @@
 """Rules of ValidatingAdmissionPolicies and their bindings. apiserver/policies keeps them.
 
-    an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
+    a spec as sent ──▶ check_policy(), check_policy_binding() ──▶ Causes
 
 Pure. An expression that cannot be evaluated here is refused when the policy is written, by a message that names
 what is missing: no policy is stored that would be passed over.
@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.documents import Document
-from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
     duplicate,
     forbidden,
@@ -29,9 +27,9 @@ from pykruise.sandbox.apiserver.builtin.policies import (
     check_match_conditions,
     check_rule_with_operations,
 )
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.policies.reading import names_of, used_variables
 
-__all__ = ["AdmissionPolicyBindingStrategy", "AdmissionPolicyStrategy"]
+__all__ = ["check_policy", "check_policy_binding"]
 
 Doc = Mapping[str, Any]
 
@@ -41,58 +39,11 @@ _MOST_ANNOTATIONS: Final = 20
 _LONGEST_VALUE: Final = 5 * 1024
 
 
-def _fill_match_resources(doc: Any) -> None:
-    if not isinstance(doc, dict):
-        return
-    doc.setdefault("matchPolicy", "Equivalent")
-    doc.setdefault("namespaceSelector", {})
-    doc.setdefault("objectSelector", {})
-    for member in ("resourceRules", "excludeResourceRules"):
-        for rule in doc.get(member) or ():
-            rule.setdefault("scope", "*")
-
-
-class AdmissionPolicyStrategy(Strategy):
-    """ValidatingAdmissionPolicies."""
-
-    tracks_generation = True
-    has_status = True
-    allows_unconditional_update = False
-
-    def default(self, doc: Document) -> Document:
-        spec = doc.setdefault("spec", {})
-        spec.setdefault("failurePolicy", "Fail")
-        _fill_match_resources(spec.get("matchConstraints"))
-        return doc
-
-    def prepare_create(self, doc: Document) -> Document:
-        doc["status"] = {}
-        return doc
-
-    def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_policy(doc.get("spec") or {}, (doc.get("metadata") or {}).get("name") or ""))
-
-
-class AdmissionPolicyBindingStrategy(Strategy):
-    """ValidatingAdmissionPolicyBindings."""
-
-    tracks_generation = True
-    allows_unconditional_update = False
-
-    def default(self, doc: Document) -> Document:
-        _fill_match_resources(doc.setdefault("spec", {}).get("matchResources"))
-        return doc
-
-    def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_binding(doc.get("spec") or {}))
-
-
 # --- policies ---
 
 
-def _check_policy(spec: Doc, name: str) -> Causes:
-    from pykruise.sandbox.apiserver.policies.reading import names_of
-
+def check_policy(spec: Doc, name: str) -> Causes:
+    """The spec of the policy of that name."""
     yield from check_one_of(spec.get("failurePolicy"), "spec.failurePolicy", ("Fail", "Ignore"))
     if (kind := spec.get("paramKind")) is not None:
         yield from _check_param_kind(kind, "spec.paramKind")
@@ -184,8 +135,6 @@ _RESERVED: Final = frozenset(
 
 def _check_own_expression(text: str, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
     """An expression that may use the variables that come before it."""
-    from pykruise.sandbox.apiserver.policies.reading import used_variables
-
     found = list(check_expression(text, path, names))
     yield from found
     if found:
@@ -248,7 +197,8 @@ def _check_annotations(
 # --- bindings ---
 
 
-def _check_binding(spec: Doc) -> Causes:
+def check_policy_binding(spec: Doc) -> Causes:
+    """The spec of a binding."""
     policy = spec.get("policyName") or ""
     if not policy:
         yield required("spec.policyName")

@@ -36,6 +36,8 @@ from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, ExpressionError, compile_expression
 
 __all__ = [
+    "AdmissionPolicyBindingStrategy",
+    "AdmissionPolicyStrategy",
     "LeaseStrategy",
     "PodDisruptionBudgetStrategy",
     "PriorityClassStrategy",
@@ -429,3 +431,56 @@ def _check_review_versions(versions: Sequence[str], path: str) -> Causes:
     if not {"v1", "v1beta1"} & set(versions):
         shown = f"[]string{{{', '.join(quoted(version) for version in versions)}}}"
         yield invalid_shown(path, shown, "must include at least one of v1, v1beta1")
+
+
+# --- admission policies; their checks are loaded when one is written ---
+
+
+def _fill_match_resources(doc: Any) -> None:
+    if not isinstance(doc, dict):
+        return
+    doc.setdefault("matchPolicy", "Equivalent")
+    doc.setdefault("namespaceSelector", {})
+    doc.setdefault("objectSelector", {})
+    for member in ("resourceRules", "excludeResourceRules"):
+        for rule in doc.get(member) or ():
+            rule.setdefault("scope", "*")
+
+
+class AdmissionPolicyStrategy(Strategy):
+    """ValidatingAdmissionPolicies."""
+
+    tracks_generation = True
+    has_status = True
+    allows_unconditional_update = False
+
+    def default(self, doc: Document) -> Document:
+        spec = doc.setdefault("spec", {})
+        spec.setdefault("failurePolicy", "Fail")
+        _fill_match_resources(spec.get("matchConstraints"))
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {}
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        from pykruise.sandbox.apiserver.builtin.admission_policies import check_policy
+
+        return list(check_policy(doc.get("spec") or {}, (doc.get("metadata") or {}).get("name") or ""))
+
+
+class AdmissionPolicyBindingStrategy(Strategy):
+    """ValidatingAdmissionPolicyBindings."""
+
+    tracks_generation = True
+    allows_unconditional_update = False
+
+    def default(self, doc: Document) -> Document:
+        _fill_match_resources(doc.setdefault("spec", {}).get("matchResources"))
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        from pykruise.sandbox.apiserver.builtin.admission_policies import check_policy_binding
+
+        return list(check_policy_binding(doc.get("spec") or {}))

@@ -11,7 +11,8 @@ managedFields, and `authorizer` is no variable of matchConditions.
 """
 
 import asyncio
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import orjson
@@ -35,7 +36,6 @@ from pykruise.sandbox.apiserver.statuses import (
 from pykruise.sandbox.apiserver.storage import Change
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError
 from pykruise.sandbox.apiserver.webhooks.configurations import Webhook, is_exempt, webhooks_in
-from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
 from pykruise.sandbox.apiserver.webhooks.wire import (
     CallingError,
     Response,
@@ -43,6 +43,9 @@ from pykruise.sandbox.apiserver.webhooks.wire import (
     read_admission,
     status_error,
 )
+
+if TYPE_CHECKING:
+    from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
 
 __all__ = ["WebhookAdmission"]
 
@@ -60,7 +63,6 @@ class WebhookAdmission:
         self._caller = caller
         self._webhooks: dict[bool, tuple[Webhook, ...]] = {True: (), False: ()}
         self._core: Core | None = None
-        self._bound_seeing: Seeing | None = None
         self._concerns: dict[tuple[Resource, str, str], bool] = {}
         self._concerns_of = -1
         """The catalog's revision for which `_concerns` tells about the webhooks; -1: for none."""
@@ -68,7 +70,6 @@ class WebhookAdmission:
     def bind(self, core: Core) -> None:
         """Follow the configurations of this server."""
         self._core = core
-        self._bound_seeing = Seeing(core)
         for shelf, mutating in _SHELVES.items():
             core.on_change(shelf, self._changed)
             self._read(shelf, mutating=mutating)
@@ -89,10 +90,11 @@ class WebhookAdmission:
         assert self._core is not None, "bind() comes first"
         return self._core
 
-    @property
-    def _seeing(self) -> Seeing:
-        assert self._bound_seeing is not None, "bind() comes first"
-        return self._bound_seeing
+    @cached_property
+    def _seeing(self) -> "Seeing":
+        from pykruise.sandbox.apiserver.webhooks.seeing import Seeing
+
+        return Seeing(self._bound)
 
     # --- Admission ----------------------------------------
 
@@ -180,7 +182,7 @@ class WebhookAdmission:
         return frozenset(again), request
 
     async def _patched(
-        self, webhook: Webhook, seen: Seen, request: AdmissionRequest, patch: bytes
+        self, webhook: Webhook, seen: "Seen", request: AdmissionRequest, patch: bytes
     ) -> Document:
         assert request.object is not None
         shown = await self._seeing.converted(request.object, request.resource, seen.resource)
@@ -193,14 +195,14 @@ class WebhookAdmission:
 
     # --- who is asked ----------------------------------------
 
-    async def _wanted(self, webhook: Webhook, request: AdmissionRequest) -> Seen | None:
+    async def _wanted(self, webhook: Webhook, request: AdmissionRequest) -> "Seen | None":
         """How the webhook sees the write; None: it does not. Raises Refusal."""
         seen = self._seen(webhook, request)
         if seen is None or not self._selected(webhook, request):
             return None
         return seen if await self._meets_conditions(webhook, seen, request) else None
 
-    def _seen(self, webhook: Webhook, request: AdmissionRequest) -> Seen | None:
+    def _seen(self, webhook: Webhook, request: AdmissionRequest) -> "Seen | None":
         """The resource in the version in which a rule of the webhook names it."""
 
         def names(resource: Resource) -> bool:
@@ -213,7 +215,7 @@ class WebhookAdmission:
         labels = self._seeing.namespace_labels(request) if looks else None
         return webhook.selects(labels, request.object, request.old_object)
 
-    async def _meets_conditions(self, webhook: Webhook, seen: Seen, request: AdmissionRequest) -> bool:
+    async def _meets_conditions(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> bool:
         if not webhook.conditions:
             return True
         variables = {
@@ -230,7 +232,7 @@ class WebhookAdmission:
 
     # --- asking ----------------------------------------
 
-    async def _ask(self, webhook: Webhook, seen: Seen, request: AdmissionRequest) -> Response | None:
+    async def _ask(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> Response | None:
         """The answer of a webhook that allows it; None: it failed and may. Raises Refusal."""
         if request.dry_run and not webhook.runs_dry:
             raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
@@ -244,7 +246,7 @@ class WebhookAdmission:
             raise _denied(webhook, answer)
         return answer
 
-    async def _called(self, webhook: Webhook, seen: Seen, request: AdmissionRequest) -> Response:
+    async def _called(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> Response:
         version = "v1" if "v1" in webhook.versions else webhook.versions[0]
         document = self._seeing.document(request, seen)
         for member, doc in (("object", request.object), ("oldObject", request.old_object)):
