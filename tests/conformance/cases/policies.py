@@ -3,7 +3,7 @@
 from typing import Any
 
 from conformance.builders import config_map, deployment, labelled, pod
-from conformance.dsl import MERGE, Step, case, create, delete, get, patch, pause
+from conformance.dsl import MERGE, Step, case, create, delete, get, patch, pause, table
 
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -331,6 +331,46 @@ CASES = [
         ),
         create("configmaps", config_map("lost")),
         *_gone("$ns-2"),
+    ),
+    case(
+        "policies and bindings are shown as tables",
+        create(_POLICIES, _policy(_YES, _YES, name="$ns-a"), only=("kind",)),
+        create(
+            _POLICIES,
+            _policy(_YES, name="$ns-b", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}),
+            only=("kind",),
+        ),
+        table(f"{_POLICIES}/$ns-a"),
+        table(f"{_POLICIES}/$ns-b"),
+        *(
+            step
+            for name, ref in (
+                ("$ns-1", None),
+                ("$ns-2", {"name": "x", "parameterNotFoundAction": "Deny"}),
+                ("$ns-3", {"name": "x", "namespace": "n", "parameterNotFoundAction": "Deny"}),
+                (
+                    "$ns-4",
+                    {
+                        "selector": {
+                            "matchLabels": {"b": "c", "a": "b"},
+                            "matchExpressions": [{"key": "k", "operator": "In", "values": ["v", "w"]}],
+                        },
+                        "parameterNotFoundAction": "Deny",
+                    },
+                ),
+            )
+            for step in (
+                create(
+                    _BINDINGS,
+                    _binding(name=name, policy="nobody", **({"paramRef": ref} if ref else {})),
+                    only=("kind",),
+                ),
+                table(f"{_BINDINGS}/{name}"),
+                delete(f"{_BINDINGS}/{name}", only=("status",)),
+            )
+        ),
+        delete(f"{_POLICIES}/$ns-a", only=("status",)),
+        delete(f"{_POLICIES}/$ns-b", only=("status",)),
     ),
     case(
         "policies know quantities and formats",
