@@ -122,6 +122,24 @@ async def test_an_expression_that_cannot_be_kept_is_refused_when_it_is_written(e
         await user.create(POLICIES, "", policy(expression))
 
 
+@pytest.mark.parametrize(("failure", "refuses"), [("Fail", True), ("Ignore", False)])
+async def test_a_policy_copied_from_elsewhere_that_cannot_be_kept_fails_as_it_says(
+    failure: str, refuses: bool
+) -> None:
+    # given a server begun with the objects of another one, which nobody checked
+    server = fresh()
+    foreign = policy("object.?data.hasValue()", failurePolicy=failure)
+    for resource, doc in ((POLICIES, foreign), (BINDINGS, BINDING)):
+        server.restore(resource, [{**doc, "metadata": {**doc["metadata"], "uid": "u"}}])
+    user = client(server)
+    # then
+    if refuses:
+        with pytest.raises(InvalidError, match="denied request: compilation failed"):
+            await put_in(user, "any")
+    else:
+        await put_in(user, "any")
+
+
 async def test_a_broken_variable_is_told_by_whom_uses_it() -> None:
     # given
     user = client(fresh())

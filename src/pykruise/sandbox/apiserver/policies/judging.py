@@ -26,6 +26,8 @@ class Denial(msgspec.Struct, frozen=True):
 
 def judge(policy: Policy, variables: Mapping[str, Any]) -> list[Denial]:
     """Everything that speaks against the write. `variables`: object, oldObject, request, params, namespaceObject."""
+    if policy.broken:
+        return [Denial(policy.broken)] if policy.fails_closed else []
     try:
         if not conditions_hold(policy.conditions, variables):
             return []

@@ -2,7 +2,8 @@
 
 stored policies ──▶ policy_from() ──▶ Policy      stored bindings ──▶ binding_from() ──▶ Binding
 
-Pure. Policies were checked when they were written (builtin/admission_policies.py): their expressions compile.
+Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile; what
+came by another way, from a copy of a cluster, may be broken, and then refuses what it is about.
 """
 
 import re
@@ -18,6 +19,7 @@ from pykruise.sandbox.apiserver.expressions import (
     CONDITION_VARIABLES,
     POLICY_VARIABLES,
     Expression,
+    ExpressionError,
     compile_expression,
 )
 from pykruise.sandbox.apiserver.webhooks.configurations import Rule, rule_from
@@ -82,6 +84,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Values of audit annotations: there is no audit log, but what cannot be evaluated is refused."""
     param_kind: tuple[str, str] | None
     """apiVersion and kind."""
+    broken: str = ""
+    """Why its expressions cannot be compiled: of what was stored elsewhere."""
 
 
 class ParamRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +108,21 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def policy_from(doc: Mapping[str, Any]) -> Policy:
-    """The policy of a stored document."""
-    spec = doc["spec"]
+    """The policy of a stored document; without expressions when one of them cannot be compiled."""
+    try:
+        return _whole(doc, doc["spec"])
+    except ExpressionError as err:
+        bare = {
+            **doc["spec"],
+            "matchConditions": (),
+            "variables": (),
+            "validations": (),
+            "auditAnnotations": (),
+        }
+        return msgspec.structs.replace(_whole(doc, bare), broken=f"compilation failed: {err}")
+
+
+def _whole(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> Policy:
     param = spec.get("paramKind")
     conditions, inside = names_of(spec)
     return Policy(
