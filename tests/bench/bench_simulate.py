@@ -24,7 +24,12 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 from support.scenario import cloneset, rolling  # noqa: E402
 
 _COMMAND = "from pykruise.cli.entry import main; main()"
-_START = "import pykruise.cli.main, pykruise.cli.simulate"
+_START = """
+import gc
+gc.set_threshold(100_000, 50, 1000)  # as pykruise.cli.entry does
+import pykruise.cli.main, pykruise.cli.simulate
+gc.freeze()
+"""
 _LOOP = 3_000_000
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import typer
+import click
 
 from pykruise.cli.errors import CommandError
 from pykruise.kube.client import Client, RetryPolicy
@@ -22,7 +22,7 @@ async def run_doctor(*, kubeconfig: Path | None, context: str | None, namespace:
         await transport.close()
     for finding in findings:
         if not quiet or finding.level is not Level.OK:
-            typer.echo(finding.line())
+            click.echo(finding.line())
     faults = sum(finding.level is Level.FAULT for finding in findings)
     if faults:
         raise CommandError(f"{faults} {'fault' if faults == 1 else 'faults'} found")

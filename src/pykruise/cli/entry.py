@@ -1,7 +1,7 @@
 """Entry point of the `pykruise` script.
 
 `pykruise manager` runs for months beside others, so it goes straight to its own module: what reads the other
-commands' options (typer, and what that imports) would take a quarter of its memory.
+commands' options (click, and what that imports) would take a quarter of its memory.
 """
 
 import gc
@@ -23,4 +23,7 @@ def main() -> None:
         gc.set_threshold(100_000, 50, 1000)
     from pykruise.cli.main import main as run
 
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # the process ends: what is alive need not be searched for garbage once more

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import typer
+import click
 import yaml
 
 from pykruise.cli.errors import CommandError
@@ -35,7 +35,7 @@ def install_text(
     except GateError as error:
         raise CommandError(str(error)) from error
     for note in gates.notes:
-        typer.echo(f"note: {note}", err=True)
+        click.echo(f"note: {note}", err=True)
     wanted = Installation(
         namespace=namespace,
         replicas=replicas,
@@ -59,10 +59,10 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
     finally:
         await transport.close()
     if not losses:
-        typer.echo("nothing would be lost: no object of OpenKruise's kinds is in the cluster")
+        click.echo("nothing would be lost: no object of OpenKruise's kinds is in the cluster")
         return
     for loss in losses:
-        typer.echo(_line(loss))
+        click.echo(_line(loss))
     kinds = ", ".join(loss.resource.plural for loss in losses)
     raise CommandError(
         f"there still exists some {kinds} in the cluster; with their CRDs they go, and the pods they own with them"

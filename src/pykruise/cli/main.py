@@ -1,19 +1,21 @@
 """The `pykruise` command: what each word does, and how errors reach a person.
 
-argv ──▶ typer ──▶ one module per command ──▶ exit code
+argv ──▶ click ──▶ one module per command ──▶ exit code
 
 Every expected error (a port in use, a kubeconfig that cannot be read, an API server that refuses) is one line
 on standard error that says what, where and what to do, and exit code 1. Tracebacks are for bugs.
+
+Most of what a short command costs is its start, so each command loads what it needs when it is called.
 """
 
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import typer
+import click
 
 from pykruise import __version__
 from pykruise.cli.errors import CommandError, one_line
@@ -21,39 +23,62 @@ from pykruise.kube.errors import KubeError
 
 T = TypeVar("T")
 
-app = typer.Typer(
-    name="pykruise",
-    help="OpenKruise's workloads for Kubernetes, in Python.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+_PATH: click.Path = click.Path(path_type=Path)
+_PORT = click.IntRange(0, 65535)
+_SECONDS = click.FloatRange(min=0)
+
+_kubeconfig = click.option(
+    "--kubeconfig", type=_PATH, help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config)."
+)
+_context = click.option("--context", help="Context of the kubeconfig.")
+_namespace = click.option("--namespace", "-n", help="Default: the context's.")
+_manager_namespace = click.option("--namespace", default="kruise-system", help="Where the manager runs.")
+_feature_gates = click.option(
+    "--feature-gates",
+    default="",
+    help="Gates that the cluster's manager runs with: A=true,B=false. Default: the defaults.",
+)
+_output = click.option("--output", "-o", default="text", help="text or json.")
+_failures = click.option(
+    "--failures", type=_PATH, help="Failures to act out, as rules in YAML (docs/sandbox.md)."
 )
 
 
-@app.command()
+@click.group(context_settings={"show_default": True, "max_content_width": 110})
+def app() -> None:
+    """OpenKruise's workloads for Kubernetes, in Python."""
+
+
+@app.command(short_help="Start a cluster with the manager in it.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 5000),
+    help="Simulated nodes (default: 3, or those that are there already).",
+)
+@click.option("--port", type=_PORT, default=0, help="Port on 127.0.0.1; 0 picks a free one.")
+@click.option("--kubeconfig", type=_PATH, help="Where to write the kubeconfig (default: a temporary file).")
+@click.option(
+    "--data-dir", type=_PATH, help="Keep everything in this directory, for the next start (SQLite)."
+)
+@click.option(
+    "--load", type=_PATH, help="Begin with the objects of this file, as `kubectl get -o yaml` gives them."
+)
+@_failures
+@click.option("--rbac", is_flag=True, help="Let service accounts and other users do only what roles say.")
+@click.option(
+    "--service-accounts", is_flag=True, help="Give pods a service account and a volume with its token."
+)
+@click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
 def up(
-    nodes: Annotated[
-        int | None,
-        typer.Option(min=0, max=5000, help="Simulated nodes (default: 3, or those that are there already)."),
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")] = 0,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Where to write the kubeconfig (default: a temporary file).")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Keep everything in this directory, for the next start (SQLite).")
-    ] = None,
-    load: Annotated[
-        Path | None,
-        typer.Option(help="Begin with the objects of this file, as `kubectl get -o yaml` gives them."),
-    ] = None,
-    failures: Annotated[
-        Path | None, typer.Option(help="Failures to act out, as rules in YAML (docs/sandbox.md).")
-    ] = None,
-    rbac: Annotated[
-        bool, typer.Option("--rbac", help="Let service accounts and other users do only what roles say.")
-    ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the controllers do.")] = False,
+    nodes: int | None,
+    port: int,
+    kubeconfig: Path | None,
+    data_dir: Path | None,
+    load: Path | None,
+    failures: Path | None,
+    rbac: bool,
+    service_accounts: bool,
+    verbose: bool,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
     from pykruise.cli.up import UpOptions, run_up
@@ -67,17 +92,17 @@ def up(
         load=load,
         failures=failures,
         rbac=rbac,
+        service_accounts=service_accounts,
     )
     _run(run_up(options))
 
 
-@app.command()
-def demo(
-    step_timeout: Annotated[float, typer.Option(help="Seconds that each step may take.")] = 30.0,
-    manifest: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A CloneSet to use instead of the built-in example.")
-    ] = None,
-) -> None:
+@app.command(short_help="Show a CloneSet being created, scaled and updated.")
+@click.option("--step-timeout", type=float, default=30.0, help="Seconds that each step may take.")
+@click.option(
+    "--file", "-f", "manifest", type=_PATH, help="A CloneSet to use instead of the built-in example."
+)
+def demo(step_timeout: float, manifest: Path | None) -> None:
     """Create a CloneSet in a fresh cluster, scale it up and down, update it, and show each step."""
     from pykruise.cli.demo import run_demo
 
@@ -86,33 +111,41 @@ def demo(
 
 
 @app.command(
+    short_help="Run the controllers and webhooks.",
     # Flags are OpenKruise's, written as Go programs take them: manager/flags.py reads them.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
 )
-def manager(context: typer.Context) -> None:
+@click.pass_context
+def manager(context: click.Context) -> None:
     """Run the controllers and webhooks against a cluster; `pykruise manager --help` lists the flags."""
     from pykruise.cli.manager import manager_command
 
-    raise typer.Exit(manager_command(context.args))
+    context.exit(manager_command(context.args))
 
 
-@app.command()
+@app.command(short_help="Run simulated nodes against a cluster.")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=3, help="How many nodes.")
+@click.option("--pods-per-node", type=click.IntRange(min=1), default=110, help="How many pods each may run.")
+@click.option("--prefix", default="node-", help="What their names begin with; numbers follow.")
+@click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
+@click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
+@click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
+@_kubeconfig
+@_context
+@_failures
+@click.option("--verbose", "-v", is_flag=True, help="Log what they do.")
 def kubelets(
-    nodes: Annotated[int, typer.Option(min=1, max=5000, help="How many nodes.")] = 3,
-    pods_per_node: Annotated[int, typer.Option(min=1, help="How many pods each may run.")] = 110,
-    prefix: Annotated[str, typer.Option(help="What their names begin with; numbers follow.")] = "node-",
-    start: Annotated[float, typer.Option(min=0, help="Seconds until a container runs.")] = 0.5,
-    ready: Annotated[float, typer.Option(min=0, help="Seconds from running to ready.")] = 0.0,
-    stop: Annotated[float, typer.Option(min=0, help="Seconds that a pod takes to stop.")] = 1.0,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
-    ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    failures: Annotated[
-        Path | None, typer.Option(help="Failures to act out, as rules in YAML (docs/sandbox.md).")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what they do.")] = False,
+    nodes: int,
+    pods_per_node: int,
+    prefix: str,
+    start: float,
+    ready: float,
+    stop: float,
+    kubeconfig: Path | None,
+    context: str | None,
+    failures: Path | None,
+    verbose: bool,
 ) -> None:
     """Run simulated nodes against a cluster that has none, until SIGTERM or Ctrl-C. For tests."""
     from pykruise.cli.kubelets import KubeletsOptions, run_kubelets
@@ -130,19 +163,36 @@ def kubelets(
     _run(run_kubelets(options, kubeconfig=kubeconfig, context=context))
 
 
-@app.command()
+@app.command(short_help="Print everything that a cluster needs.")
+@_manager_namespace
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=2,
+    help="Managers; one works, all answer webhooks.",
+)
+@click.option("--image", default="", help="The manager's image (default: of this version).")
+@click.option("--feature-gates", default="", help="A=true,B=false")
+@click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the manager's log.")
+@click.option(
+    "--webhook-host",
+    default="",
+    help="For managers outside the cluster: their WEBHOOK_HOST. Nothing runs inside.",
+)
+@click.option(
+    "--webhook-port",
+    type=click.IntRange(1, 65535),
+    default=9876,
+    help="Where webhooks are answered: WEBHOOK_PORT.",
+)
 def install(
-    namespace: Annotated[str, typer.Option(help="Where the manager runs.")] = "kruise-system",
-    replicas: Annotated[int, typer.Option(min=1, help="Managers; one works, all answer webhooks.")] = 2,
-    image: Annotated[str, typer.Option(help="The manager's image (default: of this version).")] = "",
-    feature_gates: Annotated[str, typer.Option(help="A=true,B=false")] = "",
-    v: Annotated[int, typer.Option("--v", min=0, help="Verbosity of the manager's log.")] = 4,
-    webhook_host: Annotated[
-        str, typer.Option(help="For managers outside the cluster: their WEBHOOK_HOST. Nothing runs inside.")
-    ] = "",
-    webhook_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Where webhooks are answered: WEBHOOK_PORT.")
-    ] = 9876,
+    namespace: str,
+    replicas: int,
+    image: str,
+    feature_gates: str,
+    v: int,
+    webhook_host: str,
+    webhook_port: int,
 ) -> None:
     """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
     from pykruise.cli.install import install_text
@@ -158,20 +208,17 @@ def install(
             webhook_port=webhook_port,
         )
     except CommandError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    typer.echo(text, nl=False)
+        click.echo(f"error: {error}", err=True)
+        raise click.exceptions.Exit(1) from None
+    click.echo(text, nl=False)
 
 
-@app.command()
-def doctor(
-    namespace: Annotated[str, typer.Option(help="Where the manager runs.")] = "kruise-system",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is fine.")] = False,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
-    ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-) -> None:
+@app.command(short_help="Say what is wrong with an installation.")
+@_manager_namespace
+@click.option("--quiet", "-q", is_flag=True, help="Leave out what is fine.")
+@_kubeconfig
+@_context
+def doctor(namespace: str, quiet: bool, kubeconfig: Path | None, context: str | None) -> None:
     """Say what is wrong with an installation, one line each with what to do. Changes nothing; 1: faults."""
     from pykruise.cli.doctor import run_doctor
 
@@ -179,58 +226,54 @@ def doctor(
     _run(run_doctor(kubeconfig=kubeconfig, context=context, namespace=namespace, quiet=quiet))
 
 
-@app.command()
-def uninstall(
-    check: Annotated[bool, typer.Option("--check", help="Say what would be lost; removes nothing.")] = False,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
-    ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-) -> None:
+@app.command(short_help="Say what a cluster would lose.")
+@click.option("--check", is_flag=True, help="Say what would be lost; removes nothing.")
+@_kubeconfig
+@_context
+def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None:
     """Say what a cluster would lose with OpenKruise's kinds. Exit code 1 when that is anything."""
     from pykruise.cli.install import check_uninstall
 
     if not check:
-        typer.echo(
+        click.echo(
             "error: this command removes nothing; look first: pykruise uninstall --check,"
             " then: pykruise install | kubectl delete -f -",
             err=True,
         )
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
     _log(False)
     _run(check_uninstall(kubeconfig=kubeconfig, context=context))
 
 
-@app.command()
+@app.command(short_help="Print the custom resource definitions.")
 def crds() -> None:
     """Print the custom resource definitions, ready for `kubectl apply -f -`."""
     from pykruise.cli.manager import crd_manifests
 
-    typer.echo(crd_manifests(), nl=False)
+    click.echo(crd_manifests(), nl=False)
 
 
-Kubeconfig = Annotated[
-    Path | None, typer.Option(help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).")
-]
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Default: the context's.")]
-FeatureGates = Annotated[
-    str,
-    typer.Option(help="Gates that the cluster's manager runs with: A=true,B=false. Default: the defaults."),
-]
-Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
-
-
-@app.command()
+@app.command(short_help="Say what a rollout waits for, and what helps.")
+@click.argument("target")
+@_namespace
+@click.option("--watch", "-w", is_flag=True, help="Go on until the rollout is done.")
+@_output
+@_kubeconfig
+@_context
+@_feature_gates
 def explain(
-    target: Annotated[str, typer.Argument(help="Kind and name: clonesets/web.")],
-    namespace: Namespace = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until the rollout is done.")] = False,
-    output: Output = "text",
-    kubeconfig: Kubeconfig = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    feature_gates: FeatureGates = "",
+    target: str,
+    namespace: str | None,
+    watch: bool,
+    output: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    feature_gates: str,
 ) -> None:
-    """Say what a rollout does now, what it waits for, and what can be done about it. Reads only."""
+    """Say what a rollout does now, what it waits for, and what can be done about it. Reads only.
+
+    TARGET is kind and name: clonesets/web.
+    """
     from pykruise.cli.explain import run_explain
 
     _log(False)
@@ -243,30 +286,36 @@ def explain(
             watch=watch,
             output=output,
             feature_gates=feature_gates,
-            say=typer.echo,
+            say=click.echo,
         )
     )
 
 
-@app.command()
+@app.command(short_help="Say what applying a change would do.")
+@click.argument("target", required=False)
+@click.option("--file", "-f", type=_PATH, help="Manifests as they would be applied; - reads stdin.")
+@click.option(
+    "--set", "sets", multiple=True, help="image=CONTAINER=IMAGE, replicas=N, partition=N, maxUnavailable=N, …"
+)
+@_namespace
+@_output
+@_kubeconfig
+@_context
+@_feature_gates
 def plan(
-    target: Annotated[
-        str | None, typer.Argument(help="Without -f: the live object to change with --set, clonesets/web.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="Manifests as they would be applied; - reads stdin.")
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="image=CONTAINER=IMAGE, replicas=N, partition=N, maxUnavailable=N, …"),
-    ] = None,
-    namespace: Namespace = None,
-    output: Output = "text",
-    kubeconfig: Kubeconfig = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    feature_gates: FeatureGates = "",
+    target: str | None,
+    file: Path | None,
+    sets: tuple[str, ...],
+    namespace: str | None,
+    output: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    feature_gates: str,
 ) -> None:
-    """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only."""
+    """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only.
+
+    TARGET, without -f: the live object to change with --set, clonesets/web.
+    """
     from pykruise.cli.plan import run_plan
 
     _log(False)
@@ -274,59 +323,68 @@ def plan(
         run_plan(
             file=file,
             target=target,
-            sets=sets or (),
+            sets=sets,
             namespace=namespace,
             kubeconfig=kubeconfig,
             context=context,
             output=output,
             feature_gates=feature_gates,
-            say=typer.echo,
+            say=click.echo,
         )
     )
-    raise typer.Exit(code or 0)
+    raise click.exceptions.Exit(code or 0)
 
 
-@app.command()
+@app.command(short_help="Play a rollout in virtual time.")
+@click.option("--file", "-f", type=_PATH, required=True, help="The workload as it is now.")
+@click.option(
+    "--change",
+    type=_PATH,
+    multiple=True,
+    help="The workload as it is to be; twice compares two strategies.",
+)
+@click.option(
+    "--pods-ready-after", default="2s", help="How long a pod takes to become ready: 10s, or 5s..30s."
+)
+@click.option("--fail-pod", default="0%", help="Share of new pods that never become ready: 3%.")
+@click.option("--drain", multiple=True, help="Drain a node that long after the change: node-1@60s.")
+@click.option("--nodes", type=click.IntRange(1, 1000), default=3, help="Nodes, named node-1 and on.")
+@click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
+@click.option("--svg", type=_PATH, help="Where to write a chart to (SVG).")
+@_output
 def simulate(
-    file: Annotated[Path, typer.Option("--file", "-f", help="The workload as it is now.")],
-    change: Annotated[
-        list[Path] | None, typer.Option(help="The workload as it is to be; twice compares two strategies.")
-    ] = None,
-    pods_ready_after: Annotated[
-        str, typer.Option(help="How long a pod takes to become ready: 10s, or 5s..30s.")
-    ] = "2s",
-    fail_pod: Annotated[str, typer.Option(help="Share of new pods that never become ready: 3%.")] = "0%",
-    drain: Annotated[
-        list[str] | None, typer.Option(help="Drain a node that long after the change: node-1@60s.")
-    ] = None,
-    nodes: Annotated[int, typer.Option(min=1, max=1000, help="Nodes, named node-1 and on.")] = 3,
-    seed: Annotated[int, typer.Option(help="Another seed: other delays, other pods that fail.")] = 1,
-    svg: Annotated[Path | None, typer.Option(help="Where to write a chart to (SVG).")] = None,
-    output: Output = "text",
+    file: Path,
+    change: tuple[Path, ...],
+    pods_ready_after: str,
+    fail_pod: str,
+    drain: tuple[str, ...],
+    nodes: int,
+    seed: int,
+    svg: Path | None,
+    output: str,
 ) -> None:
     """Play a rollout in virtual time and show how it goes. Needs no cluster."""
     from pykruise.cli.simulate import Conditions, run_simulate
 
     _log(False)
     conditions = Conditions(
-        pods_ready_after=pods_ready_after, fail_pod=fail_pod, drain=drain or (), nodes=nodes, seed=seed
+        pods_ready_after=pods_ready_after, fail_pod=fail_pod, drain=drain, nodes=nodes, seed=seed
     )
     _run(
-        run_simulate(
-            file, changes=change or (), conditions=conditions, svg=svg, output=output, say=typer.echo
-        )
+        run_simulate(file, changes=change, conditions=conditions, svg=svg, output=output, say=click.echo),
+        on=asyncio.new_event_loop,  # nothing comes from a network
     )
 
 
 @app.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(__version__)
+    click.echo(__version__)
 
 
 def main() -> None:
     """Entry point of the `pykruise` script."""
-    app()
+    app(prog_name="pykruise")
 
 
 def _log(enabled: bool, *, level: int = logging.INFO) -> None:
@@ -337,16 +395,17 @@ def _log(enabled: bool, *, level: int = logging.INFO) -> None:
     )
 
 
-def _run(command: Coroutine[Any, Any, T]) -> T:
-    """Run a command on uvloop; returns what it returns. Expected errors become one line on standard error
-    and exit code 1."""
-    import uvloop
+def _run(command: Coroutine[Any, Any, T], *, on: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
+    """Run a command on a loop of this kind, by default uvloop's; returns what it returns. Expected errors become one
+    line on standard error and exit code 1."""
+    if on is None:
+        from uvloop import new_event_loop as on
 
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=on) as runner:
             return runner.run(command)
     except (CommandError, KubeError, OSError) as error:
-        typer.echo(f"error: {one_line(error)}", err=True)
-        raise typer.Exit(1) from None
+        click.echo(f"error: {one_line(error)}", err=True)
+        raise click.exceptions.Exit(1) from None
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise click.exceptions.Exit(130) from None

@@ -10,13 +10,13 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
+from pykruise.cli.insight.explaining import waits_lines
 from pykruise.cli.insight.playing import (
     Action,
     Drain,
@@ -234,7 +234,16 @@ def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
     shown = timeline[:lines]
     if len(timeline) > lines:
         shown.append(f"           … {len(timeline) - lines} more")
-    return [f"{name}: {_outcome(played)}", "", *shown, "", *terminal_chart(played), "", *_facts(played)]
+    return [
+        f"{name}: {_outcome(played)}",
+        "",
+        *shown,
+        "",
+        *terminal_chart(played),
+        "",
+        *_facts(played),
+        *_waits(played),
+    ]
 
 
 def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
@@ -257,14 +266,18 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
 
 
 def _outcome(played: Played) -> str:
-    status: dict[str, Any] = played.status
-    wanted = status.get("expectedUpdatedReplicas", status.get("matchedPods", 0))
-    done = status.get("updatedAvailableReplicas", status.get("updatedReadyPods", 0))
-    if not played.is_over:
+    """In one line. Pods that a partition keeps are no reason not to be complete."""
+    if not played.is_over or played.end is None:
         return f"not over after {duration(played.duration_s)}"
-    if done < wanted:
-        return f"stuck: {done} of {wanted} updated pods are available"
-    return f"complete after {duration(played.duration_s)}"
+    if played.end.verdict == "done":
+        return f"complete after {duration(played.duration_s)}"
+    word = "paused" if played.end.verdict == "paused" else "stuck"
+    return f"{word} after {duration(played.duration_s)}: {played.end.headline}"
+
+
+def _waits(played: Played) -> list[str]:
+    """What it waits for in the end, and what a person could do, in the words of `explain`."""
+    return waits_lines(played.end, now=0) if played.end is not None else []
 
 
 def _facts(played: Played) -> list[str]:

@@ -15,7 +15,6 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -23,6 +22,7 @@ import orjson
 from pykruise.kube.clock import format_micro_time, format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.go_text import quoted
+from pykruise.kube.package_data import package_data
 from pykruise.kube.quantities import format_quantity
 
 __all__ = ["DecodeError", "Decoder", "Field", "decoder_for", "fields_of"]
@@ -77,9 +77,7 @@ def fields_of(definition: str) -> Mapping[str, Field] | None:
 
 @cache
 def _definitions() -> Mapping[str, Mapping[str, str]]:
-    found: Mapping[str, Mapping[str, str]] = orjson.loads(
-        (files("pykruise.kube") / "data" / "types.json").read_bytes()
-    )
+    found: Mapping[str, Mapping[str, str]] = orjson.loads(package_data("pykruise.kube", "types.json"))
     return found
 
 

@@ -9,6 +9,7 @@ Descriptions are the docstrings of the types (kube/descriptions.py).
 """
 
 import base64
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ __all__ = [
 
 _REQUIRED = "x-required"
 _REPLACE = "x-replace"
+_LIKE = "x-like"
+_OPEN = "x-open"
 """Keys of our own in `extra_json_schema`: never part of the output."""
 
 
@@ -108,12 +111,12 @@ def int_or_string() -> Meta:
     return Meta(extra_json_schema={_REPLACE: {"x-kubernetes-int-or-string": True}})
 
 
-def shaped_like(type_: Any, *, is_open: bool = False) -> Meta:
-    """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept."""
-    found = structural_schema(type_)
-    if is_open:
-        found["x-kubernetes-preserve-unknown-fields"] = True
-    return Meta(extra_json_schema={_REPLACE: found})
+def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
+    """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept.
+
+    Made with the schema that it is part of, as most programs never ask for that. `type_` is one of a module.
+    """
+    return Meta(extra_json_schema={_LIKE: [type_.__module__, type_.__qualname__], _OPEN: is_open})
 
 
 def structural_schema(type_: Any) -> Document:
@@ -142,6 +145,11 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
         extra = dict(info.extra_json_schema or {})
         required = bool(extra.pop(_REQUIRED, False))
         replaced = extra.pop(_REPLACE, None)
+        if (like := extra.pop(_LIKE, None)) is not None:
+            module, name = like
+            replaced = structural_schema(getattr(sys.modules[module], name))
+            if extra.pop(_OPEN):
+                replaced["x-kubernetes-preserve-unknown-fields"] = True
         inner, inner_required = (dict(replaced), False) if replaced is not None else _schema_of(info.type)
         return {**inner, **extra}, required or inner_required
     if isinstance(info, inspect.UnionType):

@@ -2,6 +2,7 @@
 
 class ──▶ of_class(): the first paragraph under `class X:`
 class ──▶ of_fields(): attribute name ──▶ the string below the attribute, its own or that of a base class
+          left_out(): neither, for schemas that nobody reads
 
 The strings below attributes exist in the source only, so they are read from there; where a program is run
 without its sources there are no descriptions, and nothing else is missing. The texts become what
@@ -12,20 +13,38 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
-__all__ = ["of_class", "of_fields"]
+__all__ = ["left_out", "of_class", "of_fields"]
+
+_LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
+
+
+@contextmanager
+def left_out() -> Iterator[None]:
+    """Meanwhile nothing has a description, and no source is read: that takes longer than all else of a schema."""
+    token = _LEFT_OUT.set(True)
+    try:
+        yield
+    finally:
+        _LEFT_OUT.reset(token)
 
 
 def of_class(cls: type) -> str:
     """The class's own docstring as one paragraph each; empty when it has none."""
-    return _plain(cls.__dict__.get("__doc__") or "")
+    return "" if _LEFT_OUT.get() else _plain(cls.__dict__.get("__doc__") or "")
+
+
+def of_fields(cls: type) -> Mapping[str, str]:
+    """The strings below the attributes, by attribute name; a class goes before its bases."""
+    return {} if _LEFT_OUT.get() else _of_fields(cls)
 
 
 @cache
-def of_fields(cls: type) -> Mapping[str, str]:
-    """The strings below the attributes, by attribute name; a class goes before its bases."""
+def _of_fields(cls: type) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for each in reversed(cls.__mro__):
         found |= _own(each)

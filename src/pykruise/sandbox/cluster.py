@@ -88,6 +88,10 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server keeps managedFields; without them writes cost less."""
     rbac: bool = False
     """Whether users may do only what roles say."""
+    service_accounts: bool = False
+    """Whether pods get the account of their namespace, and a volume with its token."""
+    steady_watches: bool = False
+    """Whether the watches of clients in this process last for ever, and are silent while nothing happens."""
     waits_for_volumes: bool = True
     """Whether pods wait for their claims to be bound, where the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
@@ -185,6 +189,7 @@ class Cluster:
             webhooks=self._webhooks,
             tracks_fields=self.settings.tracks_fields,
             rbac=self.settings.rbac,
+            service_accounts=self.settings.service_accounts,
         )
         if self.settings.controllers is None:
             self.server.count_quotas()
@@ -279,7 +284,12 @@ class Cluster:
 
         Objects come without managedFields, which costs less, unless they are asked for.
         """
-        transport = LocalTransport(self.server, username=user, managed_fields=managed_fields)
+        transport = LocalTransport(
+            self.server,
+            username=user,
+            managed_fields=managed_fields,
+            steady=self.settings.steady_watches,
+        )
         self._transports.append(transport)
         return transport
 

@@ -284,6 +284,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     finalizers: tuple[str, ...] = ()
     deletion_cost: int = 0
     """`controller.kubernetes.io/pod-deletion-cost`: cheaper pods go first."""
+    index_failures: tuple[int, int] = (0, 0)
+    """How often its index of a job had failed before it: failures that count, and ignored ones."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -302,6 +304,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     overhead: Mapping[str, str | int | float] | None = None
     claims: tuple[str, ...] = ()
     """Names of the volume claims that it uses."""
+    own_claims: tuple[str, ...] = ()
+    """Those among them that are made for it alone: of its `ephemeral` volumes."""
 
     status: PodStatus = PodStatus()
 
@@ -355,6 +359,8 @@ _ABSENT: Final = msgspec.Raw()
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
     deletion_cost: str = msgspec.field(default="", name="controller.kubernetes.io/pod-deletion-cost")
+    failures: str = msgspec.field(default="", name="batch.kubernetes.io/job-index-failure-count")
+    ignored: str = msgspec.field(default="", name="batch.kubernetes.io/job-index-ignored-failure-count")
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -380,7 +386,13 @@ class _ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     claim_name: str = ""
 
 
+class _Ephemeral(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
 class _Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    ephemeral: _Ephemeral | None = None
     persistent_volume_claim: _ClaimSource | None = None
 
 
@@ -489,7 +501,8 @@ class PodProjector:
             labels=meta.labels or _NO_LABELS,
             owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
             finalizers=meta.finalizers or (),
-            deletion_cost=_deletion_cost(meta.annotations) if meta.annotations is not None else 0,
+            deletion_cost=_whole(meta.annotations.deletion_cost) if meta.annotations is not None else 0,
+            index_failures=_index_failures(meta.annotations),
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
             is_gated=bool(spec.scheduling_gates),
@@ -506,11 +519,8 @@ class PodProjector:
             else NO_CONTAINERS,
             placement=self._placement(spec),
             overhead=spec.overhead,
-            claims=tuple(
-                volume.persistent_volume_claim.claim_name
-                for volume in spec.volumes or ()
-                if volume.persistent_volume_claim is not None
-            ),
+            claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
+            own_claims=_own_claims(meta.name, spec.volumes) if spec.volumes else (),
             status=self._status(pod.status),
         )
 
@@ -542,12 +552,30 @@ class PodProjector:
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-def _deletion_cost(annotations: _Annotations) -> int:
+def _whole(text: str) -> int:
     """What cannot be read counts as nothing, as in Kubernetes."""
     try:
-        return int(annotations.deletion_cost or 0)
+        return int(text or 0)
     except ValueError:
         return 0
+
+
+_NO_FAILURES: Final = (0, 0)
+
+
+def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
+    if annotations is None or not (annotations.failures or annotations.ignored):
+        return _NO_FAILURES
+    return max(0, _whole(annotations.failures)), max(0, _whole(annotations.ignored))
+
+
+def _claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
+    named = (volume.persistent_volume_claim for volume in volumes)
+    return (*(claim.claim_name for claim in named if claim is not None), *_own_claims(pod, volumes))
+
+
+def _own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
+    return tuple(f"{pod}-{volume.name}" for volume in volumes if volume.ephemeral is not None)
 
 
 def _main_containers(raw: bytes) -> Containers:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.causes import Cause, cause_of
@@ -229,6 +229,11 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
         "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), StatefulSet (apps.kruise.io), "
         "SidecarSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
     )
+    # nor is one of another group, beside a workload
+    other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
+    code, told = run("plan", "-f", str(other))
+    assert (code, len(told.splitlines())) == (1, 1)
+    assert told.startswith("error: apps.kruise.io/v1beta1 Clonset web: no kind that is known here; ")
     # and nothing at all, from standard input
     code, told = run("plan", "-f", "-", stdin="")
     assert (code, told) == (1, "error: -: no objects in it\n")
@@ -336,7 +341,33 @@ def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
     found = played(app_yaml(image="nginx:2"), fail_share=1.0)
     assert found.lowest_available == 4
     assert found.status["updatedReplicas"] == 1
-    assert "stuck: 0 of 5" in report("new.yaml", found)[0]
+    lines = report("new.yaml", found)
+    assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod is of web-")
+    assert lines[lines.index("Waiting for") + 1].endswith("container main runs, but is not ready")
+
+
+@pytest.mark.parametrize("document", [daemon_yaml, set_yaml])
+def test_a_rollout_of_another_kind_that_stops_is_not_called_complete(
+    document: Callable[[str], dict[str, Any]],
+) -> None:
+    # when no pod of the new template becomes ready
+    given = Play(first=document("nginx:1"), change=document("nginx:2"), start=START, fail_share=1.0)
+    lines = report("new.yaml", play(given))
+    # then
+    assert lines[0].startswith("new.yaml: stuck after "), lines[0]
+    assert any("NotReady: web-" in line for line in lines[lines.index("Waiting for") :])
+
+
+def test_a_partition_that_is_reached_is_complete_and_says_who_stays() -> None:
+    # given
+    change = app_yaml(image="nginx:2")
+    change["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 3
+    # when
+    lines = report("new.yaml", played(change))
+    # then
+    assert lines[0].startswith("new.yaml: complete after ")
+    (left,) = [line for line in lines[lines.index("Left as it is") :] if "Partition" in line]
+    assert left.count("web-") == 3
 
 
 def test_a_drained_node_loses_its_pods_and_they_come_back_elsewhere() -> None:

@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from pykruise.cli.insight.playing import Play, play
 from pykruise.cli.main import app
+from pykruise.cli.simulate import report
 from support.scenario import cloneset
-from support.sidecarsets import container, sidecarset
+from support.sidecarsets import container, hot, sidecarset
 
 
 def workload() -> dict[str, Any]:
@@ -41,6 +43,52 @@ def test_sidecars_are_upgraded_in_batches_and_no_pod_is_created() -> None:
     assert played.samples[-1].revisions == {played.target: 4}
     assert played.status["updatedReadyPods"] == 4
     assert played.lowest_available >= 2
+
+
+def test_hot_sidecars_take_turns_and_the_apps_are_not_touched() -> None:
+    # given
+    plays = {"beside": [sidecarset("proxy", hot("proxy", "proxy:1"))]}
+    changed = sidecarset("proxy", hot("proxy", "proxy:2"), updateStrategy={"maxUnavailable": 1})
+    # when
+    played = play(Play(first=workload(), beside_changes=[changed], **plays))
+    # then each pod has the new one started and, once that runs, the old one emptied
+    assert {action.do for action in played.actions} == {"upgrade sidecars"}
+    assert (played.restarts, played.lowest_available) == (8, 3)
+    assert played.end is not None
+    assert played.end.verdict == "done"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "outcome", "code", "new"),
+    [
+        ({"partition": "50%", "maxUnavailable": 2}, "complete after ", "Partition", 2),
+        ({"paused": True}, "paused after 0s: 4 of 4 pods", "Paused", 0),
+        ({"selector": {"matchLabels": {"app": "other"}}}, "complete after 0s", "NotSelected", 0),
+    ],
+)
+def test_sidecars_that_are_held_back_say_by_what(
+    strategy: dict[str, Any], outcome: str, code: str, new: int
+) -> None:
+    # when
+    changes = [log("log:2", updateStrategy=strategy)]
+    played = play(Play(first=workload(), beside=[log("log:1")], beside_changes=changes))
+    lines = report("new.yaml", played)
+    # then
+    assert lines[0].startswith(f"new.yaml: {outcome}"), lines[0]
+    assert played.end is not None
+    assert [wait.code for wait in played.end.waits] == [code]
+    assert played.samples[-1].revisions.get(played.target, 0) == new
+
+
+def test_sidecars_that_never_become_ready_are_what_it_waits_for() -> None:
+    # when
+    changes = [log("log:2")]
+    played = play(Play(first=workload(), beside=[log("log:1")], beside_changes=changes, fail_share=1.0))
+    # then
+    assert report("new.yaml", played)[0].startswith("new.yaml: stuck after ")
+    assert played.end is not None
+    assert played.end.kind == "SidecarSet"
+    assert played.end.cause == "NotReady"
 
 
 def test_a_change_that_admission_refuses_is_said() -> None:

@@ -3,14 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from pykruise.cli.insight.charts import svg_chart
 from pykruise.cli.insight.playing import Play, World, nodes_in, nodes_of_subsets, play
 from pykruise.cli.main import app
+from pykruise.cli.simulate import report
 from support.golden import same_as
 from support.scenario import Object, cloneset
+from support.statefulsets import statefulset
 
 ZONE = "example.com/zone"
 
@@ -25,8 +28,8 @@ def subset(name: str, most: int | None = None, **fields: Any) -> Object:
     }
 
 
-def spread(*subsets: Object, **spec: Any) -> Object:
-    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+def spread(*subsets: Object, kind: str = "CloneSet", **spec: Any) -> Object:
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": "web"}
     return {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "WorkloadSpread",
@@ -66,6 +69,35 @@ def test_new_pods_go_to_the_subset_that_has_places() -> None:
     assert [(action.do, action.subset) for action in played.actions] == [("create", "b")] * 3
     assert played.samples[-1].subsets == {"a": 2, "b": 3}
     assert 'stroke-dasharray="4 2"' in svg_chart("new.yaml", played)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_pods_of_a_statefulset_get_subsets_too(parallel: bool) -> None:
+    # given two pods in the two places of subset a
+    beside = [spread(subset("a", 2), subset("b"), kind="StatefulSet")]
+    nodes, _ = nodes_of_subsets(beside, 4)
+    # when it is scaled to five, with a new image
+    first = statefulset(replicas=2, parallel=parallel)
+    change = statefulset(replicas=5, image="nginx:2", parallel=parallel)
+    played = play(Play(first=first, change=change, beside=beside, world=World(nodes=nodes)))
+    # then
+    assert played.samples[-1].subsets == {"a": 2, "b": 3}
+    assert played.samples[-1].revisions == {played.target: 5}
+    assert played.end is not None
+    assert played.end.verdict == "done"
+
+
+def test_a_subset_without_a_node_is_what_it_waits_for() -> None:
+    # given a fixed spread over a zone that has no node
+    beside = [spread(subset("a", 2), subset("b"))]
+    # when
+    played = play(
+        Play(change=cloneset(replicas=3), beside=beside, world=World(nodes=nodes_in([node("one", "b")])))
+    )
+    # then
+    assert played.end is not None
+    assert (played.end.verdict, played.end.cause) == ("waiting", "Unschedulable")
+    assert report("app.yaml", played)[0].startswith("app.yaml: stuck after ")
 
 
 def test_pods_that_find_no_node_move_on_to_the_next_subset() -> None:

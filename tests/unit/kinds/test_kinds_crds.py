@@ -14,6 +14,7 @@ import pytest
 
 from pykruise.kinds import conversions, crds, crds_of
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.crds import webhook_conversion
 
@@ -214,3 +215,26 @@ def test_some_definitions_alone_are_those_of_all() -> None:
     assert crds_of([WORKLOAD_SPREADS, CLONE_SETS]) == [
         one for one in crds() if one["metadata"]["name"] in names
     ]
+
+
+def test_definitions_without_descriptions_are_the_same_but_for_those() -> None:
+    # given a kind with shapes of other types in it, made with descriptions once already
+    [described] = crds_of([SIDECAR_SETS])
+    # when
+    [bare] = crds_of([SIDECAR_SETS], described=False)
+    # then
+    assert bare == _without_descriptions(described) != described
+    assert crds_of([SIDECAR_SETS]) == [described]
+
+
+def _without_descriptions(value: Any) -> Any:
+    """Of a schema; a field of that name holds a schema, and stays."""
+    if isinstance(value, list):
+        return [_without_descriptions(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_descriptions(item)
+        for name, item in value.items()
+        if name != "description" or not isinstance(item, str)
+    }

@@ -33,6 +33,7 @@ __all__ = [
     "text",
     "verdict_of",
     "wait_of",
+    "waits_lines",
 ]
 
 
@@ -460,13 +461,18 @@ def text(explanation: Explanation, *, now: Instant) -> str:
         lines += ["", f"It says itself: {one.condition}"]
     if one.done:
         lines += ["", "Done", *(f"  {line}" for line in one.done)]
-    if one.waits:
-        lines += ["", "Waiting for" if one.verdict != "done" else "Left as it is"]
-        for wait in one.waits:
-            lines += _wait_lines(wait, now)
+    lines += waits_lines(one, now=now)
     if one.next:
         lines += ["", "Next", *(f"  {line}" for line in one.next)]
     return "\n".join(lines) + "\n"
+
+
+def waits_lines(explanation: Explanation, *, now: Instant) -> list[str]:
+    """What is waited for, or what is left as it is because somebody wants it so; nothing: no line."""
+    if not explanation.waits:
+        return []
+    title = "Waiting for" if explanation.verdict != "done" else "Left as it is"
+    return ["", title, *(line for wait in explanation.waits for line in _wait_lines(wait, now))]
 
 
 def _wait_lines(wait: Wait, now: Instant) -> list[str]:

@@ -7,10 +7,10 @@ Pure, apart from the package's own data being read on first use.
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 
 import msgspec
 
+from pykruise.kube.package_data import package_data
 from pykruise.kube.resources import Resource
 
 __all__ = [
@@ -110,5 +110,5 @@ def _definition_name(resource: Resource) -> str:
 
 @cache
 def _definitions() -> Mapping[str, Mapping[str, FieldRule]]:
-    raw = resources.files("pykruise.kube").joinpath("data", "merge_keys.json").read_bytes()
+    raw = package_data("pykruise.kube", "merge_keys.json")
     return msgspec.json.decode(raw, type=dict[str, dict[str, FieldRule]])

@@ -11,13 +11,13 @@ The entries are frozen; the catalog changes only through `install` and `remove`,
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, Protocol
 
 import msgspec
 import orjson
 
 from pykruise.kube.documents import Document
+from pykruise.kube.package_data import package_data
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
 from pykruise.sandbox.apiserver.strategies import Strategy
@@ -354,4 +354,4 @@ def _tables() -> Mapping[str, tuple[Column, ...]]:
 
 
 def _data(name: str) -> bytes:
-    return (files("pykruise.sandbox") / "data" / name).read_bytes()
+    return package_data("pykruise.sandbox", name)

@@ -10,13 +10,13 @@ apiVersion, kind and metadata added. OpenAPI v2 is an empty document. Pure.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 import orjson
 
 from pykruise.kube.builtin_types import Field, fields_of
 from pykruise.kube.documents import Document
+from pykruise.kube.package_data import package_data
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.apiserver.discovery import VERSION
 
@@ -312,6 +312,6 @@ def _references(schema: Any) -> Iterator[str]:
 @cache
 def _merge_keys() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     found: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
-        (files("pykruise.kube") / "data" / "merge_keys.json").read_bytes()
+        package_data("pykruise.kube", "merge_keys.json")
     )
     return found

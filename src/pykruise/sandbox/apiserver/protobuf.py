@@ -10,7 +10,6 @@ import base64
 import struct
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 import orjson
@@ -18,6 +17,7 @@ import orjson
 from pykruise.kube.builtin_types import Field, fields_of
 from pykruise.kube.clock import format_micro_time, format_time
 from pykruise.kube.documents import Document
+from pykruise.kube.package_data import package_data
 
 __all__ = ["MEDIA_TYPE", "ProtobufError", "to_document"]
 
@@ -60,7 +60,7 @@ def _definition_of(api_version: str, kind: str) -> str:
 
 @cache
 def _numbers() -> Mapping[str, Mapping[int, str]]:
-    found = orjson.loads((files("pykruise.sandbox") / "data" / "protobuf.json").read_bytes())
+    found = orjson.loads(package_data("pykruise.sandbox", "protobuf.json"))
     return {
         definition: {int(number): name for number, name in fields.items()}
         for definition, fields in found.items()

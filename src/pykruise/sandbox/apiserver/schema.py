@@ -19,7 +19,7 @@ from typing import Final
 import orjson
 
 from pykruise.kube import field_errors as causes
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, canonical
 from pykruise.kube.errors import Cause
 from pykruise.sandbox.apiserver.schemas.checks import compile_check
 from pykruise.sandbox.apiserver.schemas.defaulting import compile_fill
@@ -65,8 +65,8 @@ class StructuralSchema:
         if not isinstance(node, Mapping):
             raise NotStructuralError([causes.invalid(path, node, "must be an object")])
         try:
-            return _compiled(orjson.dumps(node))
-        except (NotStructuralError, orjson.JSONEncodeError):
+            return _compiled(canonical(node))  # as it comes and as it is stored are one
+        except ValueError:
             return cls._checked(node, path)  # once more, for messages that begin with `path`
 
     @classmethod

@@ -170,6 +170,8 @@ class WatchStream:
         self._has_begun = False
         self._buffer: deque[tuple[str, Publication]] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """Set at the first wait, and kept over the next ones: what it is for is never due sooner than it."""
         self._ended = False
         self._overrun = False
         self._closed = False
@@ -208,6 +210,7 @@ class WatchStream:
     def end(self) -> None:
         """Nothing more comes after what is buffered (and after nothing at all when overrun)."""
         self._ended = True
+        self._put_timer_away()
         self._hub.remove(self._shelf, self._trigger, self)
         if self._overrun:
             self._buffer.clear()
@@ -291,14 +294,23 @@ class WatchStream:
 
     async def _wait(self) -> None:
         """Until something is offered, the stream ends, or it is time for a bookmark or for the end."""
-        due = self._end_at if self._bookmark is None else min(self._end_at, self._bookmark_at)
         waiter = self._waiter = self._loop.create_future()
-        timer = self._loop.call_at(due, self._wake)
+        if self._timer is None:
+            due = self._end_at if self._bookmark is None else min(self._end_at, self._bookmark_at)
+            self._timer = self._loop.call_at(due, self._is_due)
         try:
             await waiter
         finally:
             self._waiter = None
-            timer.cancel()
+
+    def _is_due(self) -> None:
+        self._timer = None
+        self._wake()
+
+    def _put_timer_away(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _wake(self) -> None:
         waiter = self._waiter

@@ -23,6 +23,7 @@ from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.deletion import deletes_with_update, remove_with_update
 from pykruise.sandbox.apiserver.lifecycle import check_namespace
 from pykruise.sandbox.apiserver.patching import read_patch
+from pykruise.sandbox.apiserver.pod_accounts import await_default_account
 from pykruise.sandbox.apiserver.statuses import (
     MODIFIED_MEANWHILE,
     Refusal,
@@ -89,6 +90,7 @@ async def create_document(core: Core, call: Call, doc: Document, *, managed: byt
     now = core.clock()
     doc["metadata"].pop("managedFields", None)
     asked = _shallow(doc) if managed is None else doc
+    await await_default_account(core, call, doc)
     doc = plugins.admit(core, call, doc, None)
     doc = await _mutated(core, call, "CREATE", doc, None)
     meta = doc["metadata"]

@@ -5,50 +5,18 @@ client, pods, nodes ──▶ Controllers ──▶ caches and event recorders �
 
 import asyncio
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.controllers.base import Loop, Shared, View
-from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
-from pykruise.sandbox.controllers.cron_jobs import CronJobs
-from pykruise.sandbox.controllers.daemon_sets import DaemonSets
-from pykruise.sandbox.controllers.deployments import Deployments
-from pykruise.sandbox.controllers.disruption import Budgets
-from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
-from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
-from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
-from pykruise.sandbox.controllers.replica_sets import ReplicaSets
-from pykruise.sandbox.controllers.service_accounts import ServiceAccounts
-from pykruise.sandbox.controllers.stateful_sets import StatefulSets
-from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.running import happens_before, run_beside
 
 __all__ = ["Controllers"]
-
-_KINDS: tuple[type[Loop], ...] = (
-    ReplicaSets,
-    Deployments,
-    StatefulSets,
-    DaemonSets,
-    Jobs,
-    TrackedPods,
-    CronJobs,
-    ServiceEndpoints,
-    ServiceAccounts,
-    DefaultClass,
-    Claims,
-    Volumes,
-    Budgets,
-    NodeLifecycle,
-    TaintEviction,
-    PodCollector,
-    AggregatedRoles,
-)
 
 
 class Controllers:
@@ -68,9 +36,10 @@ class Controllers:
         names: Collection[str] | None = None,
     ) -> None:
         self._shared = Shared(client, clock=clock, rng=rng, pods=pods, nodes=nodes)
-        if unknown := set(names or ()) - {kind.name for kind in _KINDS}:
+        kinds = _known() if names is None or names else ()
+        if unknown := set(names or ()) - {kind.name for kind in kinds}:
             raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
-        self._loops = [kind(self._shared) for kind in _KINDS if names is None or kind.name in names]
+        self._loops = [kind(self._shared) for kind in kinds if names is None or kind.name in names]
         self._stopped = asyncio.Event()
 
     @property
@@ -114,3 +83,10 @@ class Controllers:
             await loop.stop()
         for recorder in self._shared.recorders.values():
             await recorder.flush(timeout_s=1.0)
+
+
+def _known() -> Sequence[type[Loop]]:
+    """Loaded when a cluster runs one of them."""
+    from pykruise.sandbox.controllers.known import KINDS
+
+    return KINDS

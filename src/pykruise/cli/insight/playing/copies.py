@@ -8,19 +8,22 @@ not there, mirrors of them, statuses in between.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.admission.counts import live_pods
+from pykruise.admission.pods.launch_priority import priorities
+from pykruise.admission.pods.steps import StepError
 from pykruise.admission.reviewers import reviewers
 from pykruise.cli.insight.playing.record import Record, acting
 from pykruise.cli.insight.playing.values import Play
 from pykruise.cli.insight.workloads import Workload
-from pykruise.kinds import conversions, crds_of
+from pykruise.kinds import crds_of
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.launchpriority import controller as launchpriority
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -31,7 +34,7 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import unmeasured
-from pykruise.kube.documents import get_path
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -47,7 +50,6 @@ from pykruise.manager.kinds import KINDS
 from pykruise.manager.manager import Manager
 from pykruise.plans.reconcile import Tuning
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -59,7 +61,7 @@ MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
 STATUS_EVERY_S: Final = 300.0
 """How often the manager writes a status that keeps changing, where nobody reads it before the end."""
 
-_OF_CLAIMS: Final = ("claims", "storage-class", "volumes")
+_OF_CLAIMS: Final = ("claims", "ephemeral-volumes", "storage-class", "volumes")
 _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
 
 
@@ -71,6 +73,7 @@ def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluste
         nodes=0 if given.world.nodes else given.nodes,
         kubelet=_kubelet(given),
         tracks_fields=False,
+        steady_watches=True,
         waits_for_volumes=False,  # they are not among what was looked at
         # Nodes of a copy may be lost already; those that are made are well all the time.
         controllers=(*(_OF_CLAIMS if has_claims else ()), *(_OF_NODES if is_copy else ())),
@@ -86,13 +89,17 @@ def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluste
             rng=random.Random(given.seed),
             storage=_Told(record),
             reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given),
-            conversions=ConversionFunctions(conversions()),
         )
     )
 
 
+def _workloads(given: Play) -> list[Document]:
+    """The workload in all its forms."""
+    return [one for one in (given.first, given.change, given.world.workload) if one is not None]
+
+
 def _has_claims(given: Play) -> bool:
-    documents = [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    documents = _workloads(given)
     volumes = (
         volume
         for one in documents
@@ -155,7 +162,9 @@ async def defined(cluster: Cluster, given: Play, kind: Workload) -> None:
     resources = set(resources_of(given, kind))
     if given.has(WORKLOAD_SPREADS):
         resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # it looks at workloads of these
-    for crd in crds_of(resources):
+    for crd in crds_of(resources, described=False):
+        # Nobody here speaks another version than the one that is stored.
+        crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["storage"]]
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
     world, server = given.world, cluster.server
     if given.namespace != "default" and world.workload is not None:
@@ -192,12 +201,26 @@ def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -
     return Manager(
         Client(transport, clock=clock, rng=random.Random(given.seed)),
         settings=msgspec.structs.replace(given.settings, tuning=tuning),
-        kinds=[kind for kind in KINDS if kind.resource in resources],
+        kinds=[one for one in KINDS if one.resource in resources or one.name in _of_pods(given)],
         clock=clock,
         rng=random.Random(given.seed),
         cpu_time=unmeasured,
         oversees=False,
     )
+
+
+def _of_pods(given: Play) -> Collection[str]:
+    """Names of the controllers that take part for the sake of what pods ask for."""
+    templates = (get_path(one, "spec", "template", default={}) for one in _workloads(given))
+    return {launchpriority.NAME} if any(map(_has_order, templates)) else ()
+
+
+def _has_order(template: Document) -> bool:
+    """Whether its containers start one after the other; a pod of one that is wrong about it is refused."""
+    try:
+        return priorities(template) is not None
+    except StepError:
+        return False
 
 
 _EVENTS: Final = f"/{EVENTS.plural}"
@@ -218,7 +241,7 @@ class _Marked:
             return await self._inner.request(method, path, **given)
 
     def stream(self, path: str, **given: Any) -> AbstractAsyncContextManager[Any]:
-        return self._inner.stream(path, **(given | {"idle_timeout_s": None}))  # nothing is between them
+        return self._inner.stream(path, **given)
 
     async def close(self) -> None:
         await self._inner.close()

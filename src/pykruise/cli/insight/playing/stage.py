@@ -5,11 +5,14 @@ what is there settles ──▶ the change is written ──▶ time runs until 
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from pykruise.cli.insight.look import look
+from msgspec.structs import replace
+
+from pykruise.cli.insight.explaining import Explanation, explain
+from pykruise.cli.insight.look import Sight, look
 from pykruise.cli.insight.playing.copies import (
     STATUS_EVERY_S,
     defined,
@@ -21,6 +24,8 @@ from pykruise.cli.insight.playing.copies import (
 from pykruise.cli.insight.playing.others import Others
 from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Play, Played
+from pykruise.cli.insight.sidecars.explaining import explain_sidecars
+from pykruise.cli.insight.sidecars.look import sight_of
 from pykruise.cli.insight.workloads import of_document
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -31,7 +36,6 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.plans.plan import Plan
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
 from pykruise.sandbox.virtual_time import VirtualLoop
@@ -40,6 +44,9 @@ __all__ = ["play"]
 
 QUIET_S: Final = 30.0
 """So long nothing may happen for a rollout to count as over."""
+
+LOOK_EVERY_S: Final = QUIET_S / 2
+"""A rollout is found to be over at a multiple of this."""
 
 
 def play(given: Play) -> Played:
@@ -145,10 +152,14 @@ class _Stage:
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
         if self._record.has_begun:
             longest += max((drain.at_s for drain in self._given.drains), default=0.0)
+        looks = 1  # of how many it is clear what they would see
         while _now() < end:
-            await asyncio.sleep(QUIET_S / 2)
-            if _now() - self._record.last > max(longest, await self._longest(client)):
+            await asyncio.sleep(looks * LOOK_EVERY_S)
+            longest = max(longest, await self._longest(client))
+            left = self._record.last + longest - _now()
+            if left < 0:
                 return True
+            looks = int(min(left, end - _now()) // LOOK_EVERY_S) + 1
         return False
 
     async def _longest(self, client: Client) -> float:
@@ -165,11 +176,16 @@ class _Stage:
         given, record = self._given, self._record
         if is_over and has_quiet_status(given):
             await asyncio.sleep(STATUS_EVERY_S)  # the last one has been written by then
-        plan, status = await self._last_plan(client, given.workload["metadata"]["name"])
+        sight = await self._last_sight(client, given.workload["metadata"]["name"])
+        plan = sight.plan()
+        ends = [explain(sight, plan)]
+        status = plan.status if plan.status is not None else sight.document.get("status") or {}
         target = status.get("updateRevision") or ""
         if given.sidecars:
-            status = decode(await client.get(SIDECAR_SETS, "", given.sidecars)).get("status") or {}
+            sidecars = decode(await client.get(SIDECAR_SETS, "", given.sidecars))
+            status = sidecars.get("status") or {}
             target = status.get("latestRevision") or ""
+            ends.insert(0, explain_sidecars(await sight_of(client, sidecars, now=sight.snapshot.now)))
         return Played(
             actions=tuple(record.actions),
             samples=tuple(record.samples),
@@ -182,15 +198,19 @@ class _Stage:
             target=short_hash(target),
             left=dict(plan.left),
             left_nodes=dict(plan.left_nodes),
+            end=_end(ends),
         )
 
-    async def _last_plan(self, client: Client, name: str) -> tuple[Plan, Document]:
-        """What is still to be done in the end, and why the rest is left; and the status."""
+    async def _last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
         now = self._given.start + _now()
-        sight = await look(client, self._kind, key, now=now, settings=self._given.settings)
-        plan = sight.plan()
-        return plan, plan.status if plan.status is not None else sight.document.get("status") or {}
+        return await look(client, self._kind, key, now=now, settings=self._given.settings)
+
+
+def _end(found: Sequence[Explanation]) -> Explanation:
+    """The first that waits for something, else the first. Without ages: they are of the play, not of the rollout."""
+    one = next((one for one in found if one.verdict != "done"), found[0])
+    return replace(one, waits=tuple(replace(wait, since="") for wait in one.waits))
 
 
 def _now() -> float:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from pykruise.cli.insight.explaining import Explanation
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -134,3 +135,5 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     left: Mapping[str, str] = {}
     """Why pods stay as they are in the end, in the words of the last plan."""
     left_nodes: Mapping[str, str] = {}
+    end: Explanation | None = None
+    """What `explain` says in the end: of the SidecarSet that changed if it waits, else of the workload."""

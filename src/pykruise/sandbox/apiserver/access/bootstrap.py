@@ -6,7 +6,6 @@ What is there already (a data directory brought it) stays as it is.
 """
 
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,6 +13,7 @@ import orjson
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.ids import Key
+from pykruise.kube.package_data import package_data
 from pykruise.sandbox.apiserver.access.authorizer import GROUP
 from pykruise.sandbox.apiserver.metadata import new_uid
 
@@ -47,6 +47,6 @@ def make_first_roles(core: "Core") -> None:
 @cache
 def _policy() -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = orjson.loads(
-        (files("pykruise.sandbox") / "data" / "bootstrap_policy.json").read_bytes()
+        package_data("pykruise.sandbox", "bootstrap_policy.json")
     )
     return found

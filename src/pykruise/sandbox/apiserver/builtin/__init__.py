@@ -12,6 +12,10 @@ from typing import Final
 
 from pykruise.kube.builtin_types import DecodeError, Decoder, decoder_for
 from pykruise.kube.resources import Resource
+from pykruise.sandbox.apiserver.builtin.admission_policies import (
+    AdmissionPolicyBindingStrategy,
+    AdmissionPolicyStrategy,
+)
 from pykruise.sandbox.apiserver.builtin.cluster_objects import (
     ConfigMapStrategy,
     EndpointsStrategy,
@@ -29,7 +33,6 @@ from pykruise.sandbox.apiserver.builtin.policies import (
     PriorityClassStrategy,
     RoleBindingStrategy,
     RoleStrategy,
-    ValidatingAdmissionPolicyStrategy,
     WebhookConfigurationStrategy,
 )
 from pykruise.sandbox.apiserver.builtin.quotas import LimitRangeStrategy, ResourceQuotaStrategy
@@ -92,7 +95,8 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
     "services": ServiceStrategy,
     "statefulsets.apps": StatefulSetStrategy,
     "storageclasses.storage.k8s.io": StorageClassStrategy,
-    "validatingadmissionpolicies.admissionregistration.k8s.io": ValidatingAdmissionPolicyStrategy,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": AdmissionPolicyStrategy,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": AdmissionPolicyBindingStrategy,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy,
 }
 

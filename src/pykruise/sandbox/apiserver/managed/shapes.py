@@ -13,12 +13,12 @@ Rules: structured-merge-diff's schemas, as kube-apiserver makes them of OpenAPI'
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 import orjson
 
 from pykruise.kube.builtin_types import fields_of
+from pykruise.kube.package_data import package_data
 
 __all__ = ["FREE", "SCALAR", "Shape", "of_definition", "of_schema"]
 
@@ -168,7 +168,7 @@ _KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 @cache
 def _directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     found: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
-        (files("pykruise.kube") / "data" / "merge_keys.json").read_bytes()
+        package_data("pykruise.kube", "merge_keys.json")
     )
     return found
 

@@ -1,0 +1,41 @@
+"""The built-in controllers, one line each. manager.py runs them."""
+
+from collections.abc import Sequence
+
+from pykruise.sandbox.controllers.base import Loop
+from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
+from pykruise.sandbox.controllers.cron_jobs import CronJobs
+from pykruise.sandbox.controllers.daemon_sets import DaemonSets
+from pykruise.sandbox.controllers.deployments import Deployments
+from pykruise.sandbox.controllers.disruption import Budgets
+from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
+from pykruise.sandbox.controllers.ephemeral_volumes import EphemeralVolumes
+from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
+from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
+from pykruise.sandbox.controllers.replica_sets import ReplicaSets
+from pykruise.sandbox.controllers.service_accounts import ServiceAccounts
+from pykruise.sandbox.controllers.stateful_sets import StatefulSets
+from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
+
+__all__ = ["KINDS"]
+
+KINDS: Sequence[type[Loop]] = (
+    ReplicaSets,
+    Deployments,
+    StatefulSets,
+    DaemonSets,
+    Jobs,
+    TrackedPods,
+    CronJobs,
+    ServiceEndpoints,
+    ServiceAccounts,
+    DefaultClass,
+    Claims,
+    Volumes,
+    Budgets,
+    NodeLifecycle,
+    TaintEviction,
+    PodCollector,
+    AggregatedRoles,
+    EphemeralVolumes,
+)
