@@ -201,6 +201,7 @@ DIFFERENCES: Final = (
     ),
     Difference("a PUT of a kind that may be created so creates it", 4, _NULL, at=("body.rules",)),
     Difference("other kinds are shown as tables", 22, _NULL, at=("body.rules",)),
+    Difference("a failure policy must be one", 15, _NULL, at=("body.spec.podFailurePolicy.rules",)),
     Difference("names must be names", 8, _WARN, at=("headers",)),
     Difference("a body that is no JSON is a bad request", 3, _NULLBODY),
     Difference("a field said twice is ignored, warned about or refused", 1, _TWICE),

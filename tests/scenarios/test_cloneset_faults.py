@@ -20,6 +20,7 @@ from support.faults import (
     FaultyTransport,
     GarbageAfter,
     GoneAfter,
+    Refuse,
     Request,
     StallAfter,
     Swap,
@@ -233,6 +234,48 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
     what, _, remedy = conditions["FailedScale"]["message"].partition("; ")
     assert what == 'create pods: pods "…" is forbidden: exceeded quota'
     assert remedy == "raise the ResourceQuota, or free some of it"
+
+
+@pytest.mark.virtual_time("test_real_control_plane.py kills a real API server")
+@pytest.mark.parametrize("unready_s", [5.0, 30.0])
+async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while(
+    stage: Stage, seen: Audience, unready_s: float
+) -> None:
+    """403: it has not read its roles yet, or its admission (every 30 s) not which kinds there are.
+
+    What happens meanwhile wakes the set each time, to another try that is refused.
+    """
+    # given an API server that dies when it has created some pods, and comes back
+    loop = asyncio.get_running_loop()
+    died_at: list[float] = []
+    tried: list[Request] = []
+
+    def restarting(request: Request) -> Refuse | Answer | None:
+        tried.append(request)
+        if len(tried) <= 12:
+            return None
+        died_at[:] = died_at or [loop.time()]
+        if loop.time() < died_at[0] + 2.0:
+            return Refuse()
+        if loop.time() < died_at[0] + 2.0 + unready_s:
+            return Answer(403, reason="Forbidden", message=f"{request.path}: cannot set blockOwnerDeletion")
+        return None
+
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/pods"), restarting)
+    await stage.start_manager(faulty)
+    await stage.create(cloneset(replicas=80))
+    await stage.until(lambda: died_at)
+    # when it has come back and refuses nothing any more, after much has happened
+    outage_s = 2.0 + unready_s
+    for number in range(40):
+        await asyncio.sleep(outage_s / 80)
+        await stage.merge("web", {"spec": {"minReadySeconds": 1 - number % 2}})
+    await asyncio.sleep(outage_s / 2)
+    assert seen.created < 80
+    # then the set goes on after at most about as long again, and no pod is created twice
+    await stage.settled(replicas=80, within_s=1.25 * outage_s + 5.0)
+    assert seen.most == seen.created == 80
 
 
 # ── the manager is killed ────────────────────────────────────────────────────

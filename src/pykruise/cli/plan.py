@@ -56,9 +56,7 @@ async def run_plan(
             f"{target} as it is changes nothing: say what with --set, such as --set replicas=5"
         )
     settings = settings_of(feature_gates)
-    documents = _documents(file)
-    for document in documents:
-        among(ALL, document)
+    documents, others = _known(_documents(file))
     async with reach(kubeconfig, context) as (client, default_namespace):
         there = namespace or default_namespace
         if target is not None:
@@ -76,7 +74,7 @@ async def run_plan(
     if output == "json":
         say(json.dumps([msgspec.to_builtins(one) for one in found], indent=2))
     else:
-        say("\n\n".join("\n".join(described(one)) for one in found))
+        say("\n\n".join(["\n".join(described(one)) for one in found] + _not_looked_at(others)))
     return exit_code(found)
 
 
@@ -105,6 +103,31 @@ def _documents(file: Path | None) -> list[Document]:
     if not found:
         raise CommandError(f"{file}: no objects in it")
     return found
+
+
+def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+    """Those that can be planned, and objects of Kubernetes itself that stand beside them.
+
+    Raises CommandError for every other kind: it may be a known one, misspelt.
+    """
+    others = [one for one in documents if _is_built_in(one)]
+    if len(others) == len(documents):
+        others = []
+    known = [one for one in documents if one not in others]
+    for one in known:
+        among(ALL, one)
+    return known, others
+
+
+def _is_built_in(document: Document) -> bool:
+    """Whether its API group is one of Kubernetes' own: `v1`, `apps/v1`, `networking.k8s.io/v1`."""
+    group, slash, _ = document["apiVersion"].partition("/")
+    return not slash or "." not in group or group.endswith(".k8s.io")
+
+
+def _not_looked_at(others: Sequence[Document]) -> list[str]:
+    told = ", ".join(f"{one['kind']} {one['metadata']['name']}" for one in others)
+    return [f"Not looked at: {told}"] if others else []
 
 
 async def _live(client: Client, namespace: str, kind: Known, name: str) -> Document:

@@ -36,6 +36,11 @@ def invalid_shown(field: str, text: str, detail: str) -> Cause:
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {text}: {detail}", field=field)
 
 
+def invalid_whole(field: str, detail: str) -> Cause:
+    """As `invalid`, of a whole that is wrong; no value is shown."""
+    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {detail}", field=field)
+
+
 def type_invalid(field: str, value: object, detail: str) -> Cause:
     """A value of another type than its schema says."""
     message = f"Invalid value: {shown(value)}: {detail}"

@@ -12,6 +12,10 @@ Keys that are dear to plan are planned less often: after work that cost d second
 (`done(key, cost_s=d)`; nothing below `cost_threshold_s`). Adds during the rest are kept for its end, adds
 with `force=True` end it.
 
+A key that fails waits twice as long as the time before. A wait is for trouble that lasts, so what counts is how long
+it has lasted, not how often it was seen: a key that something wakes before its wait is over, and that fails again,
+keeps the time that it has. Otherwise the news that pour in while a server comes back would each double the wait.
+
 Time is the event loop's. The queue has no task: one timer waits for the earliest delayed key.
 """
 
@@ -33,6 +37,8 @@ K = TypeVar("K", bound=Hashable)
 BASE_DELAY_S = 0.005
 MAX_DELAY_S = 300.0
 COST_THRESHOLD_S = 0.002
+TICK_S = 0.001
+"""A wait that is over but for this is over: a timer may fire a little early."""
 
 
 class QueueClosedError(Exception):
@@ -62,11 +68,20 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     """From when a worker took it until it was done."""
 
 
+class _Trouble(msgspec.Struct):
+    """A key that fails: how often it has, how many waits it was given, and when (loop's time) the latest is over."""
+
+    failures: int = 0
+    waits: int = 0
+    until: float = float("-inf")
+
+
 class WorkQueue(Generic[K]):
     """A queue of keys for any number of workers. Belongs to one event loop.
 
     Failures of a key wait `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each
     wait is shortened by up to a fifth, so that keys which failed together do not all come back together.
+    Once what was wrong is right again, a key comes back after at most about as long as it was wrong.
     `retries_per_s` bounds the retries of all keys together, after `retry_burst` at once (0: no bound).
     `cost_factor` 1 leaves a key at most half of the time, 0 turns resting off.
     """
@@ -101,7 +116,7 @@ class WorkQueue(Generic[K]):
         self._timer: asyncio.TimerHandle | None = None
         self._rest_until: dict[K, float] = {}
         self._rests_swept = 0
-        self._failures: dict[K, int] = {}
+        self._troubles: dict[K, _Trouble] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
         self._adds = 0
@@ -129,27 +144,38 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K, *, at_least_s: float = 0.0) -> float:
         """Have `key` worked on after a wait that doubles with each failure; returns the wait in seconds.
 
+        A failure before the wait of the one before is over does not lengthen it: what is left of it is waited.
         `at_least_s`: what the server asked for (Retry-After).
         """
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
+        now = _now()
+        trouble = self._troubles.setdefault(key, _Trouble())
+        trouble.failures += 1
         self._retries += 1
-        wait_s = min(self._max_delay_s, self._base_delay_s * 2.0 ** min(failures, 64))
+        wait_s = trouble.until - now
+        if wait_s <= TICK_S:
+            wait_s = self._next_wait_s(trouble.waits, now)
+            trouble.waits += 1
+        wait_s = max(wait_s, at_least_s)
+        trouble.until = now + wait_s
+        self.add_after(key, wait_s)
+        return wait_s
+
+    def _next_wait_s(self, waits: int, now: float) -> float:
+        wait_s = min(self._max_delay_s, self._base_delay_s * 2.0 ** min(waits, 64))
         if self._rng is not None:
             wait_s *= self._rng.uniform(0.8, 1.0)
         if self._bucket is not None:
-            wait_s = max(wait_s, self._bucket.reserve(_now()))
-        wait_s = max(wait_s, at_least_s)
-        self.add_after(key, wait_s)
+            wait_s = max(wait_s, self._bucket.reserve(now))
         return wait_s
 
     def forget(self, key: K) -> None:
         """The key succeeded: its next failure waits for the shortest time again."""
-        self._failures.pop(key, None)
+        self._troubles.pop(key, None)
 
     def failures(self, key: K) -> int:
         """How often the key has failed since `forget`."""
-        return self._failures.get(key, 0)
+        trouble = self._troubles.get(key)
+        return trouble.failures if trouble else 0
 
     # ── working ──────────────────────────────────────────────────────────────
 

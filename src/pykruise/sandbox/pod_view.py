@@ -284,6 +284,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     finalizers: tuple[str, ...] = ()
     deletion_cost: int = 0
     """`controller.kubernetes.io/pod-deletion-cost`: cheaper pods go first."""
+    index_failures: tuple[int, int] = (0, 0)
+    """How often its index of a job had failed before it: failures that count, and ignored ones."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -355,6 +357,8 @@ _ABSENT: Final = msgspec.Raw()
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
     deletion_cost: str = msgspec.field(default="", name="controller.kubernetes.io/pod-deletion-cost")
+    failures: str = msgspec.field(default="", name="batch.kubernetes.io/job-index-failure-count")
+    ignored: str = msgspec.field(default="", name="batch.kubernetes.io/job-index-ignored-failure-count")
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -489,7 +493,8 @@ class PodProjector:
             labels=meta.labels or _NO_LABELS,
             owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
             finalizers=meta.finalizers or (),
-            deletion_cost=_deletion_cost(meta.annotations) if meta.annotations is not None else 0,
+            deletion_cost=_whole(meta.annotations.deletion_cost) if meta.annotations is not None else 0,
+            index_failures=_index_failures(meta.annotations),
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
             is_gated=bool(spec.scheduling_gates),
@@ -542,12 +547,21 @@ class PodProjector:
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-def _deletion_cost(annotations: _Annotations) -> int:
+def _whole(text: str) -> int:
     """What cannot be read counts as nothing, as in Kubernetes."""
     try:
-        return int(annotations.deletion_cost or 0)
+        return int(text or 0)
     except ValueError:
         return 0
+
+
+_NO_FAILURES: Final = (0, 0)
+
+
+def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
+    if annotations is None or not (annotations.failures or annotations.ignored):
+        return _NO_FAILURES
+    return max(0, _whole(annotations.failures)), max(0, _whole(annotations.ignored))
 
 
 def _main_containers(raw: bytes) -> Containers:

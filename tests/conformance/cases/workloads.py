@@ -15,6 +15,26 @@ def _job(name: str = "j", **spec: object) -> dict[str, object]:
     }
 
 
+def _indexed(name: str, **spec: object) -> dict[str, object]:
+    return _job(name, **{"completionMode": "Indexed", "completions": 5, "parallelism": 2, **spec})
+
+
+def _failing(*rules: dict[str, object]) -> dict[str, object]:
+    return {"rules": list(rules)}
+
+
+def _on_codes(action: str, *codes: int, **more: object) -> dict[str, object]:
+    return {"action": action, "onExitCodes": {"operator": "In", "values": list(codes), **more}}
+
+
+def _on_condition(action: str) -> dict[str, object]:
+    return {"action": action, "onPodConditions": [{"type": "DisruptionTarget"}]}
+
+
+def _succeeding(**rule: object) -> dict[str, object]:
+    return {"rules": [rule]}
+
+
 def _cron(name: str = "c", **spec: object) -> dict[str, object]:
     return {
         "apiVersion": "batch/v1",
@@ -170,6 +190,83 @@ CASES = [
         patch("jobs/j", {"spec": {"completions": 5}}, MERGE),
         patch("jobs/j", {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "x:2"}]}}}}),
         patch("jobs/d", {"spec": {"suspend": False}}, MERGE),
+    ),
+    case(
+        "limits and policies of a job must go together",
+        create("jobs", _indexed("a", backoffLimitPerIndex=1, maxFailedIndexes=2)),
+        create("jobs", _indexed("b", maxFailedIndexes=2)),
+        create("jobs", _indexed("b", backoffLimitPerIndex=-1, maxFailedIndexes=7)),
+        create("jobs", _indexed("b", completions=100_001, parallelism=20_000, backoffLimitPerIndex=1)),
+        create(
+            "jobs",
+            _indexed(
+                "b", completions=100_001, parallelism=1, backoffLimitPerIndex=1, maxFailedIndexes=10_001
+            ),
+        ),
+        create("jobs", _job("b", backoffLimitPerIndex=1, maxFailedIndexes=1)),
+        create("jobs", _job("b", managedBy="me")),
+        create("jobs", _job("b", managedBy="no_domain/me")),
+        create("jobs", _job("b", managedBy="example.com/me")),
+        patch("jobs/a", {"spec": {"maxFailedIndexes": 3}}, MERGE),
+        patch("jobs/a", {"spec": {"backoffLimitPerIndex": 3}}, MERGE),
+    ),
+    case(
+        "a failure policy must be one",
+        create(
+            "jobs",
+            _indexed(
+                "a",
+                backoffLimitPerIndex=1,
+                podFailurePolicy=_failing(
+                    _on_codes("FailIndex", 42), _on_codes("Count", 1, 2), _on_condition("Ignore")
+                ),
+            ),
+        ),
+        *(
+            create("jobs", _job("b", podFailurePolicy=_failing(rule)))
+            for rule in (
+                _on_codes("FailIndex", 42),
+                _on_codes("Explode", 42),
+                {"onExitCodes": {"operator": "In", "values": [1]}},
+                {"action": "Count"},
+                {**_on_codes("Count", 1), **_on_condition("Count")},
+                _on_codes("Count"),
+                _on_codes("Count", 0),
+                _on_codes("Count", 3, 2, 2),
+                {"action": "Count", "onExitCodes": {"operator": "About", "values": [1]}},
+                {"action": "Count", "onExitCodes": {"values": [1]}},
+                _on_codes("Count", 1, containerName="nobody"),
+                _on_codes("Count", 1, containerName="main"),
+                {"action": "Count", "onPodConditions": [{"type": "not right", "status": "Maybe"}]},
+            )
+        ),
+        create("jobs", _job("c", podFailurePolicy={"rules": []})),
+        create("jobs", _job("d", podFailurePolicy=_failing(*[_on_codes("Count", 1)] * 21))),
+        patch("jobs/a", {"spec": {"podFailurePolicy": None}}, MERGE),
+    ),
+    case(
+        "a success policy must be one",
+        create("jobs", _indexed("a", successPolicy=_succeeding(succeededIndexes="0-1,3", succeededCount=2))),
+        create("jobs", _job("b", successPolicy=_succeeding(succeededCount=1))),
+        create("jobs", _indexed("b", successPolicy={"rules": []})),
+        *(
+            create("jobs", _indexed("b", successPolicy=_succeeding(**rule)))
+            for rule in (
+                {},
+                {"succeededCount": -1},
+                {"succeededCount": 6},
+                {"succeededIndexes": "0,1", "succeededCount": 3},
+                {"succeededIndexes": "1,1"},
+                {"succeededIndexes": "2-1"},
+                {"succeededIndexes": "0-1-2"},
+                {"succeededIndexes": "x"},
+                {"succeededIndexes": "0-y"},
+                {"succeededIndexes": "5"},
+                {"succeededIndexes": "0-9"},
+            )
+        ),
+        create("jobs", _indexed("c", successPolicy=_succeeding(succeededIndexes=""))),
+        patch("jobs/a", {"spec": {"successPolicy": {"rules": [{"succeededCount": 1}]}}}, MERGE),
     ),
     case(
         "a cron job gets its defaults and must be valid",

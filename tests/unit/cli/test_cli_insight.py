@@ -229,6 +229,11 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
         "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), StatefulSet (apps.kruise.io), "
         "SidecarSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
     )
+    # nor is one of another group, beside a workload
+    other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
+    code, told = run("plan", "-f", str(other))
+    assert (code, len(told.splitlines())) == (1, 1)
+    assert told.startswith("error: apps.kruise.io/v1beta1 Clonset web: no kind that is known here; ")
     # and nothing at all, from standard input
     code, told = run("plan", "-f", "-", stdin="")
     assert (code, told) == (1, "error: -: no objects in it\n")

@@ -36,6 +36,9 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     wrong = cloneset(replicas=2)
     wrong["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": "5"}}
     refused = written(tmp_path / "wrong.yaml", wrong)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": []}}
+    mixed = tmp_path / "mixed.yaml"
+    mixed.write_text(yaml.safe_dump_all([service, cloneset(replicas=2)]), "utf-8")
     with running_up(tmp_path, "--nodes", "2") as up:
         there = ("--kubeconfig", str(up.kubeconfig))
         # when it is not there yet
@@ -45,6 +48,7 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
         # and when it is
         second = pykruise("plan", "-f", manifest, *there)
         third = pykruise("plan", "-f", refused, *there)
+        beside = pykruise("plan", "-f", str(mixed), *there)
         explained = pykruise("explain", "clone/web", "-o", "json", *there)
         missing = pykruise("explain", "clonesets/other", *there)
         # and for somebody whom the API server does not know
@@ -61,6 +65,9 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     assert (second.returncode, second.stdout) == (0, "CloneSet default/web: nothing would change\n")
     assert third.returncode == 1
     assert third.stdout.startswith("CloneSet default/web: would be refused\n  spec.updateStrategy")
+    # and what is no workload is named, and no reason to say nothing of what is one
+    told = "CloneSet default/web: nothing would change\n\nNot looked at: Service web\n"
+    assert (beside.returncode, beside.stdout) == (0, told)
     # and a watch ends when the rollout is done
     assert watched.returncode == 0
     assert "CloneSet default/web: done." in watched.stdout

@@ -180,6 +180,7 @@ async def test_a_conflict_is_tried_again_soon_until_it_lasts() -> None:
     control = controller(calls)
     for _ in range(10):
         control.queue.add_rate_limited("a")
+        control.queue.done(await control.queue.get())
     async with running(control):
         # when
         control.queue.add("a")

@@ -23,6 +23,15 @@ async def waiting_keys(queue: WorkQueue[str]) -> list[str]:
     return keys
 
 
+async def wait_after_failure(queue: WorkQueue[str], key: str = "a") -> float:
+    """Have it fail, wait until it comes back, and take it; returns how long that took."""
+    begin = elapsed()
+    told = queue.add_rate_limited(key)
+    queue.done(await queue.get())
+    assert elapsed() - begin == pytest.approx(told)
+    return told
+
+
 async def test_keys_come_in_the_order_in_which_they_were_added_and_each_once() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in ("a", "b", "a", "c", "b"):
@@ -145,7 +154,7 @@ async def test_a_time_that_comes_while_the_key_is_in_flight_is_not_forgotten() -
 
 async def test_failures_wait_twice_as_long_each_time_up_to_the_limit_and_success_forgets_them() -> None:
     queue: WorkQueue[str] = WorkQueue()
-    waits = [queue.add_rate_limited("a") for _ in range(100)]
+    waits = [await wait_after_failure(queue) for _ in range(100)]
     assert waits[:4] == pytest.approx([0.005, 0.01, 0.02, 0.04])
     assert max(waits) == waits[-1] == 300
     assert queue.add_rate_limited("b") == pytest.approx(0.005)
@@ -155,6 +164,42 @@ async def test_failures_wait_twice_as_long_each_time_up_to_the_limit_and_success
     # then
     assert queue.add_rate_limited("a") == pytest.approx(0.005)
     assert queue.stats().retries == 102
+
+
+async def test_a_key_that_is_woken_and_fails_before_its_wait_is_over_comes_back_at_the_same_time() -> None:
+    # given a key that failed and waits
+    queue: WorkQueue[str] = WorkQueue(base_delay_s=1.0)
+    begin = elapsed()
+    queue.add_rate_limited("a")
+    # when it is woken meanwhile, and fails again and again
+    for number in range(1, 4):
+        await asyncio.sleep(0.2)
+        queue.add("a")
+        queue.done(await queue.get())
+        assert queue.add_rate_limited("a") == pytest.approx(1.0 - 0.2 * number)
+    # then it is back when it would have been
+    queue.done(await queue.get())
+    assert elapsed() - begin == pytest.approx(1.0)
+    assert queue.failures("a") == 4
+    # and waits twice as long if it fails then
+    assert queue.add_rate_limited("a") == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("lasts_s", [0.1, 5.0, 40.0])
+async def test_after_trouble_a_key_is_back_within_about_as_long_as_it_lasted(lasts_s: float) -> None:
+    """Events that pour in while a server comes back wake a key dozens of times; each try fails."""
+    # given a key that fails for a while, and that is woken a hundred times in its beginning
+    queue: WorkQueue[str] = WorkQueue(rng=random.Random(1))
+    loop, begin = asyncio.get_running_loop(), elapsed()
+    for number in range(100):
+        loop.call_later(number * lasts_s / 1000, queue.add, "a")
+    # when
+    queue.done(await queue.get())
+    while elapsed() - begin < lasts_s:
+        queue.add_rate_limited("a")
+        queue.done(await queue.get())
+    # then
+    assert elapsed() - begin <= 2.5 * lasts_s
 
 
 async def test_keys_that_failed_together_come_back_apart() -> None:
@@ -368,10 +413,9 @@ async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
 async def test_failures_of_a_key_wait_twice_as_long_each_time_and_success_begins_anew() -> None:
     """operations case_25"""
     queue: WorkQueue[str] = WorkQueue(base_delay_s=0.005, max_delay_s=1000.0)
-    assert [queue.add_rate_limited("a") for _ in range(4)] == pytest.approx([0.005, 0.01, 0.02, 0.04])
-    for _ in range(20):
-        queue.add_rate_limited("a")
-    assert queue.add_rate_limited("a") == 1000.0
+    waits = [await wait_after_failure(queue) for _ in range(25)]
+    assert waits[:4] == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    assert waits[-1] == 1000.0
     queue.forget("a")
     assert queue.add_rate_limited("a") == 0.005
 

@@ -134,8 +134,7 @@ def svg_chart(title: str, played: Played) -> str:
 
 def _escaped(text: str) -> str:
     """As text of XML."""
-    from xml.sax.saxutils import (
-        escape,
-    )  # an HTTP client comes with it, which a chart on a terminal can do without
+    # An HTTP client comes with it, which a chart on a terminal can do without.
+    from xml.sax.saxutils import escape
 
     return escape(text)

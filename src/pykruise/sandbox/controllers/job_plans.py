@@ -2,35 +2,37 @@
 
 Job + its pods + now ──▶ tally() ──▶ Tally ──▶ next_step() ──▶ Step ──▶ jobs.py
 
-Pure. Rules: Kubernetes' job controller with pod tracking by finalizers: a pod that has ended is noted in
-`status.uncountedTerminatedPods`, then loses its finalizer, then is counted; so each is counted once whatever
-breaks in between.
+Pure; what the policies say is in job_policies.py. Rules: Kubernetes' job controller with pod tracking by
+finalizers: a pod that has ended is noted in `status.uncountedTerminatedPods`, then loses its finalizer, then is
+counted; so each is counted once whatever breaks in between.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.sandbox.controllers.base import View
+from pykruise.sandbox.controllers.job_policies import (
+    FINALIZER,
+    counts_per_index,
+    ended_at,
+    failed_indexes,
+    has_failed,
+    has_succeeded,
+    held_back,
+    index_of,
+    index_text,
+    indexes_of,
+    judge,
+    met_success_policy,
+)
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = [
-    "FINALIZER",
-    "INDEX",
-    "Step",
-    "Tally",
-    "index_text",
-    "indexes_of",
-    "is_finished",
-    "next_step",
-    "tally",
-]
+__all__ = ["Step", "Tally", "is_finished", "next_step", "tally", "to_release"]
 
-FINALIZER: Final = "batch.kubernetes.io/job-tracking"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _BACKOFF_S: Final = 10.0
 _BACKOFF_CAP_S: Final = 600.0
 
@@ -54,6 +56,10 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """uids of failed pods that the failure policy does not count."""
     doomed: Verdict | None
     """The failure policy fails the job."""
+    failed_indexes: frozenset[int] = frozenset()
+    """Indexes that are not tried again; with a limit per index only."""
+    held: Mapping[int, PodView] = {}
+    """Failed pods that wait for their replacement before they are noted, by index."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,9 +101,9 @@ def tally(job: View, pods: Sequence[PodView]) -> Tally:
     known = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
     ended = [pod for pod in pods if has_succeeded(pod) or has_failed(pod, job)]
     fresh = tuple(pod for pod in ended if FINALIZER in pod.finalizers and pod.uid not in known)
-    verdicts = {pod.uid: _policy(job, pod) for pod in ended if not has_succeeded(pod)}
-    ignored = frozenset(uid for uid, (action, _) in verdicts.items() if action == "Ignore")
-    doomed = next((text for action, text in verdicts.values() if action == "FailJob"), None)
+    verdicts = {pod.uid: judge(job, pod) for pod in ended if not has_succeeded(pod)}
+    ignored = frozenset(uid for uid, verdict in verdicts.items() if not verdict.counts)
+    doomed = next((verdict.text for verdict in verdicts.values() if verdict.action == "FailJob"), None)
     fails = sum(not has_succeeded(pod) and pod.uid not in ignored for pod in fresh)
     wins = [pod for pod in fresh if has_succeeded(pod)]
     completed = frozenset(indexes_of(job.status.get("completedIndexes") or "")) | frozenset(
@@ -105,9 +111,12 @@ def tally(job: View, pods: Sequence[PodView]) -> Tally:
         for pod in ended
         if has_succeeded(pod) and (index := index_of(pod)) is not None and index < _completions(job)
     )
+    active = tuple(pod for pod in pods if not pod.is_over and not pod.is_terminating)
+    is_decided = any(condition(job, kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
+    failed = failed_indexes(job, pods, is_decided=is_decided)
     counted = job.count("status", "succeeded") + len(noted.get("succeeded") or ()) + len(wins)
     return Tally(
-        active=tuple(pod for pod in pods if not pod.is_over and not pod.is_terminating),
+        active=active,
         terminating=sum(pod.is_terminating and not pod.is_over for pod in pods),
         succeeded=len(completed) if is_indexed(job) else counted,
         failed=job.count("status", "failed") + len(noted.get("failed") or ()) + fails,
@@ -115,20 +124,9 @@ def tally(job: View, pods: Sequence[PodView]) -> Tally:
         fresh=fresh,
         ignored=ignored,
         doomed=("PodFailurePolicy", doomed) if doomed is not None else None,
+        failed_indexes=failed,
+        held=held_back(job, pods, active, completed | failed),
     )
-
-
-def has_succeeded(pod: PodView) -> bool:
-    """Whether all its containers have completed."""
-    return pod.status.phase == "Succeeded"
-
-
-def has_failed(pod: PodView, job: View) -> bool:
-    """Whether it counts as failed: one that is deleted before its end does, unless replacements wait for it."""
-    if pod.status.phase == "Failed":
-        return True
-    waits = job.spec.get("podReplacementPolicy") == "Failed"
-    return pod.is_terminating and not pod.is_over and not waits
 
 
 def is_indexed(job: View) -> bool:
@@ -136,69 +134,8 @@ def is_indexed(job: View) -> bool:
     return job.spec.get("completionMode") == "Indexed"
 
 
-def index_of(pod: PodView) -> int | None:
-    """The completion index of a pod."""
-    text = pod.labels.get(INDEX, "")
-    return int(text) if text.isdecimal() else None
-
-
-def indexes_of(text: str) -> Iterable[int]:
-    """`"0-2,5"` is 0, 1, 2, 5."""
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
-def index_text(indexes: Iterable[int]) -> str:
-    """The other way round."""
-    ranges: list[list[int]] = []
-    for index in sorted(indexes):
-        if ranges and ranges[-1][1] == index - 1:
-            ranges[-1][1] = index
-        else:
-            ranges.append([index, index])
-    # Two in a row are told apart by a comma, as Kubernetes does.
-    parts = [
-        str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}"
-        for first, last in ranges
-    ]
-    return ",".join(parts)
-
-
 def _completions(job: View) -> int:
     return job.count("spec", "completions", default=2**31)
-
-
-def _policy(job: View, pod: PodView) -> tuple[str, str]:
-    """What the failure policy says about a failed pod, and why. Rule: the first rule that matches."""
-    for number, rule in enumerate((job.spec.get("podFailurePolicy") or {}).get("rules") or ()):
-        if text := _matches(rule, pod, number):
-            return rule["action"], text
-    return "Count", ""
-
-
-def _matches(rule: Mapping[str, Any], pod: PodView, number: int) -> str:
-    action = rule.get("action")
-    if (codes := rule.get("onExitCodes")) is not None:
-        for status in (*pod.status.init_containers, *pod.status.containers):
-            ended = status.state.terminated
-            if ended is None or not ended.exit_code:
-                continue
-            if codes.get("containerName") not in (None, status.name):
-                continue
-            if (ended.exit_code in codes["values"]) == (codes["operator"] == "In"):
-                return (
-                    f"Container {status.name} for pod {pod.namespace}/{pod.name} failed with exit code "
-                    f"{ended.exit_code} matching {action} rule at index {number}"
-                )
-    for pattern in rule.get("onPodConditions") or ():
-        found = pod.status.condition(pattern["type"])
-        if found is not None and found.status == pattern.get("status", "True"):
-            return (
-                f"Pod {pod.namespace}/{pod.name} has condition {pattern['type']} matching {action} rule "
-                f"at index {number}"
-            )
-    return ""
 
 
 # ── deciding ─────────────────────────────────────────────────────────────────
@@ -223,15 +160,27 @@ def next_step(job: View, pods: Sequence[PodView], seen: Tally, *, now: Instant) 
         room -= seen.terminating
     if room <= 0:
         return Step(look_in=look_in)
-    wait_s = _backoff(job, pods, now)
-    if wait_s > 0:
-        return Step(look_in=min(wait_s, look_in) if look_in is not None else wait_s)
     create: Sequence[int | None] = [None] * room
     if is_indexed(job):
-        taken = seen.completed | {index for pod in seen.active if (index := index_of(pod)) is not None}
-        free = (index for index in range(_completions(job)) if index not in taken)
-        create = [index for index, _ in zip(free, range(room), strict=False)]
+        create = _next_indexes(job, pods, seen, room)
+    if counts_per_index(job):
+        waits = [_index_backoff(seen.held.get(index or 0), now) for index in create]
+        create = [index for index, wait_s in zip(create, waits, strict=True) if wait_s <= 0]
+        wait_s = min(waits, default=0.0) if not create else 0.0
+    else:
+        wait_s = _backoff(pods, now)
+    if wait_s > 0:
+        return Step(look_in=min(wait_s, look_in) if look_in is not None else wait_s)
     return Step(create=tuple(create), look_in=look_in)
+
+
+def _next_indexes(job: View, pods: Sequence[PodView], seen: Tally, room: int) -> list[int]:
+    """The lowest indexes that are neither over nor on their way."""
+    replaces_early = job.spec.get("podReplacementPolicy") != "Failed"
+    leaving = () if replaces_early else [pod for pod in pods if pod.is_terminating and not pod.is_over]
+    taken = seen.completed | seen.failed_indexes | {index_of(pod) for pod in (*seen.active, *leaving)}
+    free = (index for index in range(_completions(job)) if index not in taken)
+    return [index for index, _ in zip(free, range(room), strict=False)]
 
 
 def _failing(job: View, seen: Tally, now: Instant) -> Verdict | None:
@@ -242,13 +191,27 @@ def _failing(job: View, seen: Tally, now: Instant) -> Verdict | None:
     if seen.doomed is not None:
         return seen.doomed
     limit = job.count("spec", "backoffLimit", default=6)
-    restarts = sum(status.restart_count for pod in seen.active for status in pod.status.containers)
+    restarts = sum(
+        status.restart_count
+        for pod in seen.active
+        for status in (*pod.status.init_containers, *pod.status.containers)
+    )
     restarts_in_place = (job.spec["template"]["spec"].get("restartPolicy")) == "OnFailure"
     if seen.failed > limit or (restarts_in_place and restarts and restarts >= limit):
         return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
     due = _deadline_in(job, now)
     if due is not None and due <= 0:
         return "DeadlineExceeded", "Job was active longer than specified deadline"
+    return _failing_by_index(job, seen)
+
+
+def _failing_by_index(job: View, seen: Tally) -> Verdict | None:
+    failed, most = len(seen.failed_indexes), job.spec.get("maxFailedIndexes")
+    if most is not None and failed > most:
+        why = "Job has exceeded the specified maximal number of failed indexes"
+        return "MaxFailedIndexesExceeded", why
+    if failed and failed + len(seen.completed) >= _completions(job):
+        return "FailedIndexes", "Job has failed indexes"
     return None
 
 
@@ -262,6 +225,8 @@ def _deadline_in(job: View, now: Instant) -> float | None:
 def _succeeding(job: View, seen: Tally) -> Verdict | None:
     if (known := condition(job, "SuccessCriteriaMet")) is not None:
         return known["reason"], known["message"]
+    if is_indexed(job) and (rule := met_success_policy(job, seen.completed)):
+        return "SuccessPolicy", rule
     completions = job.spec.get("completions")
     if completions is None:
         is_done = seen.succeeded > 0 and not seen.active
@@ -278,24 +243,20 @@ def _wanted_active(job: View, seen: Tally) -> int:
     return max(0, min(parallelism, _completions(job) - seen.succeeded))
 
 
-def _backoff(job: View, pods: Sequence[PodView], now: Instant) -> float:
+def _backoff(pods: Sequence[PodView], now: Instant) -> float:
     """How long to wait before failed pods are replaced; doubles with each failure since the last success."""
-    won = max((_ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
-    lost = [_ended_at(pod) for pod in pods if pod.status.phase == "Failed" and _ended_at(pod) >= won]
-    if not lost:
-        return 0.0
-    return max(lost) + min(_BACKOFF_CAP_S, _BACKOFF_S * 2.0 ** min(len(lost) - 1, 30)) - now
+    won = max((ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
+    lost = [ended_at(pod) for pod in pods if pod.status.phase == "Failed" and ended_at(pod) >= won]
+    return _wait_after(max(lost), len(lost)) - now if lost else 0.0
 
 
-def _ended_at(pod: PodView) -> Instant:
-    return max(
-        (
-            instant_of(status.state.terminated.finished_at, default=0.0)
-            for status in pod.status.containers
-            if status.state.terminated is not None
-        ),
-        default=0.0,
-    )
+def _index_backoff(failed: PodView | None, now: Instant) -> float:
+    """The same for one index, whose failures are written on the pod that failed last."""
+    return _wait_after(ended_at(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
+
+
+def _wait_after(ended: Instant, failures: int) -> Instant:
+    return ended + min(_BACKOFF_CAP_S, _BACKOFF_S * 2.0 ** min(failures - 1, 30))
 
 
 # ── status ───────────────────────────────────────────────────────────────────
@@ -306,11 +267,20 @@ def job_status(job: View, seen: Tally, step: Step, pods: Sequence[PodView], *, n
     status = dict(job.status)
     status["conditions"] = [dict(one) for one in job.status.get("conditions") or ()]
     noted = job.status.get("uncountedTerminatedPods") or {}
+    unnoted = set(seen.ignored)
+    if step.failing is None and step.succeeding is None:
+        unnoted |= {pod.uid for pod in seen.held.values()}
+    if step.succeeding is not None:
+        # What a success leaves behind has not failed.
+        unnoted |= {pod.uid for pod in seen.fresh if not pod.is_over}
     won = [*(noted.get("succeeded") or ()), *(pod.uid for pod in seen.fresh if has_succeeded(pod))]
     lost = [
         *(noted.get("failed") or ()),
-        *(pod.uid for pod in seen.fresh if not has_succeeded(pod) and pod.uid not in seen.ignored),
+        *(pod.uid for pod in seen.fresh if not has_succeeded(pod) and pod.uid not in unnoted),
     ]
+    if step.failing is not None:
+        # Of a job that has failed, every pod that is cut short has failed with it.
+        lost += [pod.uid for pod in pods if _is_cut_short(pod) and pod.uid not in lost]
     uncounted = {name: uids for name, uids in (("succeeded", won), ("failed", lost)) if uids}
     ready = sum(
         (found := pod.status.condition("Ready")) is not None and found.status == "True" for pod in seen.active
@@ -323,6 +293,8 @@ def job_status(job: View, seen: Tally, step: Step, pods: Sequence[PodView], *, n
     }
     if is_indexed(job):
         status["completedIndexes"] = index_text(seen.completed)
+    if counts_per_index(job):
+        status["failedIndexes"] = index_text(seen.failed_indexes)
     _set_suspended(job, status, step, now)
     is_over = not seen.active and not seen.terminating and not step.create
     if step.failing is not None:
@@ -335,6 +307,25 @@ def job_status(job: View, seen: Tally, step: Step, pods: Sequence[PodView], *, n
             put_condition(status["conditions"], "Complete", step.succeeding, now)
             status.setdefault("completionTime", format_time(now))
     return tidy(status)
+
+
+def to_release(pods: Sequence[PodView], seen: Tally, step: Step, status: Document) -> list[PodView]:
+    """Pods that need their finalizer no longer, once this status is written."""
+    noted = status.get("uncountedTerminatedPods") or {}
+    uids = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
+    is_ending = step.failing is not None or step.succeeding is not None
+    held = set() if is_ending else {pod.uid for pod in seen.held.values()}
+    return [
+        pod
+        for pod in pods
+        if FINALIZER in pod.finalizers
+        and pod.uid not in held
+        and (pod.uid in uids or pod.is_over or (is_ending and pod.is_terminating))
+    ]
+
+
+def _is_cut_short(pod: PodView) -> bool:
+    return FINALIZER in pod.finalizers and pod.is_terminating and not pod.is_over
 
 
 def counted(job: View, pods: Sequence[PodView]) -> Document:

@@ -3,11 +3,14 @@
 Job + pods ──▶ job_plans.tally(), next_step() ──▶ status (pods noted) ──▶ finalizers off ──▶ status (counted)
                                               └──▶ POST, DELETE pods
 
-Not here: backoffLimitPerIndex and FailIndex, successPolicy, managedBy; they have no effect.
+A job whose `managedBy` names another controller is left to it.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
+
+from msgspec.structs import replace
 
 from pykruise.kube.cache import Change
 from pykruise.kube.documents import Document
@@ -27,8 +30,8 @@ from pykruise.sandbox.controllers.base import (
     slow_start,
 )
 from pykruise.sandbox.controllers.job_plans import (
-    FINALIZER,
-    INDEX,
+    Step,
+    Tally,
     condition,
     counted,
     is_finished,
@@ -36,10 +39,21 @@ from pykruise.sandbox.controllers.job_plans import (
     job_status,
     next_step,
     tally,
+    to_release,
+)
+from pykruise.sandbox.controllers.job_policies import (
+    FAILURES,
+    FINALIZER,
+    IGNORED_FAILURES,
+    INDEX,
+    counts_per_index,
+    failures_after,
 )
 from pykruise.sandbox.pod_view import PodView, instant_of
 
 __all__ = ["Jobs", "TrackedPods"]
+
+_OWN: Final = (None, "kubernetes.io/job-controller")
 
 
 class Jobs(Loop):
@@ -55,7 +69,7 @@ class Jobs(Loop):
 
     async def sync(self, key: Key) -> float | None:
         job = self.cache.get(key)
-        if job is None or job.is_terminating:
+        if job is None or job.is_terminating or job.spec.get("managedBy") not in _OWN:
             return None
         if is_finished(job):
             return await self._expire(job)
@@ -74,30 +88,28 @@ class Jobs(Loop):
         error: ApiError | None = None
         await at_once(self._delete(job, pod) for pod in step.delete)
         try:
-            await slow_start([lambda index=index: self._create(job, index) for index in step.create])  # type: ignore[misc]
+            await slow_start([lambda index=index: self._create(job, index, seen) for index in step.create])  # type: ignore[misc]
         except ApiError as err:
             error = err
         if step.create or step.delete:
             mine = list(pods.by_index("owner", job.uid))
-            seen = tally(job, mine)
-        await self._note(job, job_status(job, seen, step, mine, now=now))
+            before, seen = seen, tally(job, mine)
+            if step.failing is not None or step.succeeding is not None:
+                # The indexes of pods that were cut short just now have not failed.
+                seen = replace(seen, failed_indexes=before.failed_indexes)
+        await self._note(job, job_status(job, seen, step, mine, now=now), seen, step)
         if error is not None:
             raise error
         return step.look_in
 
-    async def _note(self, job: View, status: Document) -> None:
+    async def _note(self, job: View, status: Document, seen: Tally, step: Step) -> None:
         """Write the status, then take the finalizers off the pods in it, then count them."""
         try:
             await self.shared.patch_status(JOBS, job, status)
             noted = status.get("uncountedTerminatedPods") or {}
             uids = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
             mine = self.shared.pods.by_index("owner", job.uid)
-            over = bool(condition_in(status, "Complete") or condition_in(status, "Failed"))
-            await at_once(
-                take_finalizer(self.shared, pod)
-                for pod in mine
-                if FINALIZER in pod.finalizers and (pod.uid in uids or over or pod.is_over)
-            )
+            await at_once(take_finalizer(self.shared, pod) for pod in to_release(mine, seen, step, status))
             current = self.cache.get(job.key)
             if current is not None and uids:
                 left = self.shared.pods.by_index("owner", job.uid)
@@ -109,12 +121,17 @@ class Jobs(Loop):
         elif (failed := condition_in(status, "Failed")) is not None:
             self.tell(JOBS, job, failed["reason"], failed["message"], warning=True)
 
-    async def _create(self, job: View, index: int | None) -> None:
+    async def _create(self, job: View, index: int | None, seen: Tally) -> None:
         pod = pod_from(job.spec["template"], owner=owner_of(JOBS, job), prefix=f"{job.name}-")
         metadata = pod["metadata"]
         metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]
         if index is not None:
             _give_index(job, pod, index)
+            if counts_per_index(job):
+                counted_ones, ignored = failures_after(job, seen.held.get(index))
+                metadata["annotations"][FAILURES] = str(counted_ones)
+                if ignored:
+                    metadata["annotations"][IGNORED_FAILURES] = str(ignored)
         try:
             made = project_view(await self.writer.create(PODS, job.namespace, pod))
         except ApiError as err:

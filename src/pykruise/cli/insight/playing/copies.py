@@ -8,19 +8,22 @@ not there, mirrors of them, statuses in between.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.admission.counts import live_pods
+from pykruise.admission.pods.launch_priority import priorities
+from pykruise.admission.pods.steps import StepError
 from pykruise.admission.reviewers import reviewers
 from pykruise.cli.insight.playing.record import Record, acting
 from pykruise.cli.insight.playing.values import Play
 from pykruise.cli.insight.workloads import Workload
 from pykruise.kinds import crds_of
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.launchpriority import controller as launchpriority
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -31,7 +34,7 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import unmeasured
-from pykruise.kube.documents import get_path
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -90,8 +93,13 @@ def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluste
     )
 
 
+def _workloads(given: Play) -> list[Document]:
+    """The workload in all its forms."""
+    return [one for one in (given.first, given.change, given.world.workload) if one is not None]
+
+
 def _has_claims(given: Play) -> bool:
-    documents = [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    documents = _workloads(given)
     volumes = (
         volume
         for one in documents
@@ -193,12 +201,26 @@ def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -
     return Manager(
         Client(transport, clock=clock, rng=random.Random(given.seed)),
         settings=msgspec.structs.replace(given.settings, tuning=tuning),
-        kinds=[kind for kind in KINDS if kind.resource in resources],
+        kinds=[one for one in KINDS if one.resource in resources or one.name in _of_pods(given)],
         clock=clock,
         rng=random.Random(given.seed),
         cpu_time=unmeasured,
         oversees=False,
     )
+
+
+def _of_pods(given: Play) -> Collection[str]:
+    """Names of the controllers that take part for the sake of what pods ask for."""
+    templates = (get_path(one, "spec", "template", default={}) for one in _workloads(given))
+    return {launchpriority.NAME} if any(map(_has_order, templates)) else ()
+
+
+def _has_order(template: Document) -> bool:
+    """Whether its containers start one after the other; a pod of one that is wrong about it is refused."""
+    try:
+        return priorities(template) is not None
+    except StepError:
+        return False
 
 
 _EVENTS: Final = f"/{EVENTS.plural}"

@@ -29,6 +29,12 @@ from pykruise.kube.field_rules import (
     selects,
 )
 from pykruise.kube.pod_rules import check_pod_template
+from pykruise.sandbox.apiserver.builtin.job_policies import (
+    check_index_limits,
+    check_managed_by,
+    check_policies,
+    show_success_policy,
+)
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
@@ -149,19 +155,14 @@ def _check_job_spec(spec: Doc, path: str) -> Causes:
         "maxFailedIndexes",
     ):
         yield from check_not_negative(spec.get(field), f"{path}.{field}")
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    yield from check_managed_by(spec.get("managedBy"), f"{path}.managedBy")
     mode = spec.get("completionMode")
     if mode not in ("NonIndexed", "Indexed"):
         yield not_supported(f"{path}.completionMode", mode or "", ("NonIndexed", "Indexed"))
-    if mode == "Indexed":
-        if spec.get("completions") is None:
-            yield required(f"{path}.completions", "when completion mode is Indexed")
-        if (spec.get("parallelism") or 0) > 100_000:
-            detail = "must be less than or equal to 100000 when completion mode is Indexed"
-            yield invalid(f"{path}.parallelism", spec["parallelism"], detail)
-    else:
-        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
-            if spec.get(field) is not None:
-                yield invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
+    yield from check_index_limits(spec, path)
+    yield from check_policies(spec, path)
     replacement = spec.get("podReplacementPolicy")
     allowed = ("Failed",) if spec.get("podFailurePolicy") else ("Failed", "TerminatingOrFailed")
     if replacement is not None and replacement not in allowed:
@@ -189,8 +190,10 @@ def _check_job_changes(new: Doc, old: Doc) -> Causes:
         yield invalid_shown("spec.selector", go_selector(new.get("selector")), "field is immutable")
     if not same(_frozen_template(new, old), _frozen_template(old, old)):
         yield invalid_shown("spec.template", "core.PodTemplateSpec{…}", "field is immutable")
-    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
         yield from check_immutable(new.get(field), old.get(field), f"spec.{field}")
+    if not same(policy := new.get("successPolicy"), old.get("successPolicy")):
+        yield invalid_shown("spec.successPolicy", show_success_policy(policy), "field is immutable")
 
 
 def _frozen_template(spec: Doc, old: Doc) -> Any:

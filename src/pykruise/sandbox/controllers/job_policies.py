@@ -1,0 +1,239 @@
+"""What the policies of a Job say: of failed pods, of failed indexes, of a success before the last completion.
+
+a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether it fails its index or the job)
+a job + pods ──▶ failed_indexes(), held_back(), met_success_policy()
+
+Pure. Rules: Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. How often an index has
+failed is written on its pods: a failed one keeps its finalizer until the pod that replaces it carries the count.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from pykruise.sandbox.controllers.base import View
+from pykruise.sandbox.pod_view import PodView, instant_of
+
+__all__ = [
+    "FAILURES",
+    "FINALIZER",
+    "IGNORED_FAILURES",
+    "INDEX",
+    "Judgement",
+    "counts_per_index",
+    "ended_at",
+    "failed_indexes",
+    "failures_after",
+    "has_failed",
+    "has_succeeded",
+    "held_back",
+    "index_of",
+    "index_text",
+    "indexes_of",
+    "judge",
+    "met_success_policy",
+]
+
+FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+Action = Literal["Count", "FailIndex", "FailJob", "Ignore"]
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What becomes of a failure. `text`: why, in the words of a job that fails for it."""
+
+    action: Action = "Count"
+    text: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts towards the limits."""
+        return self.action != "Ignore"
+
+
+_COUNTS: Final = Judgement()
+
+
+def judge(job: View, pod: PodView) -> Judgement:
+    """What the failure policy says of a failed pod: the first rule that matches decides."""
+    for number, rule in enumerate((job.spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        if text := _matched(rule, pod):
+            action = cast(Action, rule["action"])
+            return Judgement(action, f"{text} matching {action} rule at index {number}")
+    return _COUNTS
+
+
+def _matched(rule: Mapping[str, Any], pod: PodView) -> str:
+    if (codes := rule.get("onExitCodes")) is not None:
+        for status in (*pod.status.containers, *pod.status.init_containers):
+            ended = status.state.terminated
+            if ended is None or not ended.exit_code:
+                continue
+            if codes.get("containerName") not in (None, status.name):
+                continue
+            if (ended.exit_code in codes["values"]) == (codes["operator"] == "In"):
+                return (
+                    f"Container {status.name} for pod {pod.namespace}/{pod.name} failed with exit code "
+                    f"{ended.exit_code}"
+                )
+        return ""
+    patterns = rule.get("onPodConditions") or ()
+    for found in pod.status.conditions:
+        if any((found.type, found.status) == (each["type"], each.get("status", "True")) for each in patterns):
+            return f"Pod {pod.namespace}/{pod.name} has condition {found.type}"
+    return ""
+
+
+# ── pods ─────────────────────────────────────────────────────────────────────
+
+
+def has_succeeded(pod: PodView) -> bool:
+    """Whether all its containers have completed."""
+    return pod.status.phase == "Succeeded"
+
+
+def has_failed(pod: PodView, job: View) -> bool:
+    """Whether it counts as failed: one that is deleted before its end does, unless replacements wait for it."""
+    if pod.status.phase == "Failed":
+        return True
+    waits = job.spec.get("podReplacementPolicy") == "Failed"
+    return pod.is_terminating and not pod.is_over and not waits
+
+
+def ended_at(pod: PodView) -> float:
+    """When the last of its containers ended; 0 when none has."""
+    return max(
+        (
+            instant_of(status.state.terminated.finished_at, default=0.0)
+            for status in pod.status.containers
+            if status.state.terminated is not None
+        ),
+        default=0.0,
+    )
+
+
+def index_of(pod: PodView) -> int | None:
+    """The completion index of a pod."""
+    text = pod.labels.get(INDEX, "")
+    return int(text) if text.isdecimal() else None
+
+
+# ── indexes ──────────────────────────────────────────────────────────────────
+
+
+def indexes_of(text: str) -> Iterable[int]:
+    """`"0-2,5"` is 0, 1, 2, 5."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def index_text(indexes: Iterable[int]) -> str:
+    """The other way round."""
+    ranges: list[list[int]] = []
+    for index in sorted(indexes):
+        if ranges and ranges[-1][1] == index - 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    # Two in a row are told apart by a comma, as Kubernetes does.
+    parts = [
+        str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+        for first, last in ranges
+    ]
+    return ",".join(parts)
+
+
+# ── limits per index ─────────────────────────────────────────────────────────
+
+
+def counts_per_index(job: View) -> bool:
+    """Whether each index has a limit of its own."""
+    return job.spec.get("backoffLimitPerIndex") is not None
+
+
+def failed_indexes(job: View, pods: Sequence[PodView], *, is_decided: bool) -> frozenset[int]:
+    """Indexes that have failed for good: those in the status, and those of pods that are not counted yet.
+
+    `is_decided`: how the job ends is known, so its pods are cut short and their indexes do not fail any more.
+    """
+    if not counts_per_index(job):
+        return frozenset()
+    known = frozenset(indexes_of(job.status.get("failedIndexes") or ""))
+    if is_decided:
+        return known
+    limit = job.count("spec", "backoffLimitPerIndex")
+    return known | {
+        index
+        for pod in pods
+        if (index := _open_index(job, pod)) is not None and _fails_its_index(job, pod, limit)
+    }
+
+
+def _open_index(job: View, pod: PodView) -> int | None:
+    """The index of a failed pod that still has its finalizer."""
+    index = index_of(pod)
+    if index is None or index >= job.count("spec", "completions") or FINALIZER not in pod.finalizers:
+        return None
+    return index if has_failed(pod, job) and not has_succeeded(pod) else None
+
+
+def _fails_its_index(job: View, pod: PodView, limit: int) -> bool:
+    judgement = judge(job, pod)
+    if judgement.action == "FailIndex":
+        return True
+    return judgement.counts and pod.index_failures[0] >= limit
+
+
+def held_back(
+    job: View, pods: Sequence[PodView], active: Sequence[PodView], over: frozenset[int]
+) -> Mapping[int, PodView]:
+    """Of each index that is to be tried again, the pod that failed last: its count is not written elsewhere yet.
+
+    `over`: indexes that have succeeded or failed.
+    """
+    if not counts_per_index(job):
+        return {}
+    running = {index_of(pod) for pod in active}
+    found: dict[int, PodView] = {}
+    for pod in pods:
+        index = _open_index(job, pod)
+        if index is None or index in over or index in running:
+            continue
+        if index not in found or _is_later(pod, found[index]):
+            found[index] = pod
+    return found
+
+
+def _is_later(pod: PodView, other: PodView) -> bool:
+    return (sum(pod.index_failures), ended_at(pod)) >= (sum(other.index_failures), ended_at(other))
+
+
+def failures_after(job: View, replaced: PodView | None) -> tuple[int, int]:
+    """How often the index of a new pod has failed so far: failures that count, and ignored ones."""
+    if replaced is None:
+        return 0, 0
+    counted, ignored = replaced.index_failures
+    return (counted + 1, ignored) if judge(job, replaced).counts else (counted, ignored + 1)
+
+
+# ── success ──────────────────────────────────────────────────────────────────
+
+
+def met_success_policy(job: View, succeeded: frozenset[int]) -> str:
+    """Which rule of the success policy is met, in words; empty when none is."""
+    if not succeeded:
+        return ""
+    for number, rule in enumerate((job.spec.get("successPolicy") or {}).get("rules") or ()):
+        count, text = rule.get("succeededCount"), rule.get("succeededIndexes")
+        wanted = frozenset(indexes_of(text)) if text is not None else None
+        if wanted is not None and not wanted:
+            continue
+        reached = len(succeeded if wanted is None else succeeded & wanted)
+        if (wanted is not None and reached == len(wanted)) or (count is not None and reached >= count):
+            return f"Matched rules at index {number}"
+    return ""
