@@ -13,18 +13,17 @@ from typing import Any
 import yaml
 from gotpl import Template
 
-Values = dict[str, Any]
+from support.yaml_documents import yaml_document, yaml_documents
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The CRDs are half a megabyte of YAML: libyaml reads them ten times as fast."""
+Values = dict[str, Any]
 
 
 def render(
     chart: Path, *, release: str = "kruise", lookup: Mapping[str, Any] | None = None, **values: Any
 ) -> list[Any]:
     """All objects of a chart. `values` replace those of values.yaml (mappings are merged)."""
-    found = _merged(yaml.load((chart / "values.yaml").read_text(), Loader=LOADER), values)
-    about = yaml.load((chart / "Chart.yaml").read_text(), Loader=LOADER)
+    found = _merged(yaml_document((chart / "values.yaml").read_text()), values)
+    about = yaml_document((chart / "Chart.yaml").read_text())
     data = {
         "Values": found,
         "Chart": {"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
@@ -47,13 +46,13 @@ def render(
     for name in sources:
         if name.endswith(".yaml"):
             text = holder[0].render_template(name, data)
-            documents += [doc for doc in copy.deepcopy(_loaded(text)) if doc is not None]
+            documents += copy.deepcopy(_loaded(text))
     return documents
 
 
 @functools.lru_cache(maxsize=16)  # the texts of a chart are mostly the same, whatever the values
 def _loaded(text: str) -> list[Any]:
-    return list(yaml.load_all(text, Loader=LOADER))
+    return yaml_documents(text)
 
 
 def _merged(base: Values, changes: Values) -> Values:

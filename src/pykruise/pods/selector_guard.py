@@ -117,7 +117,8 @@ def check_selector(
     if recorded:
         managed = max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
         # Read and written down again, so that a record that somebody reformatted still counts.
-        return Managed() if _canonical_record(managed) == found else Mismatch(managed=managed, found=found)
+        is_same = managed == found or _canonical_record(managed) == found
+        return Managed() if is_same else Mismatch(managed=managed, found=found)
     try:
         matches = selector_from(selector).matches
     except SelectorError:

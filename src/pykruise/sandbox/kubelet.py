@@ -219,6 +219,11 @@ class Kubelets:
         for pod in self.pods.values():
             self._wake(pod)
 
+    def report_pending_after(self, seconds: float) -> None:
+        """From now on another `KubeletSettings.report_pending_after_s`."""
+        settings = msgspec.structs.replace(self.settings, report_pending_after_s=seconds)
+        self._world = msgspec.structs.replace(self._world, settings=settings)
+
     def set_images(self, images: ImageTable) -> None:
         """Replace the image table; containers that run keep the image id they have."""
         self._world = msgspec.structs.replace(self._world, images=images)

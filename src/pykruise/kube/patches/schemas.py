@@ -57,7 +57,7 @@ class FieldRule(msgspec.Struct, frozen=True, rename="camel"):
         return Schema(self.ref, is_map=self.of == "map")
 
     def _has(self, strategy: str) -> bool:
-        return strategy in self.patch_strategy.split(",")
+        return bool(self.patch_strategy) and strategy in self.patch_strategy.split(",")
 
 
 UNKNOWN_FIELD = FieldRule()

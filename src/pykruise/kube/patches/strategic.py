@@ -3,7 +3,7 @@
 document + patch, definition ──▶ apply_strategic_merge() ──▶ document
 old + new, definition        ──▶ diff_strategic()        ──▶ patch
 
-Pure; inputs are not changed and share nothing mutable with the result.
+Pure; inputs are not changed and share nothing mutable with the result, unless a document is given to be used up.
 
 Maps merge, null deletes, lists are replaced unless their field says `merge`: then items are matched by
 their merge key (objects) or by value (scalars). Directives inside a patch:
@@ -28,6 +28,7 @@ from pykruise.kube.patches.schemas import FieldRule, Schema, has_definition
 
 __all__ = ["apply_strategic_merge", "diff_strategic"]
 
+_ABSENT = object()
 _PATCH = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _ORDER = "$setElementOrder"
@@ -38,9 +39,12 @@ _BAD_DELETE = "invalid patch format of primitive list"
 _BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
 
 
-def apply_strategic_merge(doc: Mapping[str, Any], patch: Mapping[str, Any], *, definition: str) -> Document:
+def apply_strategic_merge(
+    doc: Mapping[str, Any], patch: Mapping[str, Any], *, definition: str, uses_up: bool = False
+) -> Document:
     """The document with the patch merged in; `definition` is a key of merge_keys.json (see `definition_for`).
 
+    `uses_up`: the document is nobody else's, and need not be copied.
     Nulls and directives of the patch never reach the result; what the document itself holds stays as it is.
     Raises PatchError on a malformed directive, a list item without its merge key, lists of mixed types, or
     a kind without merge metadata (custom resources).
@@ -49,7 +53,8 @@ def apply_strategic_merge(doc: Mapping[str, Any], patch: Mapping[str, Any], *, d
         raise PatchError("invalid JSON document")
     if not has_definition(definition):
         raise PatchError("strategic merge patch format is not supported")
-    return _merge_map(deep_copy(doc), deep_copy(patch), Schema(definition))
+    own = doc if uses_up and isinstance(doc, dict) else deep_copy(doc)
+    return _merge_map(own, deep_copy(patch), Schema(definition))
 
 
 def diff_strategic(old: Mapping[str, Any], new: Mapping[str, Any], *, definition: str) -> Document:
@@ -148,12 +153,20 @@ def _merge_items(original: list[Any], patch: list[Any], key: str, schema: Schema
     merged = list(original)
     for item in patch:
         value = _key_value(item, key)
-        at = next((index for index, other in enumerate(merged) if _has_key(other, key, value)), None)
+        at = _place_of(merged, key, value)
         if at is None:
             merged.append(_plain_map(item))
         else:
             merged[at] = _merge_map(merged[at], item, schema)
     return merged
+
+
+def _place_of(items: list[Any], key: str, value: Any) -> int | None:
+    """Where the item with this key is. A plain loop: it runs for every item of every patch."""
+    for place, item in enumerate(items):
+        if _has_key(item, key, value):
+            return place
+    return None
 
 
 def _retain_keys(original: Document, patch: Document) -> None:
@@ -249,20 +262,19 @@ def _in_order(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], k
     """
     given_at, live_at = _positions(given, key), _positions(live, key)
     last = len(given) + len(live)
-    ours = sorted(
-        (item for item in merged if _identity(item, key) in given_at),
-        key=lambda item: given_at[_identity(item, key)],
-    )
-    others = sorted(
-        (item for item in merged if _identity(item, key) not in given_at),
-        key=lambda item: live_at.get(_identity(item, key), last),
-    )
+    ours: list[tuple[Any, Any]] = []
+    others: list[tuple[Any, Any]] = []
+    for item in merged:
+        identity = _identity(item, key)
+        (ours if identity in given_at else others).append((identity, item))
+    ours.sort(key=lambda one: given_at[one[0]])
+    others.sort(key=lambda one: live_at.get(one[0], last))
     ordered: list[Any] = []
     while ours and others:
-        first, other = live_at.get(_identity(ours[0], key)), live_at.get(_identity(others[0], key))
+        first, other = live_at.get(ours[0][0]), live_at.get(others[0][0])
         goes_first = first is not None and other is not None and other < first
-        ordered.append((others if goes_first else ours).pop(0))
-    return ordered + ours + others
+        ordered.append((others if goes_first else ours).pop(0)[1])
+    return [*ordered, *(item for _, item in ours), *(item for _, item in others)]
 
 
 def _positions(items: Iterable[Any], key: str) -> dict[Any, int]:
@@ -276,24 +288,32 @@ def _positions(items: Iterable[Any], key: str) -> dict[Any, int]:
 def _identity(item: Any, key: str) -> tuple[type, Any]:
     """What tells list items apart: the value of the merge key, or the scalar itself; 1 is not `true`."""
     value = _key_value(item, key) if key else item
+    kind = type(value)
+    if kind is str:
+        return kind, value
     if isinstance(value, list):
         raise PatchError("lists of lists are not supported", code=422)
     if isinstance(value, dict):
         raise PatchError(f"map: {shown(value)} does not contain declared merge key: {key}", code=500)
-    return type(value), value
+    return kind, value
 
 
 # --- small questions about items and values ---
 
 
 def _key_value(item: Any, key: str) -> Any:
+    if type(item) is dict and key in item:
+        return item[key]
     if key not in _map(item):
         raise PatchError(f"map: {shown(item)} does not contain declared merge key: {key}", code=500)
     return item[key]
 
 
 def _has_key(item: Any, key: str, value: Any) -> bool:
-    return key in _map(item) and type(item[key]) is type(value) and item[key] == value
+    if type(item) is not dict:
+        item = _map(item)
+    found = item.get(key, _ABSENT)
+    return type(found) is type(value) and bool(found == value)
 
 
 def _map(item: Any) -> Document:

@@ -47,7 +47,10 @@ class Wanted(msgspec.Struct, frozen=True):
     definition: str
 
     def apply(self, doc: Document) -> Document:
-        """The patched document. Raises Refusal (400, 413, 422) when the patch does not fit."""
+        """The patched document; the one that is given is used up.
+
+        Raises Refusal (400, 413, 422) when the patch does not fit.
+        """
         try:
             match self.kind:
                 case PatchType.JSON:
@@ -55,7 +58,7 @@ class Wanted(msgspec.Struct, frozen=True):
                 case PatchType.MERGE:
                     return apply_merge_patch(doc, self.value)
                 case _ if has_definition(self.definition):
-                    return apply_strategic_merge(doc, self.value, definition=self.definition)
+                    return apply_strategic_merge(doc, self.value, definition=self.definition, uses_up=True)
                 case _:
                     # A kind without lists (Scale) has nothing that the two merges see differently.
                     return apply_merge_patch(doc, self.value)

@@ -38,6 +38,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
+from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.virtual_time import VirtualLoop
 
 __all__ = ["play"]
@@ -51,8 +52,16 @@ LOOK_EVERY_S: Final = QUIET_S / 2
 
 def play(given: Play) -> Played:
     """Play it to the end. Blocks: call it in a thread where a loop runs."""
-    with _little_collected(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(_Stage(given).run())
+    # That containers of a pod start is news to nobody, unless a play ends before they run: then it is in the reasons.
+    tells_starts = not has_quiet_status(given) or given.fail_share > 0
+    with _little_collected():
+        played = _played(given, tells_starts=tells_starts)
+        return played if played.is_over or tells_starts else _played(given, tells_starts=True)
+
+
+def _played(given: Play, *, tells_starts: bool) -> Played:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(_Stage(given, tells_starts=tells_starts).run())
 
 
 @contextmanager
@@ -69,10 +78,11 @@ def _little_collected() -> Iterator[None]:
 
 
 class _Stage:
-    """One play under way."""
+    """One play under way. `tells_starts`: whether kubelets report pods after the change before their containers run."""
 
-    def __init__(self, given: Play) -> None:
+    def __init__(self, given: Play, *, tells_starts: bool) -> None:
         self._given = given
+        self._tells_starts = tells_starts
         self._kind = of_document(given.workload)
         self._others: Others | None = None
         self._record = Record(sidecars=given.sidecars, on_change=self._see)
@@ -94,7 +104,7 @@ class _Stage:
             manager = manager_of(cluster, given, kind, clock=clock)
             running = asyncio.create_task(manager.run())
             try:
-                return await self._play(client, self._others)
+                return await self._play(client, self._others, cluster)
             finally:
                 self._others.end()
                 manager.stop()
@@ -104,7 +114,7 @@ class _Stage:
         if self._others is not None:
             self._others.see(before, after)
 
-    async def _play(self, client: Client, others: Others) -> Played:
+    async def _play(self, client: Client, others: Others, cluster: Cluster) -> Played:
         given = self._given
         for one in given.beside:
             await self._write(client, one)
@@ -112,6 +122,8 @@ class _Stage:
             await self._write(client, given.first)
             await self._until_quiet(client, given.limit_s)
         self._record.begin()
+        if not self._tells_starts:
+            cluster.kubelets.report_pending_after(given.limit_s)
         try:
             for one in given.beside_changes:
                 await self._write(client, one)
