@@ -106,6 +106,7 @@ class Jobs(Loop):
         """Write the status, then take the finalizers off the pods in it, then count them."""
         try:
             await self.shared.patch_status(JOBS, job, status)
+            self._tell_suspension(job, status)
             noted = status.get("uncountedTerminatedPods") or {}
             uids = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
             mine = self.shared.pods.by_index("owner", job.uid)
@@ -120,6 +121,13 @@ class Jobs(Loop):
             self.tell(JOBS, job, "Completed", "Job completed")
         elif (failed := condition_in(status, "Failed")) is not None:
             self.tell(JOBS, job, failed["reason"], failed["message"], warning=True)
+
+    def _tell_suspension(self, job: View, status: Document) -> None:
+        was, is_now = (condition_in(one, "Suspended") is not None for one in (job.status, status))
+        if is_now and not was:
+            self.tell(JOBS, job, "Suspended", "Job suspended")
+        elif was and not is_now:
+            self.tell(JOBS, job, "Resumed", "Job resumed")
 
     async def _create(self, job: View, index: int | None, seen: Tally) -> None:
         pod = pod_from(job.spec["template"], owner=owner_of(JOBS, job), prefix=f"{job.name}-")

@@ -159,6 +159,8 @@ async def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
         await place.until(lambda: condition(place, "Complete"))
         # then
         assert (await condition(place, "Suspended"))["reason"] == "JobResumed"
+        told = [*await place.events("Suspended"), *await place.events("Resumed")]
+        assert [event["message"] for event in told] == ["Job suspended", "Job resumed"]
 
 
 async def test_a_finished_job_goes_when_its_time_is_over() -> None:
