@@ -9,6 +9,8 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
 from support.scenario import Audience, Stage, cloneset, rolling
 
+pytestmark = pytest.mark.few_controllers
+
 
 async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
     """cloneset case 20"""

@@ -13,6 +13,8 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from support.scenario import Audience, Object, Stage, cloneset, rolling
 
+pytestmark = pytest.mark.few_controllers
+
 OTHER = {"matchLabels": {"app": "other"}}
 WEB = {"matchLabels": {"app": "web"}}
 ONLY_OTHER = {"spec": {"selector": {"matchLabels": {"app": "other"}}}}

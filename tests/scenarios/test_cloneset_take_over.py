@@ -19,6 +19,8 @@ from pykruise.pods.revisions import revision_data, revision_hash
 from support.faults import FaultyTransport
 from support.scenario import Object, Stage, cloneset, rolling
 
+pytestmark = pytest.mark.few_controllers
+
 PAST = "2026-01-31T11:00:00Z"
 IDS = ("4wbgv", "9dkzq", "xx2fl")
 

@@ -16,6 +16,8 @@ from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from support.daemonsets import Pool, watching
 from support.scenario import Object, Stage, rolling
 
+pytestmark = pytest.mark.few_controllers
+
 OTHER = {"matchLabels": {"app": "other"}}
 ONLY_SELECTOR = {"selector": OTHER}
 WITH_LABELS = {"selector": OTHER, "template": {"metadata": {"labels": {"app": "other"}}}}

@@ -11,6 +11,8 @@ from pykruise.sandbox.controllers.volumes import PROVISIONER
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place
 
+pytestmark = pytest.mark.few_controllers
+
 GROWS = Settings(
     gates=Gates.of(StatefulSetAutoResizePVCGate=True),
     statefulset=statefulset_settings(Gates.of(StatefulSetAutoResizePVCGate=True)),

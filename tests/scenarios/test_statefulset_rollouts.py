@@ -9,6 +9,8 @@ from pykruise.pods import keys
 from support.scenario import Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, watching
 
+pytestmark = pytest.mark.few_controllers
+
 
 @pytest.fixture
 def sets(stage: Stage) -> Sets:

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
-from pykruise.kube.resources import CRON_JOBS, EVENTS, JOBS
+from pykruise.kube.resources import CRON_JOBS, EVENTS, JOBS, PODS
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -15,6 +15,13 @@ from support.paper import START
 from support.sandbox import Object, Place, small_cluster
 
 SLOW = ClusterSettings(nodes=1, kubelet=KubeletSettings(job_s=150.0))
+QUIET = ClusterSettings(
+    nodes=1,
+    kubelet=KubeletSettings(lease_s=None, heartbeat_s=1e9),
+    controllers=("cronjobs", "jobs", "tracked-pods"),
+    collected=(CRON_JOBS, JOBS, PODS),
+)
+"""For hours and days: what others write and look at meanwhile is most of what those cost."""
 
 
 def cron_job(schedule: str = "* * * * *", **spec: Any) -> Object:
@@ -99,7 +106,7 @@ async def test_a_suspended_one_makes_nothing_and_makes_up_for_the_last_time_only
 
 
 async def test_what_is_later_than_its_deadline_is_left_out() -> None:
-    async with small_cluster() as place:
+    async with small_cluster(QUIET) as place:
         # given
         await place.create(CRON_JOBS, cron_job("0 * * * *", suspend=True, startingDeadlineSeconds=30))
         await asyncio.sleep(3600 - START % 3600 + 60)
@@ -126,7 +133,7 @@ async def test_failed_jobs_have_a_history_of_their_own() -> None:
 
 
 async def test_a_zone_says_whose_clock_it_is() -> None:
-    async with small_cluster() as place:
+    async with small_cluster(QUIET) as place:
         # given noon in a zone that is an hour ahead all year
         await place.create(CRON_JOBS, cron_job("0 12 * * *", timeZone="Africa/Lagos"))
         # when
