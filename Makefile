@@ -21,11 +21,14 @@ NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
 CHART ?=
 KUBERNETES ?= 1.37
-WORKERS ?= 3
+WORKERS ?= 4
 SELECTION ?=
 SEEDS ?= 1000
 FIRST ?= 0
 PROCESSES ?=
+
+# Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo up test lint unit bench real test-real simulate simulate-mutations clean
 
@@ -62,7 +65,7 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/lint-imports
 
 unit: $(VENV)/.ready-dev
-	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 test: lint unit
 
@@ -72,7 +75,7 @@ REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real $(S
   tests/scenarios $(PYTEST_ARGS)
 
 test-real: $(VENV)/.ready-dev
-	@$(REAL_TESTS) -n $(WORKERS) --dist worksteal || $(REAL_TESTS) --last-failed --last-failed-no-failures none
+	@$(REAL_TESTS) -n $(WORKERS) || $(REAL_TESTS) --last-failed --last-failed-no-failures none
 
 real: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)

@@ -1,16 +1,26 @@
 """Options and fixtures of all tests."""
 
 import asyncio
+import functools
+import gc
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from pykruise.sandbox.virtual_time import VirtualLoop
 
-settings.register_profile("default", deadline=None, derandomize=True)
+# How many examples of each property. They are the same in every run, so more of them find what is new only once.
+# A property whose examples are dear says a smaller number itself.
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("exhaustive", settings.get_profile("default"), max_examples=400)
 settings.load_profile("default")
+
+GC_THRESHOLDS = (20_000, 20, 50)
+"""Allocations between looks at the youngest objects, and so on: a cluster makes many that live as long as it does."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,7 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="scenarios with two parameters: every field of their grid, and not only every second one",
+        help="scenarios with two parameters: every field of their grid, and not only every second one; "
+        "properties: four times as many examples",
     )
     parser.addoption(
         "--brief",
@@ -51,10 +62,39 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             pytest.exit(str(error), returncode=0 if is_left_out else 1)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--exhaustive"):
+        settings.load_profile("exhaustive")
     # pytest-asyncio asks for the current loop to restore it later; where there never was one, asyncio would
     # make one on demand that nobody closes (a ResourceWarning in whichever test comes next).
     asyncio.set_event_loop(None)
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays to the end: garbage collection need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several workers, tests of a file that share something dear go to one of them; others each to any."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return path if _is_shared(config.rootpath, path) else nodeid
+
+    return Together(config, log)
+
+
+@functools.cache
+def _is_shared(root: Path, path: str) -> bool:
+    """Whether the tests of a file are cheaper together: they are small, or share a session or a control plane."""
+    is_small = path.startswith(("tests/unit/", "tests/conformance/"))
+    return is_small or 'scope="module"' in (root / path).read_text()
 
 
 def pytest_asyncio_loop_factories(

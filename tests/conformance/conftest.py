@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from conformance.cases import GROUPS
-from conformance.hooks import DirectCaller, HookServer
+from conformance.hooks import SANDBOX_HOOKS, DirectCaller, HookServer
 from conformance.recordings import Conversation, Recordings
 from conformance.talking import Compact
 from pykruise.kube.clock import loop_clock, parse_time
@@ -33,11 +33,16 @@ _RECORDED: Final = pytest.StashKey[dict[tuple[str, str], dict[str, Conversation]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a real API server, what asks it is left out."""
+    """Without a real API server, what asks it is left out; with one, all else: it is the same wherever it runs."""
+    here = [item for item in items if _HERE in str(item.path)]
     if config.getoption("--cluster") != "real":
-        for item in items:
-            if _HERE in str(item.path) and item.get_closest_marker("real"):
+        for item in here:
+            if item.get_closest_marker("real"):
                 item.add_marker(pytest.mark.skip(reason="asks a real API server"))
+        return
+    unwanted = {item for item in here if not item.get_closest_marker("real")}
+    config.hook.pytest_deselected(items=list(unwanted))
+    items[:] = [item for item in items if item not in unwanted]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -120,8 +125,12 @@ async def real(plane: ControlPlane) -> AsyncIterator[HttpTransport]:
 
 
 @pytest.fixture
-async def hooks() -> AsyncIterator[dict[str, str]]:
-    """Webhooks that a real API server can reach."""
+async def hooks(request: pytest.FixtureRequest) -> AsyncIterator[dict[str, str]]:
+    """Webhooks that a real API server can reach, for cases that mention them."""
+    steps = repr(request.node.callspec.params["case"].steps)
+    if not any(name in steps for name in SANDBOX_HOOKS):
+        yield {}
+        return
     server = await HookServer.start()
     yield server.names
     await server.stop()

@@ -8,7 +8,8 @@
   version of a list or bookmark, which others' writes move as well, the newest of those it includes:
   `<after version 3>`;
 - continue tokens become `<token>`; the history that a text about versions mentions loses its numbers;
-- managedFields are left out, unless the step asks for them;
+- managedFields are left out, unless the step asks for them; then they are compared manager by manager: their order
+  is that of seconds, so it depends on whether a second ends between two steps;
 - conflicts of managers are told in the order of a Go map, another one each time: they are sorted;
 - texts that show Go structs are cut there, and what a table tells about its columns is left out.
 
@@ -69,10 +70,22 @@ def differences(wanted: Any, found: Any, path: str = "") -> Iterator[tuple[str, 
             here = f"{path}.{name}" if path else name
             yield from differences(wanted.get(name, _ABSENT), found.get(name, _ABSENT), here)
     elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        if path.endswith("metadata.managedFields"):
+            wanted, found = _by_manager(wanted), _by_manager(found)
         for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
             yield from differences(one, other, f"{path}.{position}" if path else str(position))
     elif wanted != found or type(wanted) is not type(found):
         yield path, wanted, found
+
+
+def _by_manager(entries: list[Any]) -> list[Any]:
+    """Entries of managedFields in an order that has nothing to do with time."""
+
+    def who(entry: Any) -> tuple[str, ...]:
+        members = ("operation", "manager", "subresource", "apiVersion")
+        return tuple(str(entry.get(member, "")) for member in members)
+
+    return sorted(entries, key=who) if all(isinstance(entry, Mapping) for entry in entries) else entries
 
 
 def differences_from_all(wanted: Sequence[Any], found: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -69,7 +69,6 @@ def test_any_bytes_are_refused_with_400(path: str, body: bytes) -> None:
     assert (found.allowed, found.code) == (False, 400)
 
 
-@settings(max_examples=300)
 @given(
     path=st.sampled_from(PATHS),
     doc=documents,
@@ -156,7 +155,6 @@ def with_value(doc: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[
     return found  # type: ignore[no-any-return]
 
 
-@settings(max_examples=400)
 @given(data=st.data(), kind=st.sampled_from(["pod", "cloneset", "update"]), value=anything)
 def test_one_wrong_value_anywhere_is_answered_and_patches_can_be_applied(
     data: st.DataObject, kind: str, value: Any

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.transport import Response
@@ -148,7 +148,6 @@ def _check(response: Response) -> None:
 
 
 @pytest.mark.real_time
-@settings(max_examples=300)
 @given(st.lists(_requests, min_size=1, max_size=4))
 def test_every_request_gets_an_answer_and_none_breaks_the_server(requests: list[Any]) -> None:
     async def play() -> None:
@@ -167,7 +166,6 @@ def test_every_request_gets_an_answer_and_none_breaks_the_server(requests: list[
 
 
 @pytest.mark.real_time
-@settings(max_examples=150)
 @given(
     _paths,
     st.dictionaries(

@@ -227,7 +227,7 @@ async def served() -> ApiServer:
     return server
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(asked=st.lists(requests(), min_size=1, max_size=4))
 def test_every_request_gets_an_answer_and_nothing_breaks_inside(
     asked: list[tuple[str, str, dict[str, str], dict[str, str], bytes | None]],

@@ -315,7 +315,7 @@ def virtual_time() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@settings(max_examples=800, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps, seed=st.integers(0, 3))
 @example(
     # An object that others deleted and made anew while the own write that follows overtakes all of it.

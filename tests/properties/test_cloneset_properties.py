@@ -182,7 +182,6 @@ def in_place(plan: Plan) -> set[str]:
     return {name for name, state in states(plan).items() if state in ("Updating", "PreparingUpdate")}
 
 
-@settings(max_examples=300, deadline=None)
 @given(builders())
 def test_never_more_pods_than_replicas_and_surge(builder: CloneSetBuilder) -> None:
     snapshot = builder.snapshot()
@@ -198,7 +197,6 @@ def test_never_more_pods_than_replicas_and_surge(builder: CloneSetBuilder) -> No
         assert len(counted) + len(created(plan)) <= limits.replicas + limits.max_surge
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.one_of(builders(), builders_under_way()))
 def test_a_plan_never_takes_more_pods_out_of_service_than_allowed(builder: CloneSetBuilder) -> None:
     snapshot = builder.snapshot()
@@ -211,7 +209,6 @@ def test_a_plan_never_takes_more_pods_out_of_service_than_allowed(builder: Clone
         assert len(in_service) - len(lost) >= limits.replicas - limits.max_unavailable
 
 
-@settings(max_examples=300, deadline=None)
 @given(builders())
 def test_the_partition_keeps_old_pods(builder: CloneSetBuilder) -> None:
     snapshot = builder.snapshot()
@@ -226,13 +223,11 @@ def test_the_partition_keeps_old_pods(builder: CloneSetBuilder) -> None:
         assert len(old) - len(going_for_update) >= limits.partition
 
 
-@settings(max_examples=300, deadline=None)
 @given(builders())
 def test_paused_updates_nothing(builder: CloneSetBuilder) -> None:
     assert replaced(plan_cloneset(builder.paused().snapshot())) == set()
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.one_of(builders(), builders_under_way()))
 def test_no_pod_is_both_kept_and_deleted_and_none_is_written_to_twice(builder: CloneSetBuilder) -> None:
     plan = plan_cloneset(builder.snapshot())
@@ -246,7 +241,6 @@ def test_no_pod_is_both_kept_and_deleted_and_none_is_written_to_twice(builder: C
     assert not (deleted(plan) | replaced(plan)) & {*left(plan)}
 
 
-@settings(max_examples=300, deadline=None)
 @given(builders())
 def test_status_sums_agree(builder: CloneSetBuilder) -> None:
     status = plan_cloneset(builder.snapshot()).status
@@ -286,7 +280,6 @@ def has_converged(snapshot: Snapshot, update: str) -> bool:
     )
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.one_of(builders(), builders_under_way()))
 def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: CloneSetBuilder) -> None:
     """issue 6: always finishes or says why"""
@@ -301,7 +294,6 @@ def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: Clon
         assert all("; " in one["message"] for one in waits)  # what happened; what to do
 
 
-@settings(max_examples=100, deadline=None)
 @given(builders(), st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_come_does_not_matter(builder: CloneSetBuilder, rng: Any) -> None:
     views, revisions = builder.pod_views(), builder.revision_views()
@@ -473,7 +465,6 @@ class World:
         return moved
 
 
-@settings(max_examples=150, deadline=None)
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rng: Any) -> None:
     # given a world that changes by chance while plans are carried out
@@ -515,7 +506,6 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
     assert len(plan.left) >= old
 
 
-@settings(max_examples=150, deadline=None)
 @given(builders())
 def test_a_plan_that_was_carried_out_leaves_nothing_to_be_planned(builder: CloneSetBuilder) -> None:
     """Phases follow each other; but without news from nodes they end, and no write is planned twice"""
@@ -533,7 +523,6 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_be_planned(builder: Clone
     raise AssertionError(f"still not settled: {plan}")
 
 
-@settings(max_examples=300, deadline=None)
 @given(builders())
 def test_surplus_pods_go_in_the_order_of_the_specification(builder: CloneSetBuilder) -> None:
     """cloneset 6.6: no pod stays that is on no node, in an earlier phase or less available than a victim"""
@@ -655,7 +644,6 @@ def test_going_back_and_forth_keeps_one_revision_per_template(
 # Claims
 
 
-@settings(max_examples=200, deadline=None)
 @given(builders_with_claims())
 def test_a_new_pod_has_all_its_claims_and_no_claim_is_made_without_its_pod(builder: CloneSetBuilder) -> None:
     plan = plan_cloneset(builder.snapshot())
@@ -678,7 +666,6 @@ def test_a_new_pod_has_all_its_claims_and_no_claim_is_made_without_its_pod(build
         assert not new & {*builder.claims}
 
 
-@settings(max_examples=200, deadline=None)
 @given(builders_with_claims())
 def test_new_pods_have_names_that_are_free(builder: CloneSetBuilder) -> None:
     plan = plan_cloneset(builder.snapshot())
@@ -687,7 +674,6 @@ def test_new_pods_have_names_that_are_free(builder: CloneSetBuilder) -> None:
     assert not {*names} & {f"{NAME}-{short}" for short in (*builder.pods, *builder.occupied)}
 
 
-@settings(max_examples=200, deadline=None)
 @given(builders_with_claims())
 def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_nobody_reuses_it(
     builder: CloneSetBuilder,
@@ -708,7 +694,6 @@ def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_nobody_reuses_it
         assert {*handed_over(plan).values()} <= strangers
 
 
-@settings(max_examples=100, deadline=None)
 @given(builders_with_claims(), st.randoms(use_true_random=False))
 def test_in_the_end_new_pods_have_their_claims_and_only_reuse_keeps_others(
     builder: CloneSetBuilder, rng: Any

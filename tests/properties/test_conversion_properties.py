@@ -138,7 +138,7 @@ def meant(doc: Document) -> Document:
     return normalize(copy) if normalize else copy
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(objects())
 def test_there_and_back_is_the_identity_on_meaning(doc: Document) -> None:
     # when
@@ -150,7 +150,7 @@ def test_there_and_back_is_the_identity_on_meaning(doc: Document) -> None:
     assert not any(key.endswith(doc["apiVersion"].partition("/")[2]) for key in kept)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(objects())
 def test_going_on_and_on_changes_nothing_any_more(doc: Document) -> None:
     # given
@@ -163,7 +163,7 @@ def test_going_on_and_on_changes_nothing_any_more(doc: Document) -> None:
     assert convert(there_again, doc["apiVersion"], TABLE) == back
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(objects())
 def test_what_comes_in_is_not_changed_and_templates_pass_untouched(doc: Document) -> None:
     # given
@@ -207,7 +207,7 @@ def _children(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else list(value)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(broken())
 def test_malformed_objects_are_converted_or_refused_with_a_reason(doc: Document) -> None:
     try:

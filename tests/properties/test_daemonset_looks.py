@@ -7,7 +7,7 @@ be equal, and so must the plans made of them.
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.daemonset.plan import plan_daemonset
@@ -95,7 +95,6 @@ def happen(builder: DaemonSetBuilder, draw: Callable[[Any], Any]) -> None:
         OF_THE_SET[draw(st.sampled_from(sorted(OF_THE_SET)))](builder)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.integers(0, 5),
     st.sampled_from(["standard", "surge", "in place"]),

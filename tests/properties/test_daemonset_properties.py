@@ -96,7 +96,6 @@ def most_a_node(builder: DaemonSetBuilder) -> int:
     return 2 if block.get("maxSurge") else 1
 
 
-@settings(max_examples=150, deadline=None)
 @given(builders())
 def test_a_node_gets_at_most_one_pod_and_under_surge_one_more(builder: DaemonSetBuilder) -> None:
     snapshot = builder.snapshot()
@@ -115,7 +114,6 @@ def names(short: set[str]) -> set[str]:
     return {f"web-{one}" for one in short}
 
 
-@settings(max_examples=150, deadline=None)
 @given(builders())
 def test_no_pod_is_written_to_twice_and_none_that_is_left_is_written_to(builder: DaemonSetBuilder) -> None:
     plan = builder.plan()
@@ -141,7 +139,6 @@ def test_status_sums_agree(builder: DaemonSetBuilder) -> None:
     assert status.get("numberUnavailable", 0) == unavailable
 
 
-@settings(max_examples=150, deadline=None)
 @given(builders())
 def test_it_has_converged_or_says_what_it_waits_for(builder: DaemonSetBuilder) -> None:
     plan = builder.plan()
@@ -160,7 +157,6 @@ def test_it_has_converged_or_says_what_it_waits_for(builder: DaemonSetBuilder) -
         assert plan.status.get(field, 0) == desired
 
 
-@settings(max_examples=150, deadline=None)
 @given(builders())
 def test_every_pod_that_is_not_as_wanted_is_written_to_or_left_with_a_reason(
     builder: DaemonSetBuilder,
@@ -174,7 +170,6 @@ def test_every_pod_that_is_not_as_wanted_is_written_to_or_left_with_a_reason(
             assert name in written or plan.left.get(name), short
 
 
-@settings(max_examples=100, deadline=None)
 @given(builders(), st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_and_nodes_come_does_not_matter(builder: DaemonSetBuilder, rng: Any) -> None:
     one = builder.plan()
@@ -330,7 +325,6 @@ def settle(world: World, rng: Any, *, turns: int = 500, look: Any = None) -> Pla
     raise AssertionError(f"still not settled: {plan}")
 
 
-@settings(max_examples=150, deadline=None)
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, rng: Any) -> None:
     # given a world that moves by chance while plans are carried out

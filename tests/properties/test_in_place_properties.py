@@ -8,7 +8,7 @@ import copy
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.documents import Document
@@ -140,7 +140,6 @@ def spec_between(old: Revision, new: Revision, number: int, grace: int = 0) -> U
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(templates, templates, priorities, foreign)
 def test_an_update_changes_what_the_template_changes_and_nothing_else(
     old: dict[str, Any], new: dict[str, Any], order: dict[str, int | None], extra: dict[str, Any]
@@ -174,7 +173,6 @@ def test_an_update_changes_what_the_template_changes_and_nothing_else(
     assert after["metadata"] == before["metadata"]
 
 
-@settings(max_examples=150, deadline=None)
 @given(templates, templates)
 def test_an_update_of_one_batch_is_three_writes_and_a_resize_at_most(
     old: dict[str, Any], new: dict[str, Any]
@@ -200,7 +198,6 @@ interruptions = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(templates, interruptions, priorities)
 def test_whatever_comes_between_the_pod_ends_in_its_last_target(
     first: dict[str, Any], turns: list[tuple[Any, ...]], order: dict[str, int | None]
@@ -247,7 +244,6 @@ def begin(
         pod.write(*writes)
 
 
-@settings(max_examples=100, deadline=None)
 @given(templates, templates, priorities)
 def test_the_same_pod_and_spec_give_the_same_writes(
     old: dict[str, Any], new: dict[str, Any], order: dict[str, int | None]

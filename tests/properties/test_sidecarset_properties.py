@@ -183,7 +183,6 @@ texts = st.lists(
 
 
 @given(st.one_of(texts, st.text(max_size=40)), st.integers(0, 10**15))
-@settings(max_examples=120)
 def test_an_expression_is_a_quantity_or_an_error_and_nothing_else(text: str, milli: int) -> None:
     try:
         check(text, variable="cpu")
@@ -221,7 +220,6 @@ requirements = st.lists(
 
 
 @given(requirements, requirements)
-@settings(max_examples=120)
 def test_selectors_meet_exactly_when_some_object_has_the_labels_for_both(
     one: list[Document], other: list[Document]
 ) -> None:

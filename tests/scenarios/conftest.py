@@ -3,6 +3,8 @@
     @pytest.mark.checkered            of two parameters' grid every second field, as on a chessboard, so that
                                       each value meets half of the others; with `--exhaustive` all of them
 
+    @pytest.mark.few_controllers      in the sandbox, of the built-in controllers only those for pods, claims and nodes
+
 On the real one time is real, so a scenario says what of it is worth that time:
 
     @pytest.mark.few_on_real(3)       of its parameters, three there, spread evenly
@@ -18,9 +20,10 @@ import functools
 import math
 import random
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +46,13 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.resources import NAMESPACES, NODES
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
 from pykruise.manager.roles import roles
 from pykruise.manager.settings import NAMESPACE, Settings
 from pykruise.manager.webhooks import admission_settings, endpoint_of
@@ -67,6 +76,24 @@ MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
 """As some distributions have it: who makes an owner block deletions needs the right to its finalizers."""
+
+POD_CONTROLLERS = (
+    "claims",
+    "node-lifecycle",
+    "pod-collector",
+    "storage-class",
+    "taint-eviction",
+    "volumes",
+)
+COLLECTED = (
+    PODS,
+    CONTROLLER_REVISIONS,
+    PERSISTENT_VOLUME_CLAIMS,
+    CLONE_SETS,
+    DAEMON_SETS,
+    ADVANCED_STATEFUL_SETS,
+)
+"""What `few_controllers` leaves: grids of faults start hundreds of clusters, and other controllers only watch."""
 
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
@@ -140,9 +167,12 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     """Override it in a test module for other nodes or delays."""
     is_real = request.config.getoption("--cluster") == "real"
     delay_s = 0.1 if is_real else 0.5  # where it is real, time is dear
+    few: Mapping[str, Any] = {}
+    if request.node.get_closest_marker("few_controllers"):
+        few = {"controllers": POD_CONTROLLERS, "collected": COLLECTED}
     # Leases tell which node is dead; where none dies, renewing them is what an hour costs.
     kubelet = KubeletSettings(lease_s=None)
-    return ClusterSettings(nodes=4, kubelet=kubelet, start_s=delay_s, ready_s=delay_s, stop_s=delay_s)
+    return ClusterSettings(nodes=4, kubelet=kubelet, start_s=delay_s, ready_s=delay_s, stop_s=delay_s, **few)
 
 
 @pytest.fixture

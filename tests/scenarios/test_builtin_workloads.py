@@ -143,6 +143,31 @@ async def test_a_daemon_set_is_on_every_node_and_rolls(stage: Stage) -> None:
     assert images(await pods(stage, "agent")) == ["web:2"] * nodes
 
 
+async def test_a_daemon_set_surges_without_losing_a_pod(stage: Stage) -> None:
+    # given
+    nodes = len((await stage.client.list(NODES)).items)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    await create(stage, DAEMON_SETS, workload("DaemonSet", "agent", updateStrategy=strategy))
+    await settled(stage, DAEMON_SETS, "agent", numberAvailable=nodes)
+    # when
+    await set_image(stage, DAEMON_SETS, "agent", "web:2")
+    most = 0
+
+    async def has_rolled() -> bool:
+        nonlocal most
+        found = await pods(stage, "agent")
+        alive = [doc for doc in found.values() if "deletionTimestamp" not in doc["metadata"]]
+        # then all but the one that comes are there all the time
+        assert len(alive) >= nodes
+        most = max(most, len(alive))
+        return images(found) == ["web:2"] * nodes
+
+    await stage.until(has_rolled)
+    assert most == nodes + 1
+    status = await settled(stage, DAEMON_SETS, "agent", updatedNumberScheduled=nodes, numberAvailable=nodes)
+    assert status["desiredNumberScheduled"] == nodes
+
+
 def job(name: str, image: str, **spec: Any) -> Object:
     containers = [{"name": "main", "image": image}]
     template = {
@@ -191,6 +216,62 @@ async def test_jobs_complete_and_fail_with_the_same_status(stage: Stage) -> None
         "terminating": 0,
         "uncountedTerminatedPods": {},
     }
+
+
+async def test_indexes_of_jobs_fail_and_succeed_by_their_own_rules(stage: Stage) -> None:
+    # given
+    assert stage.kubelets is not None
+    stage.kubelets.set_rules(
+        [
+            Rule(pod="some-1-*", exit_code=3),
+            Rule(pod="few-2-*", exit_code=0, after_s=600),
+            Rule(pod="none-0-*", exit_code=42),
+            Rule(pod="none-*", exit_code=0, after_s=600),
+        ]
+    )
+    three = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
+    codes = {"operator": "In", "values": [42]}
+    rules = {"rules": [{"action": "FailIndex", "onExitCodes": codes}]}
+    # when
+    await create(stage, JOBS, job("some", "x:1", **three, backoffLimitPerIndex=1))
+    few = {"rules": [{"succeededCount": 2}]}
+    await create(stage, JOBS, job("few", "x:1", **three, successPolicy=few))
+    none = {"backoffLimitPerIndex": 3, "maxFailedIndexes": 0, "podFailurePolicy": rules}
+    await create(stage, JOBS, job("none", "x:1", **three, **none))
+    # then an index that failed twice fails the job when the others are done
+    status = await ended(stage, "some")
+    assert {
+        field: status[field] for field in ("completedIndexes", "failedIndexes", "succeeded", "failed")
+    } == {
+        "completedIndexes": "0,2",
+        "failedIndexes": "1",
+        "succeeded": 2,
+        "failed": 2,
+    }
+    assert status["conditions"] == [
+        condition("FailureTarget", "FailedIndexes", "Job has failed indexes"),
+        condition("Failed", "FailedIndexes", "Job has failed indexes"),
+    ]
+    counts = {
+        doc["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"]
+        for name, doc in (await pods(stage, "some")).items()
+        if name.startswith("some-1-")
+    }
+    assert counts == {"0", "1"}
+    # and two of three are enough where the policy says so
+    status = await ended(stage, "few")
+    assert (status["succeeded"], status.get("failed", 0), status["completedIndexes"]) == (2, 0, "0,1")
+    assert status["conditions"] == [
+        condition("SuccessCriteriaMet", "SuccessPolicy", "Matched rules at index 0"),
+        condition("Complete", "SuccessPolicy", "Matched rules at index 0"),
+    ]
+    # and one index too many ends everything: pods that are cut short have failed, their indexes have not
+    status = await ended(stage, "none")
+    assert (status["failedIndexes"], status["failed"], status["conditions"][-1]["reason"]) == (
+        "0",
+        3,
+        "MaxFailedIndexesExceeded",
+    )
 
 
 def condition(kind: str, reason: str, message: str) -> Object:

@@ -36,6 +36,8 @@ from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.scenario import Audience, Stage, cloneset, rolling
 
+pytestmark = pytest.mark.few_controllers
+
 REPLICAS = 6
 SURGE = 1
 UNAVAILABLE = 1

@@ -36,6 +36,8 @@ from support.faults import (
 from support.kills import Kill
 from support.scenario import Audience, Object, Stage, cloneset, rolling
 
+pytestmark = pytest.mark.few_controllers
+
 REPLICAS = 4
 DIGEST = "sha256:" + "ab" * 32
 OTHER_DIGEST = "sha256:" + "cd" * 32

@@ -154,6 +154,14 @@ async def test_a_value_that_got_around_admission(
     await quiet(stage)
 
 
+def rival() -> Object:
+    """A CloneSet whose selector matches the pods of `web`, and whose pods those of `web` match."""
+    other = cloneset("rival", replicas=2)
+    other["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    other["spec"]["template"]["metadata"]["labels"] = {"app": "web"}
+    return other
+
+
 async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> None:
     """Two CloneSets with one selector: each has its own pods, none is taken from the other, and it is said"""
     # given
@@ -162,10 +170,7 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
     await stage.settled(replicas=2)
     mine = {pod.uid for pod in await stage.pods()}
     # when
-    other = cloneset("rival", replicas=2)
-    other["spec"]["selector"] = {"matchLabels": {"app": "web"}}
-    other["spec"]["template"]["metadata"]["labels"] = {"app": "web"}
-    await stage.create(other)
+    await stage.create(rival())
 
     async def both() -> bool:
         return len(await stage.pods()) == 4 and all(pod.is_serving for pod in await stage.pods())
@@ -178,9 +183,19 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
     assert (await stage.status())["replicas"] == 2
     await says(stage, "SelectorOverlap", "OtherOwners", "spec.selector", "CloneSet web", name="rival")
     await told(stage, "SelectorOverlap", "CloneSet web")
-    # when the other one goes
+
+
+@pytest.mark.virtual_time("it is looked for once a minute")
+async def test_that_no_pods_of_other_owners_match_any_more_is_seen_within_a_minute(stage: Stage) -> None:
+    # given two CloneSets with one selector
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    await stage.create(rival())
+    await says(stage, "SelectorOverlap", "OtherOwners", "spec.selector", "CloneSet web", name="rival")
+    # when one of them goes
     await stage.delete("web")
-    # then it is seen within a minute
+    # then
     await stage.until(lambda: quiet_now(stage, "rival"), within_s=stage.patience_s + 70.0)
     assert (await stage.status("rival"))["readyReplicas"] == 2
 

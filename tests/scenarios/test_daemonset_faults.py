@@ -35,6 +35,8 @@ from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.scenario import Object, Stage, rolling
 
+pytestmark = pytest.mark.few_controllers
+
 NODES = 4
 STANDARD = rolling(maxUnavailable=1)
 SURGE = rolling(maxUnavailable=0, maxSurge=1)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
@@ -17,6 +16,7 @@ from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
 from support.scenario import Stage
+from support.yaml_documents import yaml_documents
 
 ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
@@ -35,7 +35,7 @@ def manifests() -> list[Any]:
         texts += [(page.name, block) for block in blocks if block.startswith("apiVersion:")]
     found = []
     for place, text in texts:
-        for doc in yaml.safe_load_all(text):
+        for doc in yaml_documents(text):
             name = f"{place}:{doc['kind']}/{doc['metadata']['name']}"
             found.append(pytest.param(doc, id=name))
     return found

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pykruise.manager.install import Installation, manifests
 from support.charts import render
 from support.control_plane import running_plane
 from support.helm import Helm, build
+from support.yaml_documents import yaml_documents
 from testbed.control_plane import ControlPlane
 
 pytestmark = [
@@ -97,7 +97,7 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
 
     # when it is installed, an API server takes every object
     await run("install", "kruise", str(CHART))
-    told = [doc for doc in yaml.safe_load_all(await run("get", "manifest", "kruise")) if doc is not None]
+    told = yaml_documents(await run("get", "manifest", "kruise"))
     assert set(by_name(manifests(Installation()))) <= set(by_name(told))
     deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
     assert deployment["spec"]["replicas"] == 2

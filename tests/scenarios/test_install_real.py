@@ -33,6 +33,7 @@ from support.processes import ManagerProcess, balancer, manager_process
 from support.scenario import cloneset, rolling
 from support.up import Kubectl, pykruise, running
 from support.webhooks import free_port
+from support.yaml_documents import yaml_documents
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
@@ -102,7 +103,7 @@ def test_the_manifests_are_accepted_and_applying_them_again_changes_nothing(
     # then
     applied = [line for line in again.splitlines() if line]
     assert all(line.endswith("serverside-applied") for line in applied)
-    assert len(applied) == len(list(yaml.safe_load_all(manifests.read_text())))
+    assert len(applied) == len(yaml_documents(manifests.read_text()))
     found = kubectl.says("get", "deployment,service,pdb,serviceaccount", "-n", "kruise-system", "-o", "name")
     assert {
         "deployment.apps/kruise-controller-manager",

@@ -126,7 +126,13 @@ async def test_a_pod_waits_for_a_claim_that_is_not_there_and_goes_when_it_is(sta
         await why_it_waits(
             stage, "web", f"{nodes} node(s) didn't find available persistent volumes to bind. preemption: "
         )
-        assert ("WaitForPodScheduled", "waiting for pod web to be scheduled") in await events(stage, "data")
+
+        async def told() -> bool:
+            return ("WaitForPodScheduled", "waiting for pod web to be scheduled") in await events(
+                stage, "data"
+            )
+
+        await stage.until(told)
         async with made(stage, PERSISTENT_VOLUMES, volume(f"pv-{stage.namespace}", name, node="node-2")):
             # then
             await stage.until(lambda: has_node(stage, "web"))

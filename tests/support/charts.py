@@ -5,12 +5,15 @@ A function that a template uses and that is not here fails the test.
 """
 
 import copy
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 from gotpl import Template
+
+from support.yaml_documents import yaml_document, yaml_documents
 
 Values = dict[str, Any]
 
@@ -19,8 +22,8 @@ def render(
     chart: Path, *, release: str = "kruise", lookup: Mapping[str, Any] | None = None, **values: Any
 ) -> list[Any]:
     """All objects of a chart. `values` replace those of values.yaml (mappings are merged)."""
-    found = _merged(yaml.safe_load((chart / "values.yaml").read_text()), values)
-    about = yaml.safe_load((chart / "Chart.yaml").read_text())
+    found = _merged(yaml_document((chart / "values.yaml").read_text()), values)
+    about = yaml_document((chart / "Chart.yaml").read_text())
     data = {
         "Values": found,
         "Chart": {"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
@@ -43,8 +46,13 @@ def render(
     for name in sources:
         if name.endswith(".yaml"):
             text = holder[0].render_template(name, data)
-            documents += [doc for doc in yaml.safe_load_all(text) if doc is not None]
+            documents += copy.deepcopy(_loaded(text))
     return documents
+
+
+@functools.lru_cache(maxsize=16)  # the texts of a chart are mostly the same, whatever the values
+def _loaded(text: str) -> list[Any]:
+    return yaml_documents(text)
 
 
 def _merged(base: Values, changes: Values) -> Values:

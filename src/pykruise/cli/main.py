@@ -49,7 +49,7 @@ def app() -> None:
     """OpenKruise's workloads for Kubernetes, in Python."""
 
 
-@app.command()
+@app.command(short_help="Start a cluster with the manager in it.")
 @click.option(
     "--nodes",
     type=click.IntRange(0, 5000),
@@ -65,6 +65,9 @@ def app() -> None:
 )
 @_failures
 @click.option("--rbac", is_flag=True, help="Let service accounts and other users do only what roles say.")
+@click.option(
+    "--service-accounts", is_flag=True, help="Give pods a service account and a volume with its token."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
 def up(
     nodes: int | None,
@@ -74,6 +77,7 @@ def up(
     load: Path | None,
     failures: Path | None,
     rbac: bool,
+    service_accounts: bool,
     verbose: bool,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
@@ -88,11 +92,12 @@ def up(
         load=load,
         failures=failures,
         rbac=rbac,
+        service_accounts=service_accounts,
     )
     _run(run_up(options))
 
 
-@app.command()
+@app.command(short_help="Show a CloneSet being created, scaled and updated.")
 @click.option("--step-timeout", type=float, default=30.0, help="Seconds that each step may take.")
 @click.option(
     "--file", "-f", "manifest", type=_PATH, help="A CloneSet to use instead of the built-in example."
@@ -106,6 +111,7 @@ def demo(step_timeout: float, manifest: Path | None) -> None:
 
 
 @app.command(
+    short_help="Run the controllers and webhooks.",
     # Flags are OpenKruise's, written as Go programs take them: manager/flags.py reads them.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
@@ -118,7 +124,7 @@ def manager(context: click.Context) -> None:
     context.exit(manager_command(context.args))
 
 
-@app.command()
+@app.command(short_help="Run simulated nodes against a cluster.")
 @click.option("--nodes", type=click.IntRange(1, 5000), default=3, help="How many nodes.")
 @click.option("--pods-per-node", type=click.IntRange(min=1), default=110, help="How many pods each may run.")
 @click.option("--prefix", default="node-", help="What their names begin with; numbers follow.")
@@ -157,7 +163,7 @@ def kubelets(
     _run(run_kubelets(options, kubeconfig=kubeconfig, context=context))
 
 
-@app.command()
+@app.command(short_help="Print everything that a cluster needs.")
 @_manager_namespace
 @click.option(
     "--replicas",
@@ -207,7 +213,7 @@ def install(
     click.echo(text, nl=False)
 
 
-@app.command()
+@app.command(short_help="Say what is wrong with an installation.")
 @_manager_namespace
 @click.option("--quiet", "-q", is_flag=True, help="Leave out what is fine.")
 @_kubeconfig
@@ -220,7 +226,7 @@ def doctor(namespace: str, quiet: bool, kubeconfig: Path | None, context: str | 
     _run(run_doctor(kubeconfig=kubeconfig, context=context, namespace=namespace, quiet=quiet))
 
 
-@app.command()
+@app.command(short_help="Say what a cluster would lose.")
 @click.option("--check", is_flag=True, help="Say what would be lost; removes nothing.")
 @_kubeconfig
 @_context
@@ -239,7 +245,7 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
     _run(check_uninstall(kubeconfig=kubeconfig, context=context))
 
 
-@app.command()
+@app.command(short_help="Print the custom resource definitions.")
 def crds() -> None:
     """Print the custom resource definitions, ready for `kubectl apply -f -`."""
     from pykruise.cli.manager import crd_manifests
@@ -247,7 +253,7 @@ def crds() -> None:
     click.echo(crd_manifests(), nl=False)
 
 
-@app.command()
+@app.command(short_help="Say what a rollout waits for, and what helps.")
 @click.argument("target")
 @_namespace
 @click.option("--watch", "-w", is_flag=True, help="Go on until the rollout is done.")
@@ -285,7 +291,7 @@ def explain(
     )
 
 
-@app.command()
+@app.command(short_help="Say what applying a change would do.")
 @click.argument("target", required=False)
 @click.option("--file", "-f", type=_PATH, help="Manifests as they would be applied; - reads stdin.")
 @click.option(
@@ -329,7 +335,7 @@ def plan(
     raise click.exceptions.Exit(code or 0)
 
 
-@app.command()
+@app.command(short_help="Play a rollout in virtual time.")
 @click.option("--file", "-f", type=_PATH, required=True, help="The workload as it is now.")
 @click.option(
     "--change",

@@ -39,6 +39,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     failures: Path | None = None
     rbac: bool = False
     """Whether users may do only what roles say."""
+    service_accounts: bool = False
+    """Whether pods get the account of their namespace, and a volume with its token."""
 
 
 async def run_up(options: UpOptions) -> None:
@@ -68,11 +70,11 @@ async def _serve(options: UpOptions, contents: Contents) -> None:
     stop = _stop_on_signals()
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
-    nodes = _nodes(options, contents)
+    settings = ClusterSettings(
+        nodes=_nodes(options, contents), rbac=options.rbac, service_accounts=options.service_accounts
+    )
     with _kubeconfig_path(options.kubeconfig) as path:
-        async with playground(
-            ClusterSettings(nodes=nodes, rbac=options.rbac), contents=contents, on_loaded=_tell_loaded
-        ) as place:
+        async with playground(settings, contents=contents, on_loaded=_tell_loaded) as place:
             front = HttpFront(place.cluster.server, token=token, port=options.port, certificate=certificate)
             await front.start()
             try:

@@ -383,7 +383,8 @@ class _Connection(asyncio.Protocol):
         except _UnreadError:
             transport.abort()
         except asyncio.CancelledError:
-            transport.abort()  # the connection is lost, or the server stops
+            if not self._is_lost:  # the server stops; TLS of a lost connection has nothing left to abort
+                transport.abort()
             raise
         except Exception:
             _LOG.exception("a connection failed")

@@ -88,6 +88,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server keeps managedFields; without them writes cost less."""
     rbac: bool = False
     """Whether users may do only what roles say."""
+    service_accounts: bool = False
+    """Whether pods get the account of their namespace, and a volume with its token."""
     steady_watches: bool = False
     """Whether the watches of clients in this process last for ever, and are silent while nothing happens."""
     waits_for_volumes: bool = True
@@ -187,9 +189,9 @@ class Cluster:
             webhooks=self._webhooks,
             tracks_fields=self.settings.tracks_fields,
             rbac=self.settings.rbac,
+            service_accounts=self.settings.service_accounts,
         )
-        if self.settings.controllers is None:
-            self.server.count_quotas()
+        self.server.count_quotas()
         self.transport = self.transport_for(ADMIN, managed_fields=True)
         self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
 

@@ -304,6 +304,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     overhead: Mapping[str, str | int | float] | None = None
     claims: tuple[str, ...] = ()
     """Names of the volume claims that it uses."""
+    own_claims: tuple[str, ...] = ()
+    """Those among them that are made for it alone: of its `ephemeral` volumes."""
 
     status: PodStatus = PodStatus()
 
@@ -384,7 +386,13 @@ class _ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     claim_name: str = ""
 
 
+class _Ephemeral(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
 class _Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    ephemeral: _Ephemeral | None = None
     persistent_volume_claim: _ClaimSource | None = None
 
 
@@ -511,11 +519,8 @@ class PodProjector:
             else NO_CONTAINERS,
             placement=self._placement(spec),
             overhead=spec.overhead,
-            claims=tuple(
-                volume.persistent_volume_claim.claim_name
-                for volume in spec.volumes or ()
-                if volume.persistent_volume_claim is not None
-            ),
+            claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
+            own_claims=_own_claims(meta.name, spec.volumes) if spec.volumes else (),
             status=self._status(pod.status),
         )
 
@@ -562,6 +567,15 @@ def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
     if annotations is None or not (annotations.failures or annotations.ignored):
         return _NO_FAILURES
     return max(0, _whole(annotations.failures)), max(0, _whole(annotations.ignored))
+
+
+def _claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
+    named = (volume.persistent_volume_claim for volume in volumes)
+    return (*(claim.claim_name for claim in named if claim is not None), *_own_claims(pod, volumes))
+
+
+def _own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
+    return tuple(f"{pod}-{volume.name}" for volume in volumes if volume.ephemeral is not None)
 
 
 def _main_containers(raw: bytes) -> Containers:

@@ -18,6 +18,7 @@ from conformance.cases import (
     objects,
     patches,
     pods,
+    policies,
     selection,
     watches,
     webhooks,
@@ -44,6 +45,7 @@ _MODULES: Final = (
     applies,
     webhooks,
     access,
+    policies,
 )
 
 GROUPS: Final[Mapping[str, tuple[Case, ...]]] = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from support.yaml_documents import yaml_documents
 from testbed.build import cache_dir
 
 __all__ = ["Helm", "build"]
@@ -74,4 +75,4 @@ class Helm:
     def template(self, chart: Path, values: Mapping[str, Any], *, kubernetes: str = "1.37") -> list[Any]:
         """All objects of a chart, without a cluster."""
         text = self.run("template", "kruise", str(chart), "--kube-version", kubernetes, values=values)
-        return [doc for doc in yaml.safe_load_all(text) if doc is not None]
+        return yaml_documents(text)

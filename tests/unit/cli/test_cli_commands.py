@@ -11,6 +11,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.kinds import crds
 from support.up import pykruise
+from support.yaml_documents import yaml_documents
 
 
 def one_line(text: str) -> str:
@@ -26,7 +27,7 @@ def test_the_version_is_told() -> None:
 
 def test_the_crds_are_printed_ready_to_apply() -> None:
     # when
-    documents = list(yaml.safe_load_all(pykruise("crds").stdout))
+    documents = yaml_documents(pykruise("crds").stdout)
     # then
     assert documents == crds()
     assert {doc["kind"] for doc in documents} == {"CustomResourceDefinition"}

@@ -282,6 +282,29 @@ async def test_the_work_for_a_client_that_has_gone_is_ended() -> None:
         await asyncio.wait_for(app.cancelled.wait(), 10)
 
 
+async def test_a_connection_that_is_lost_is_not_ended_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some versions of Python have nothing left of a TLS connection then, and fail."""
+    aborted: list[object] = []
+
+    def abort(transport: object) -> None:
+        aborted.append(transport)
+
+    async with talking() as talk:
+        # given a connection on which nothing is asked
+        talk.send("GET /a HTTP/1.1\nHost: x\n\n")
+        await talk.answer()
+        serving = [task for task in asyncio.all_tasks() if "_serve" in repr(task.get_coro())]
+        assert len(serving) == 1
+        monkeypatch.setattr("asyncio.selector_events._SelectorTransport.abort", abort)
+        # when the client goes
+        talk.writer.close()
+        await asyncio.wait(serving, timeout=10)
+        monkeypatch.undo()
+    # then
+    assert all(task.done() for task in serving)
+    assert aborted == []
+
+
 async def test_a_failure_is_a_500_and_the_connection_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     async with talking() as talk:
         # when

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import yaml
-
 from pykruise import __version__
 from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates
@@ -12,6 +10,7 @@ from pykruise.kube.selectors import selector_from
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests
 from support.up import pykruise
+from support.yaml_documents import yaml_documents
 
 
 def one(documents: list[Document], kind: str, name: str) -> Document:
@@ -153,7 +152,7 @@ def test_the_command_prints_what_was_asked_for() -> None:
         "install", "--namespace", "here", "--replicas", "3", "--feature-gates", "CloneSetShortHash=true"
     )
     assert done.returncode == 0, done.stderr
-    documents = list(yaml.safe_load_all(done.stdout))
+    documents = yaml_documents(done.stdout)
     deployment = one(documents, "Deployment", "kruise-controller-manager")
     assert deployment["spec"]["replicas"] == 3
     assert container(documents)["image"] == f"pykruise/kruise-manager:v{__version__}"

@@ -22,6 +22,12 @@ NAMES = frozenset(("self", "oldSelf"))
         ("self.none.x == 1 || true", True),
         ("math.abs(-2)", 2),
         ("duration('1h') > duration('30m')", True),
+        ("quantity('1Gi') == quantity('1024Mi') && quantity('1.5').isGreaterThan(quantity('1'))", True),
+        ("quantity('1').sub(quantity('1500m')).compareTo(quantity('-500m'))", 0),
+        ("[isQuantity('1k'), isQuantity('one'), quantity('500m').isInteger()]", [True, False, False]),
+        ("[sign(quantity('-1k')), quantity('50k').asInteger()]", [-1, 50_000]),
+        ("'%s has %d, %.1f%%'.format([self.text, self.spec.x, 2.25])", "abb has 2, 2.2%"),
+        ("'%s %s %s'.format([self.list, true, null])", '["ab", "ac"] true null'),
     ],
 )
 def test_expressions_have_the_value_that_cel_gives_them(text: str, value: Any) -> None:
@@ -34,9 +40,9 @@ def test_expressions_have_the_value_that_cel_gives_them(text: str, value: Any) -
     [
         ("self.x ==", "Syntax error"),
         ("other == 1", "undeclared reference to 'other'"),
-        ("quantity('1') == 1", "undeclared reference to 'quantity'"),
+        ("ip('1.2.3.4').family() == 4", "undeclared reference to 'ip'"),
         ("self.?x.orValue(1) == 1", "unsupported syntax"),
-        ("'%s'.format([self])", "undeclared reference to 'format'"),
+        ("cel.bind(x, 1, x == 1)", "undeclared reference to 'bind'"),
         ("(" * 500 + "self" + ")" * 500, "ERROR"),
         ("self + " * 3_000 + "self", "longer than"),
     ],
@@ -46,7 +52,21 @@ def test_what_cannot_be_evaluated_here_is_refused_when_it_is_written(text: str, 
         compile_expression(text, NAMES)
 
 
-@pytest.mark.parametrize("text", ["self.none", "self.a + 1", "self.list[9]", "1 / 0", "self.a.matches('(')"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "self.none",
+        "self.a + 1",
+        "self.list[9]",
+        "1 / 0",
+        "self.a.matches('(')",
+        "quantity('x')",
+        "'%d'.format(['x'])",
+        "'%d %d'.format([1])",
+        "'%q'.format([1])",
+        "self.list.isLessThan(quantity('1'))",
+    ],
+)
 def test_an_expression_without_a_value_is_an_error(text: str) -> None:
     with pytest.raises(EvaluationError):
         compile_expression(text, NAMES).evaluate({"self": {"a": "x", "list": []}})

@@ -13,6 +13,7 @@ from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, EVENTS, PODS, Reso
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.quota_usage import shelves_of, shown, usage_of
 from pykruise.sandbox.apiserver.storage import MemoryStorage
+from pykruise.sandbox.cluster import ClusterSettings
 from support.api import PODS as PODS_PATH
 from support.api import START, Api, config_map
 from support.sandbox import Object, Place, pod, small_cluster
@@ -68,6 +69,23 @@ async def test_what_ends_or_goes_is_not_counted_any_more() -> None:
         # when the other goes
         await place.client.delete(PODS, "default", "a", grace_period_s=0)
         assert await used(place) == {"pods": "0", "count/pods": "1", "requests.cpu": "0"}
+
+
+async def test_quotas_are_counted_also_where_no_controller_runs() -> None:
+    async with small_cluster(ClusterSettings(nodes=1, controllers=())) as place:
+        # given
+        await place.create(QUOTAS, quota({"pods": "1"}))
+        await place.create(PODS, pod("a"))
+        assert await used(place) == {"pods": "1"}
+        # when it goes
+        await place.client.delete(PODS, "default", "a")
+
+        async def is_free() -> bool:
+            return await used(place) == {"pods": "0"}
+
+        await place.until(is_free)
+        # then there is room again
+        await place.create(PODS, pod("b"))
 
 
 async def test_a_quota_that_changes_is_counted_anew() -> None:

@@ -58,6 +58,7 @@ class Core:
         rng: random.Random,
         tracks_fields: bool = True,
         rbac: bool = False,
+        service_accounts: bool = False,
     ) -> None:
         self.storage = storage
         self.catalog = catalog
@@ -66,6 +67,8 @@ class Core:
         self.clock = clock
         self.rng = rng
         self.ownership = Ownership(tracks=tracks_fields)
+        self.service_accounts = service_accounts
+        """Whether pods get the service account of their namespace, and a volume with its token."""
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)

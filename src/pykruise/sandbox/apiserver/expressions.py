@@ -2,32 +2,37 @@
 
 text + names of variables ──▶ compile_expression() ──▶ Expression ──▶ evaluate(variables) ──▶ a value
 
-The language is the `common-expression-language` package's. The functions Kubernetes adds to it are here, but
-for those of quantities, URLs, IP addresses, `format`, optional field selection (`a.?b`) and two-variable
-comprehensions: an expression that uses one of these is refused when it is written, and the message names it.
+The language is the `common-expression-language` package's. The functions Kubernetes adds to it are in
+expression_functions.py, but for those of URLs, IP addresses, semantic versions, optional field selection (`a.?b`),
+`cel.bind` and two-variable comprehensions: an expression that uses one of these is refused when it is written, and
+the message names it.
 There is no type checker: a field that does not exist, or a comparison of unlike types, is told when the
 expression is evaluated.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
-from itertools import pairwise
 from typing import Any, Final
 
 from pykruise.kube.go_text import quoted
 
 __all__ = [
     "CONDITION_VARIABLES",
+    "POLICY_VARIABLES",
     "EvaluationError",
     "Expression",
     "ExpressionError",
     "compile_expression",
+    "conditions_hold",
     "optional",
 ]
 
 CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
 """What the matchConditions of a webhook may look at. `authorizer` is not there."""
+
+POLICY_VARIABLES: Final = CONDITION_VARIABLES | {"namespaceObject"}
+"""What the validations of an admission policy may look at; `params` and `variables` where it has them."""
 
 _LONGEST: Final = 10_000
 
@@ -51,7 +56,7 @@ class Expression:
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value. Raises EvaluationError."""
         context = _context(variables)
-        for name, function in _FUNCTIONS.items():
+        for name, function in _added().items():
             context.add_function(name, function)
         try:
             return self._program.execute(context)
@@ -90,6 +95,23 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
     return found
 
 
+def conditions_hold(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:
+    """Whether all match conditions hold. One that is false decides, also when another has no value.
+
+    Raises EvaluationError. Rule: Kubernetes' matchConditions.
+    """
+    failed: list[str] = []
+    for condition in conditions:
+        try:
+            if not condition.holds(variables):
+                return False
+        except EvaluationError as err:
+            failed.append(f"expression '{condition.text}' resulted in error: {err}")
+    if failed:
+        raise EvaluationError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
+    return True
+
+
 def optional(value: Any = None, *, is_there: bool = True) -> Any:
     """A value that may be absent, as CEL has it."""
     kind = _library().OptionalValue
@@ -102,6 +124,12 @@ def _library() -> Any:
     import cel
 
     return cel
+
+
+def _added() -> Mapping[str, Callable[..., Any]]:
+    from pykruise.sandbox.apiserver.expression_functions import FUNCTIONS
+
+    return FUNCTIONS
 
 
 def _context(variables: Mapping[str, Any]) -> Any:
@@ -134,49 +162,10 @@ _TYPES: Final = frozenset(
 """Names of types, which are values too."""
 
 
-# --- what Kubernetes adds ----------------------------------------
-
-
-def _find(text: str, pattern: str) -> str:
-    match = re.search(pattern, text)
-    return match[0] if match else ""
-
-
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in re.finditer(pattern, text)]
-    return found if limit < 0 else found[:limit]
-
-
-def _is_sorted(items: Sequence[Any]) -> bool:
-    return all(one <= other for one, other in pairwise(items))
-
-
-def _index_of(items: Any, item: Any, *start: int) -> int:
-    """Of a list or a string; -1 where it is not in it."""
-    if isinstance(items, str):
-        return items.find(item, *start)
-    return next((place for place, each in enumerate(items) if each == item), -1)
-
-
-def _last_index_of(items: Any, item: Any, *end: int) -> int:
-    if isinstance(items, str):
-        return items.rfind(item, 0, end[0] + len(item)) if end else items.rfind(item)
-    return next((place for place in reversed(range(len(items))) if items[place] == item), -1)
-
-
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "find": _find,
-    "findAll": _find_all,
-    "indexOf": _index_of,
-    "isSorted": _is_sorted,
-    "lastIndexOf": _last_index_of,
-}
-
-
 @lru_cache(maxsize=1)
 def _known() -> frozenset[str]:
     context = _context({})
-    return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_FUNCTIONS))
+    return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_added()))
 
 
 _NATIVE: Final = frozenset(

@@ -47,7 +47,10 @@ class Wanted(msgspec.Struct, frozen=True):
     definition: str
 
     def apply(self, doc: Document) -> Document:
-        """The patched document; the one that is given is used up. Raises Refusal (400, 413, 422) when the patch does not fit."""
+        """The patched document; the one that is given is used up.
+
+        Raises Refusal (400, 413, 422) when the patch does not fit.
+        """
         try:
             match self.kind:
                 case PatchType.JSON:

@@ -3,7 +3,8 @@
 writes.py ──▶ admit(core, call, new, old) ──▶ the document as admitted, or a Refusal
 
 What is added here belongs to no manager. Rules: kube-apiserver's admission plugins Priority, LimitRanger (its
-defaults) and DefaultTolerationSeconds. What RBAC has to say about roles that are written is asked here, too.
+defaults), ServiceAccount (where it is asked for) and DefaultTolerationSeconds. What RBAC has to say about roles that
+are written is asked here, too.
 """
 
 from typing import Any, Final
@@ -34,6 +35,10 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
             name = spec.get("priorityClassName")
             give_priority(doc, _class(core, name) if name else _default_class(core), call.entry.resource)
             admit_pod(core, call, doc)
+            if core.service_accounts and not call.subresource:
+                from pykruise.sandbox.apiserver.pod_accounts import give_account
+
+                give_account(core, call, doc)
         elif spec == old.get("spec"):
             return doc
         if not call.subresource:

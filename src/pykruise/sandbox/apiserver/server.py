@@ -47,6 +47,7 @@ from pykruise.sandbox.apiserver.lifecycle import FIRST_NAMESPACES
 from pykruise.sandbox.apiserver.metadata import new_uid
 from pykruise.sandbox.apiserver.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
 from pykruise.sandbox.apiserver.patching import is_apply
+from pykruise.sandbox.apiserver.policies import Policies
 from pykruise.sandbox.apiserver.quota_books import QuotaBooks
 from pykruise.sandbox.apiserver.reviews import REVIEWS
 from pykruise.sandbox.apiserver.routes import Route, route
@@ -105,7 +106,8 @@ class ApiServer:
     `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission`
     replaces that chain altogether. `conversions` convert the objects of CRDs. `watch_buffer` is how many
     events a watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields.
-    With `rbac`, users may do what roles say; without it, everybody may do everything.
+    With `rbac`, users may do what roles say; without it, everybody may do everything. With `service_accounts`, new
+    pods get an account and a volume with its token.
     """
 
     def __init__(
@@ -121,23 +123,27 @@ class ApiServer:
         watch_buffer: int = 10_000,
         tracks_fields: bool = True,
         rbac: bool = False,
+        service_accounts: bool = False,
     ) -> None:
         own = admission if admission is not None else AdmissionChain(reviewers)
         caller = webhooks if webhooks is not None else NoCaller()
         configured = WebhookAdmission(own, caller)
+        policies = Policies(configured)
         self._core = Core(
             storage=storage if storage is not None else MemoryStorage(),
             catalog=Catalog(builtin_entries(_strategy_for)),
             hub=Hub(buffer_events=watch_buffer),
-            admission=configured,
+            admission=policies,
             clock=clock,
             rng=rng,
             tracks_fields=tracks_fields,
             rbac=rbac,
+            service_accounts=service_accounts,
         )
         self._definitions = Definitions(self._core, WebhookConversions(conversions, caller, rng))
         self._expiry = EventExpiry(self._core)
         configured.bind(self._core)
+        policies.bind(self._core)
         self._make_first_namespaces()
         if rbac:
             make_first_roles(self._core)

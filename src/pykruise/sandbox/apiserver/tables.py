@@ -674,6 +674,43 @@ def _print_webhooks(configuration: Doc, now: Instant) -> list[Any]:
     return [_name(configuration), len(configuration.get("webhooks") or ()), _age(configuration, now)]
 
 
+def _print_admission_policy(policy: Doc, now: Instant) -> list[Any]:
+    spec = policy.get("spec") or {}
+    kind = spec.get("paramKind")
+    shown = f"{kind.get('apiVersion')}/{kind.get('kind')}" if kind else "<unset>"
+    return [_name(policy), len(spec.get("validations") or ()), shown, _age(policy, now)]
+
+
+def _print_admission_policy_binding(binding: Doc, now: Instant) -> list[Any]:
+    spec = binding.get("spec") or {}
+    return [
+        _name(binding),
+        spec.get("policyName") or "",
+        _param_ref(spec.get("paramRef")),
+        _age(binding, now),
+    ]
+
+
+def _param_ref(ref: Doc | None) -> str:
+    if ref and ref.get("name"):
+        return f"{ref.get('namespace') or '*'}/{ref['name']}"
+    if not ref or ref.get("selector") is None:
+        return "<unset>"
+    # As Go's structs print themselves.
+    selector = ref["selector"]
+    labels = selector.get("matchLabels") or {}
+    inner = "".join(f"{key}: {labels[key]}," for key in sorted(labels))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{one.get('key')},Operator:{one.get('operator')},"
+        f"Values:[{' '.join(one.get('values') or ())}],}},"
+        for one in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{inner}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+
+
 def _print_name_and_creation(doc: Doc, now: Instant) -> list[Any]:
     return [_name(doc), (doc.get("metadata") or {}).get("creationTimestamp")]
 
@@ -729,6 +766,8 @@ def _print_quota(doc: Doc, now: Instant) -> list[Any]:
 
 _PRINTERS: Final[Mapping[str, _Print]] = {
     "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": _print_webhooks,
+    "admissionregistration.k8s.io/v1/validatingadmissionpolicies": _print_admission_policy,
+    "admissionregistration.k8s.io/v1/validatingadmissionpolicybindings": _print_admission_policy_binding,
     "admissionregistration.k8s.io/v1/validatingwebhookconfigurations": _print_webhooks,
     "apiextensions.k8s.io/v1/customresourcedefinitions": _print_name_and_creation,
     "apps/v1/controllerrevisions": _print_controller_revision,

@@ -89,6 +89,10 @@ async def create_document(core: Core, call: Call, doc: Document, *, managed: byt
     now = core.clock()
     doc["metadata"].pop("managedFields", None)
     asked = _shallow(doc) if managed is None else doc
+    if core.service_accounts and entry.shelf == "pods":
+        from pykruise.sandbox.apiserver.pod_accounts import await_default_account
+
+        await await_default_account(core, call, doc)
     doc = plugins.admit(core, call, doc, None)
     doc = await _mutated(core, call, "CREATE", doc, None)
     meta = doc["metadata"]

@@ -3,7 +3,7 @@
 DaemonSet + nodes + its pods ──▶ next_step() (pure) ──▶ POST, DELETE pods ──▶ PATCH status
 
 A pod is bound to its node by node affinity and placed by the scheduler, as in Kubernetes. Updates: OnDelete,
-or rolling within maxUnavailable. Not here: maxSurge (taken as 0).
+or rolling, within maxUnavailable or, with maxSurge, by a second pod on the node that takes over when it is available.
 """
 
 from collections.abc import Mapping, Sequence
@@ -100,6 +100,7 @@ def next_step(
     if owner.is_terminating:
         return Step()
     by_node = _by_node(pods)
+    surges = _surge(owner, of=1) > 0
     create: list[str] = []
     delete: list[PodView] = []
     for node in nodes:
@@ -113,8 +114,8 @@ def next_step(
         running = sorted(
             (pod for pod in alive if not pod.is_over), key=lambda pod: (pod.node_name == "", pod.created_at)
         )
-        delete += running[1:]
-        if not there:
+        delete += _replaced(owner, running, update=update, now=now) if surges else running[1:]
+        if not there or (surges and not running and runs_on(owner, node, staying=False)):
             create.append(node.name)
     known = {node.name for node in nodes}
     delete += [
@@ -122,7 +123,73 @@ def next_step(
     ]
     if create or delete:
         return Step(create=tuple(create), delete=tuple(delete))
+    if (owner.spec.get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
+        return Step()
+    if surges:
+        return _surging(owner, nodes, by_node, update=update, now=now)
     return Step(delete=_outdated(owner, nodes, by_node, update=update, now=now))
+
+
+def _surge(owner: View, *, of: int) -> int:
+    """How many nodes may have a second pod while pods are replaced. Rule: `maxSurge`, rounded up."""
+    strategy = owner.spec.get("updateStrategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return 0
+    said: Any = get_path(strategy, "rollingUpdate", "maxSurge", default=0)
+    return resolve(said, of=of, rounding=Rounding.UP)
+
+
+def _is_available(owner: View, pod: PodView, now: Instant) -> bool:
+    due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+    return due is not None and due <= now
+
+
+def _replaced(owner: View, running: Sequence[PodView], *, update: str, now: Instant) -> list[PodView]:
+    """Which of the pods of a node go while the set surges: one new and one old stay until either decides it.
+
+    The old one goes when it is not ready, or when the new one is available.
+    """
+    new = [pod for pod in running if pod.labels.get(REVISION_LABEL) == update]
+    old = [pod for pod in running if pod.labels.get(REVISION_LABEL) != update]
+    gone = [*new[1:], *old[1:]]
+    if new and old:
+        ready = pod_available_at(old[0], min_ready_s=0) is not None
+        if not ready or _is_available(owner, new[0], now):
+            gone.append(old[0])
+    return gone
+
+
+def _surging(
+    owner: View, nodes: Sequence[NodeView], by_node: Mapping[str, list[PodView]], *, update: str, now: Instant
+) -> Step:
+    """Second pods where the surge allows them; where the old one does not serve, a new one costs nothing."""
+    desired = sum(runs_on(owner, node, staying=False) for node in nodes)
+    room = _surge(owner, of=desired)
+    create: list[str] = []
+    candidates: list[str] = []
+    leaving: list[PodView] = []
+    delete: list[PodView] = []
+    available = 0
+    for node in nodes:
+        alive = [pod for pod in by_node.get(node.name, ()) if not pod.is_terminating]
+        new = [pod for pod in alive if pod.labels.get(REVISION_LABEL) == update]
+        old = [pod for pod in alive if pod.labels.get(REVISION_LABEL) != update]
+        if len(new) > 1 or len(old) > 1:
+            room -= 1
+            continue
+        serves = any(_is_available(owner, pod, now) for pod in (old or new))
+        available += serves
+        if not old:
+            continue
+        if new:
+            room -= 1  # what is available has let the old one go already
+        elif runs_on(owner, node, staying=False):
+            (candidates if serves else create).append(node.name)
+        else:
+            (leaving if serves else delete).append(old[0])
+    # A pod where none belongs any more goes when one that belongs somewhere serves in its place.
+    delete += leaving[: max(0, available - desired)]
+    return Step(create=(*create, *candidates[: max(0, room)]), delete=tuple(delete))
 
 
 def _outdated(
@@ -130,8 +197,6 @@ def _outdated(
 ) -> tuple[PodView, ...]:
     """Old pods that may be replaced now: those that do not serve anyway, then as many as the budget allows."""
     strategy = owner.spec.get("updateStrategy") or {}
-    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
-        return ()
     wanted = [node for node in nodes if runs_on(owner, node, staying=False)]
     rolling: Any = get_path(strategy, "rollingUpdate", "maxUnavailable", default=1)
     budget = max(1, resolve(rolling, of=len(wanted), rounding=Rounding.UP))
@@ -144,8 +209,7 @@ def _outdated(
             budget -= 1
             continue
         pod = alive[0]
-        due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
-        is_available = due is not None and due <= now
+        is_available = _is_available(owner, pod, now)
         if pod.labels.get(REVISION_LABEL) == update:
             budget -= not is_available
         elif is_available:
@@ -179,7 +243,7 @@ def daemon_set_status(
         if not there:
             continue
         counts["current"] += 1
-        pod = there[0]
+        pod = min(there, key=lambda pod: (pod.created_at, pod.labels.get(REVISION_LABEL) == update))
         counts["updated"] += pod.labels.get(REVISION_LABEL) == update
         due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None:

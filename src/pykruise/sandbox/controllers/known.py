@@ -9,6 +9,7 @@ from pykruise.sandbox.controllers.daemon_sets import DaemonSets
 from pykruise.sandbox.controllers.deployments import Deployments
 from pykruise.sandbox.controllers.disruption import Budgets
 from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
+from pykruise.sandbox.controllers.ephemeral_volumes import EphemeralVolumes
 from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
 from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
 from pykruise.sandbox.controllers.replica_sets import ReplicaSets
@@ -36,4 +37,5 @@ KINDS: Sequence[type[Loop]] = (
     TaintEviction,
     PodCollector,
     AggregatedRoles,
+    EphemeralVolumes,
 )

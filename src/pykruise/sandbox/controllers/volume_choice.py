@@ -148,8 +148,14 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
     claims = []
     for name in dict.fromkeys(pod.claims):
         claim = world.claim(pod, name)
+        if claim is None and name in pod.own_claims:
+            return Hopeless(
+                f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+            )
         if claim is None:
             return Hopeless(f'persistentvolumeclaim "{name}" not found')
+        if name in pod.own_claims and (why := stranger(claim, pod)):
+            return Hopeless(why)
         if claim.status.get("phase") == "Lost":
             volume = claim.spec.get("volumeName") or ""
             return Hopeless(
@@ -163,6 +169,14 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
     if len(bound) + len(waiting) < len(claims):
         return Hopeless("pod has unbound immediate PersistentVolumeClaims")
     return PodVolumes(world, bound, waiting)
+
+
+def stranger(claim: View, pod: PodView) -> str:
+    """Why a claim is not the one of the pod's ephemeral volume; empty when it is."""
+    if claim.owner_uid == pod.uid:
+        return ""
+    where = f"{pod.namespace}/{pod.name}"
+    return f"PVC {claim.namespace}/{claim.name} was not created for pod {where} (pod is not owner)"
 
 
 def is_bound(claim: View) -> bool:

@@ -178,12 +178,13 @@ class Claims(Loop):
         return None
 
     async def _let_go(self, claim: View) -> None:
-        """Take the protection off a claim that is being deleted when no pod uses it. Rule: PVC protection."""
+        """Take the protection off a claim that is being deleted when no pod uses it.
+
+        Rule: Kubernetes' claim protection; a pod that has no node yet does not use anything.
+        """
         if CLAIM_FINALIZER not in claim.finalizers:
             return
-        if any(
-            pod for pod in self._users(claim) if not pod.is_over and (pod.node_name or not pod.is_terminating)
-        ):
+        if any(pod.node_name and not pod.is_over for pod in self._users(claim)):
             return
         left = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
         with suppress(NotFoundError):
@@ -192,7 +193,12 @@ class Claims(Loop):
             )
 
     def _users(self, claim: View) -> list[PodView]:
-        return list(self.shared.pods.by_index("claim", (claim.namespace, claim.name)))
+        """Pods that use it; who only has an ephemeral volume of its name does not."""
+        return [
+            pod
+            for pod in self.shared.pods.by_index("claim", (claim.namespace, claim.name))
+            if claim.name not in pod.own_claims or claim.owner_uid == pod.uid
+        ]
 
     async def _bind(self, claim: View) -> None:
         name = claim.spec.get("volumeName")

@@ -8,6 +8,7 @@ import pytest
 from pykruise.kube.errors import TooManyRequestsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.nodes import NodeSpec
 from support.sandbox import Object, Place, small_cluster
 
@@ -93,6 +94,73 @@ async def test_a_rolling_update_replaces_as_many_as_may_be_unavailable() -> None
         docs = [await place.get(PODS, name) for name in await place.names(PODS)]
         assert {doc["spec"]["containers"][0]["image"] for doc in docs} == {"agent:2"}
         assert await placed(place) == ["node-1", "node-2", "node-3", "node-4"]
+
+
+async def new_image(place: Place, image: str) -> None:
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
+    await place.client.patch(DAEMON_SETS, "default", "web", patch, patch_type=PatchType.STRATEGIC)
+
+
+def surging(most: int | str, unavailable: int = 0, **spec: Any) -> Object:
+    rolling = {"maxSurge": most, "maxUnavailable": unavailable}
+    return workload("DaemonSet", updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling}, **spec)
+
+
+@pytest.mark.parametrize(("surge", "most"), [(1, 1), ("50%", 2), ("30%", 2)])
+async def test_a_surging_update_adds_the_new_pod_before_the_old_one_goes(surge: int | str, most: int) -> None:
+    async with small_cluster(nodes=4) as place:
+        # given
+        await place.create(DAEMON_SETS, surging(surge))
+        await place.until(lambda: is_everywhere(place))
+        # when
+        await new_image(place, "agent:2")
+        await asyncio.sleep(0.1)
+        # then no node is ever without a pod that serves, and so many at most have two
+        seen = 0
+        while not await is_everywhere(place):
+            assert (await place.get(DAEMON_SETS, "web"))["status"].get("numberUnavailable", 0) == 0
+            docs = [await place.get(PODS, name) for name in await place.names(PODS)]
+            alive = [doc for doc in docs if "deletionTimestamp" not in doc["metadata"]]
+            assert len(alive) - 4 <= most
+            seen = max(seen, len(alive) - 4)
+            await asyncio.sleep(0.1)
+        assert seen == most
+        await asyncio.sleep(60)
+        docs = [await place.get(PODS, name) for name in await place.names(PODS)]
+        assert {doc["spec"]["containers"][0]["image"] for doc in docs} == {"agent:2"}
+        assert await placed(place) == ["node-1", "node-2", "node-3", "node-4"]
+
+
+async def test_a_surging_update_that_never_serves_keeps_the_old_pods() -> None:
+    async with small_cluster(nodes=3, rules=[Rule(image="agent:2", never_ready=True)]) as place:
+        # given
+        await place.create(DAEMON_SETS, surging(1))
+        await place.until(lambda: is_everywhere(place))
+        # when
+        await new_image(place, "agent:2")
+        await asyncio.sleep(120)
+        # then one node has two pods, and all of the old ones serve
+        status = (await place.get(DAEMON_SETS, "web"))["status"]
+        assert (status["numberAvailable"], status.get("updatedNumberScheduled", 0)) == (3, 0)
+        assert len(await place.names(PODS)) == 4
+        # and when the update is taken back, the second pod goes
+        await new_image(place, "agent:1")
+        await asyncio.sleep(120)
+        assert await placed(place) == ["node-1", "node-2", "node-3"]
+
+
+async def test_old_pods_that_do_not_serve_cost_no_surge() -> None:
+    async with small_cluster(nodes=3, rules=[Rule(image="agent:1", never_ready=True)]) as place:
+        # given a set none of whose pods serves
+        await place.create(DAEMON_SETS, surging(1))
+        await asyncio.sleep(30)
+        # when
+        await new_image(place, "agent:2")
+        await asyncio.sleep(0.1)
+        # then all are replaced at once
+        docs = [await place.get(PODS, name) for name in await place.names(PODS)]
+        assert sum(doc["spec"]["containers"][0]["image"] == "agent:2" for doc in docs) == 3
+        await place.until(lambda: is_everywhere(place))
 
 
 async def test_a_budget_tells_how_many_pods_may_go_and_evictions_keep_to_it() -> None:

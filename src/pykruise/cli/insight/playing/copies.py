@@ -61,7 +61,7 @@ MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
 STATUS_EVERY_S: Final = 300.0
 """How often the manager writes a status that keeps changing, where nobody reads it before the end."""
 
-_OF_CLAIMS: Final = ("claims", "storage-class", "volumes")
+_OF_CLAIMS: Final = ("claims", "ephemeral-volumes", "storage-class", "volumes")
 _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
 
 

@@ -24,12 +24,13 @@ from pykruise.sandbox.apiserver.builtin.cluster_objects import (
 from pykruise.sandbox.apiserver.builtin.jobs import CronJobStrategy, JobStrategy
 from pykruise.sandbox.apiserver.builtin.pods import PodStrategy
 from pykruise.sandbox.apiserver.builtin.policies import (
+    AdmissionPolicyBindingStrategy,
+    AdmissionPolicyStrategy,
     LeaseStrategy,
     PodDisruptionBudgetStrategy,
     PriorityClassStrategy,
     RoleBindingStrategy,
     RoleStrategy,
-    ValidatingAdmissionPolicyStrategy,
     WebhookConfigurationStrategy,
 )
 from pykruise.sandbox.apiserver.builtin.quotas import LimitRangeStrategy, ResourceQuotaStrategy
@@ -92,7 +93,8 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
     "services": ServiceStrategy,
     "statefulsets.apps": StatefulSetStrategy,
     "storageclasses.storage.k8s.io": StorageClassStrategy,
-    "validatingadmissionpolicies.admissionregistration.k8s.io": ValidatingAdmissionPolicyStrategy,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": AdmissionPolicyStrategy,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": AdmissionPolicyBindingStrategy,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy,
 }
 

@@ -29,12 +29,6 @@ from pykruise.kube.field_rules import (
     selects,
 )
 from pykruise.kube.pod_rules import check_pod_template
-from pykruise.sandbox.apiserver.builtin.job_policies import (
-    check_index_limits,
-    check_managed_by,
-    check_policies,
-    show_success_policy,
-)
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
@@ -145,6 +139,13 @@ def _check_job(spec: Doc, path: str = "spec") -> Causes:
 
 
 def _check_job_spec(spec: Doc, path: str) -> Causes:
+    # Loaded when a job is written first: an API server starts without.
+    from pykruise.sandbox.apiserver.builtin.job_policies import (
+        check_index_limits,
+        check_managed_by,
+        check_policies,
+    )
+
     for field in (
         "parallelism",
         "completions",
@@ -193,6 +194,8 @@ def _check_job_changes(new: Doc, old: Doc) -> Causes:
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
         yield from check_immutable(new.get(field), old.get(field), f"spec.{field}")
     if not same(policy := new.get("successPolicy"), old.get("successPolicy")):
+        from pykruise.sandbox.apiserver.builtin.job_policies import show_success_policy
+
         yield invalid_shown("spec.successPolicy", show_success_policy(policy), "field is immutable")
 
 

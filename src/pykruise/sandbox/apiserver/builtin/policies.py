@@ -18,6 +18,7 @@ from pykruise.kube.field_errors import (
     invalid_shown,
     not_supported,
     required,
+    too_many,
 )
 from pykruise.kube.field_rules import (
     Causes,
@@ -26,6 +27,7 @@ from pykruise.kube.field_rules import (
     check_int_or_percent,
     check_not_negative,
     check_one_of,
+    check_qualified_name,
     check_selector,
 )
 from pykruise.kube.go_text import quoted
@@ -34,13 +36,17 @@ from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, ExpressionError, compile_expression
 
 __all__ = [
+    "AdmissionPolicyBindingStrategy",
+    "AdmissionPolicyStrategy",
     "LeaseStrategy",
     "PodDisruptionBudgetStrategy",
     "PriorityClassStrategy",
     "RoleBindingStrategy",
     "RoleStrategy",
-    "ValidatingAdmissionPolicyStrategy",
     "WebhookConfigurationStrategy",
+    "check_expression",
+    "check_match_conditions",
+    "check_rule_with_operations",
 ]
 
 Doc = Mapping[str, Any]
@@ -302,7 +308,7 @@ def _check_webhooks(webhooks: Sequence[Doc]) -> Causes:
 def _check_webhook(webhook: Doc, path: str) -> Causes:
     yield from _check_full_name(webhook.get("name") or "", f"{path}.name")
     for index, rule in enumerate(webhook.get("rules") or ()):
-        yield from _check_webhook_rule(rule, f"{path}.rules[{index}]")
+        yield from check_rule_with_operations(rule, f"{path}.rules[{index}]")
     for field, allowed in (
         ("failurePolicy", ("Fail", "Ignore")),
         ("matchPolicy", ("Equivalent", "Exact")),
@@ -321,23 +327,41 @@ def _check_webhook(webhook: Doc, path: str) -> Causes:
     for field in ("namespaceSelector", "objectSelector"):
         yield from check_selector(webhook.get(field), f"{path}.{field}")
     yield from check_client_config(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
-    for index, condition in enumerate(webhook.get("matchConditions") or ()):
-        yield from _check_condition(condition, f"{path}.matchConditions[{index}]")
+    conditions = webhook.get("matchConditions") or ()
+    yield from check_match_conditions(conditions, f"{path}.matchConditions", CONDITION_VARIABLES)
     yield from _check_review_versions(
         webhook.get("admissionReviewVersions") or (), f"{path}.admissionReviewVersions"
     )
 
 
-def _check_condition(condition: Doc, path: str) -> Causes:
-    for field in ("name", "expression"):
-        if not condition.get(field):
-            yield required(f"{path}.{field}")
-    expression = condition.get("expression")
-    if expression:
-        try:
-            compile_expression(expression, CONDITION_VARIABLES)
-        except ExpressionError as err:
-            yield invalid(f"{path}.expression", expression, f"compilation failed: {err}")
+def check_match_conditions(conditions: Sequence[Doc], path: str, variables: frozenset[str]) -> Causes:
+    """`matchConditions`: names and expressions over these variables."""
+    if len(conditions) > _MOST_CONDITIONS:
+        yield too_many(path, len(conditions), _MOST_CONDITIONS)
+    for index, condition in enumerate(conditions):
+        here, name = f"{path}[{index}]", condition.get("name") or ""
+        expression = (condition.get("expression") or "").strip()
+        if not expression:
+            yield required(f"{here}.expression")
+        else:
+            yield from check_expression(expression, f"{here}.expression", variables)
+        if not name:
+            yield required(f"{here}.name")
+            continue
+        yield from check_qualified_name(name, f"{here}.name")
+        if any(each.get("name") == name for each in conditions[:index]):
+            yield duplicate(f"{here}.name", name)
+
+
+_MOST_CONDITIONS: Final = 64
+
+
+def check_expression(text: str, path: str, variables: frozenset[str]) -> Causes:
+    """One that can be compiled, over these variables."""
+    try:
+        compile_expression(text, variables)
+    except ExpressionError as err:
+        yield invalid(path, text, f"compilation failed: {err}")
 
 
 def _check_full_name(name: str, path: str) -> Causes:
@@ -350,7 +374,8 @@ def _check_full_name(name: str, path: str) -> Causes:
         yield invalid(path, name, "should be a domain with at least three segments separated by dots")
 
 
-def _check_webhook_rule(rule: Doc, path: str) -> Causes:
+def check_rule_with_operations(rule: Doc, path: str) -> Causes:
+    """Which writes are meant: operations, groups, versions, resources, scope."""
     operations = rule.get("operations") or ()
     if not operations:
         yield required(f"{path}.operations")
@@ -408,22 +433,54 @@ def _check_review_versions(versions: Sequence[str], path: str) -> Causes:
         yield invalid_shown(path, shown, "must include at least one of v1, v1beta1")
 
 
-class ValidatingAdmissionPolicyStrategy(Strategy):
-    """ValidatingAdmissionPolicies: stored, not evaluated."""
+# --- admission policies; their checks are loaded when one is written ---
+
+
+def _fill_match_resources(doc: Any) -> None:
+    if not isinstance(doc, dict):
+        return
+    doc.setdefault("matchPolicy", "Equivalent")
+    doc.setdefault("namespaceSelector", {})
+    doc.setdefault("objectSelector", {})
+    for member in ("resourceRules", "excludeResourceRules"):
+        for rule in doc.get(member) or ():
+            rule.setdefault("scope", "*")
+
+
+class AdmissionPolicyStrategy(Strategy):
+    """ValidatingAdmissionPolicies."""
 
     tracks_generation = True
     has_status = True
     allows_unconditional_update = False
 
     def default(self, doc: Document) -> Document:
-        doc.setdefault("spec", {}).setdefault("failurePolicy", "Fail")
-        constraints = doc["spec"].get("matchConstraints")
-        if constraints is not None:
-            constraints.setdefault("matchPolicy", "Equivalent")
-            constraints.setdefault("namespaceSelector", {})
-            constraints.setdefault("objectSelector", {})
+        spec = doc.setdefault("spec", {})
+        spec.setdefault("failurePolicy", "Fail")
+        _fill_match_resources(spec.get("matchConstraints"))
         return doc
 
     def prepare_create(self, doc: Document) -> Document:
         doc["status"] = {}
         return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        from pykruise.sandbox.apiserver.builtin.admission_policies import check_policy
+
+        return list(check_policy(doc.get("spec") or {}, (doc.get("metadata") or {}).get("name") or ""))
+
+
+class AdmissionPolicyBindingStrategy(Strategy):
+    """ValidatingAdmissionPolicyBindings."""
+
+    tracks_generation = True
+    allows_unconditional_update = False
+
+    def default(self, doc: Document) -> Document:
+        _fill_match_resources(doc.setdefault("spec", {}).get("matchResources"))
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        from pykruise.sandbox.apiserver.builtin.admission_policies import check_policy_binding
+
+        return list(check_policy_binding(doc.get("spec") or {}))

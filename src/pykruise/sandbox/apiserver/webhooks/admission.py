@@ -11,30 +11,26 @@ managedFields, and `authorizer` is no variable of matchConditions.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import orjson
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.documents import Document, decode, deep_copy, labels_of, same
+from pykruise.kube.documents import Document, decode, deep_copy, same
 from pykruise.kube.errors import Status
-from pykruise.kube.ids import Key
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.json_patch import apply_json_patch
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.admission import Admission, Verdict
-from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.expressions import EvaluationError
-from pykruise.sandbox.apiserver.scale import scale_of
+from pykruise.sandbox.apiserver.expressions import EvaluationError, conditions_hold
 from pykruise.sandbox.apiserver.statuses import (
     Refusal,
     bad_request,
     forbidden,
     internal_error,
-    not_found,
     status_of,
 )
 from pykruise.sandbox.apiserver.storage import Change
@@ -48,20 +44,15 @@ from pykruise.sandbox.apiserver.webhooks.wire import (
     status_error,
 )
 
+if TYPE_CHECKING:
+    from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
+
 __all__ = ["WebhookAdmission"]
 
 _SHELVES: Final = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": True,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": False,
 }
-_SCALE: Final = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-
-
-class _Seen(NamedTuple):
-    """How a webhook sees a write: the entry whose version it is in."""
-
-    entry: CatalogEntry
-    resource: Resource
 
 
 class WebhookAdmission:
@@ -99,6 +90,12 @@ class WebhookAdmission:
         assert self._core is not None, "bind() comes first"
         return self._core
 
+    @cached_property
+    def _seeing(self) -> "Seeing":
+        from pykruise.sandbox.apiserver.webhooks.seeing import Seeing
+
+        return Seeing(self._bound)
+
     # --- Admission ----------------------------------------
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
@@ -122,7 +119,7 @@ class WebhookAdmission:
             for webhooks in self._webhooks.values()
             for webhook in webhooks
             for rule in webhook.rules
-            for each in self._versions(resource)
+            for each in self._seeing.versions(resource)
         )
 
     async def mutate(self, request: AdmissionRequest) -> Verdict:
@@ -185,76 +182,57 @@ class WebhookAdmission:
         return frozenset(again), request
 
     async def _patched(
-        self, webhook: Webhook, seen: _Seen, request: AdmissionRequest, patch: bytes
+        self, webhook: Webhook, seen: "Seen", request: AdmissionRequest, patch: bytes
     ) -> Document:
         assert request.object is not None
-        shown = await self._converted(request.object, request.resource, seen.resource)
+        shown = await self._seeing.converted(request.object, request.resource, seen.resource)
         try:
             patched = apply_json_patch(shown, orjson.loads(patch))
         except (PatchError, orjson.JSONDecodeError) as err:
             raise internal_error(str(err)) from err
-        changed: Document = await self._converted(patched, seen.resource, request.resource)
+        changed: Document = await self._seeing.converted(patched, seen.resource, request.resource)
         return changed
 
     # --- who is asked ----------------------------------------
 
-    async def _wanted(self, webhook: Webhook, request: AdmissionRequest) -> _Seen | None:
+    async def _wanted(self, webhook: Webhook, request: AdmissionRequest) -> "Seen | None":
         """How the webhook sees the write; None: it does not. Raises Refusal."""
         seen = self._seen(webhook, request)
         if seen is None or not self._selected(webhook, request):
             return None
         return seen if await self._meets_conditions(webhook, seen, request) else None
 
-    def _seen(self, webhook: Webhook, request: AdmissionRequest) -> _Seen | None:
+    def _seen(self, webhook: Webhook, request: AdmissionRequest) -> "Seen | None":
         """The resource in the version in which a rule of the webhook names it."""
-        resources = [request.resource]
-        if not webhook.exact:
-            resources += [each for each in self._versions(request.resource) if each != request.resource]
-        for resource in resources:
-            if webhook.rule_for(resource, request.subresource, request.operation, request.namespace):
-                return _Seen(self._entry(resource), resource)
-        return None
+
+        def names(resource: Resource) -> bool:
+            return webhook.rule_for(resource, request.subresource, request.operation, request.namespace)
+
+        return self._seeing.seen(request, names, exact=webhook.exact)
 
     def _selected(self, webhook: Webhook, request: AdmissionRequest) -> bool:
-        labels: Mapping[str, str] | None = None
-        if (request.resource.group, request.resource.plural) == ("", "namespaces"):
-            doc = request.object if request.object is not None else request.old_object
-            labels = labels_of(doc or {})
-        elif request.namespace and webhook.namespace_selector is not None:
-            stored = self._bound.storage.get("namespaces", Key("", request.namespace))
-            if stored is None:
-                namespaces = self._bound.catalog.entry("", "v1", "namespaces")
-                assert namespaces is not None
-                raise not_found(namespaces.resource, request.namespace)
-            labels = stored.labels
+        looks = webhook.namespace_selector is not None
+        labels = self._seeing.namespace_labels(request) if looks else None
         return webhook.selects(labels, request.object, request.old_object)
 
-    async def _meets_conditions(self, webhook: Webhook, seen: _Seen, request: AdmissionRequest) -> bool:
-        """Whether all conditions hold. One that is false decides, also when another has no value."""
+    async def _meets_conditions(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> bool:
         if not webhook.conditions:
             return True
         variables = {
-            "object": await self._converted(request.object, request.resource, seen.resource),
-            "oldObject": await self._converted(request.old_object, request.resource, seen.resource),
-            "request": self._request(request, seen, uid=request.uid),
+            "object": await self._seeing.converted(request.object, request.resource, seen.resource),
+            "oldObject": await self._seeing.converted(request.old_object, request.resource, seen.resource),
+            "request": self._seeing.document(request, seen),
         }
-        failed: list[str] = []
-        for condition in webhook.conditions:
-            try:
-                if not condition.holds(variables):
-                    return False
-            except EvaluationError as err:
-                failed.append(f"expression '{condition.text}' resulted in error: {err}")
-        if not failed:
-            return True
-        if webhook.fails_closed:
-            why = failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]"
-            raise forbidden(request.resource, request.name, why)
-        return False
+        try:
+            return conditions_hold(webhook.conditions, variables)
+        except EvaluationError as err:
+            if webhook.fails_closed:
+                raise forbidden(request.resource, request.name, str(err)) from err
+            return False
 
     # --- asking ----------------------------------------
 
-    async def _ask(self, webhook: Webhook, seen: _Seen, request: AdmissionRequest) -> Response | None:
+    async def _ask(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> Response | None:
         """The answer of a webhook that allows it; None: it failed and may. Raises Refusal."""
         if request.dry_run and not webhook.runs_dry:
             raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
@@ -268,13 +246,11 @@ class WebhookAdmission:
             raise _denied(webhook, answer)
         return answer
 
-    async def _called(self, webhook: Webhook, seen: _Seen, request: AdmissionRequest) -> Response:
+    async def _called(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> Response:
         version = "v1" if "v1" in webhook.versions else webhook.versions[0]
-        document = self._request(request, seen, uid=request.uid)
+        document = self._seeing.document(request, seen)
         for member, doc in (("object", request.object), ("oldObject", request.old_object)):
-            document[member] = await self._converted(doc, request.resource, seen.resource)
-            if request.subresource == "scale" and document[member] is not None:
-                document[member] = scale_of(seen.entry, document[member])
+            document[member] = await self._seeing.shown(doc, request, seen)
         body = admission_body(document, version)
         try:
             status, answer = await self._caller.call(webhook.target, body, timeout_s=webhook.timeout_s)
@@ -284,71 +260,6 @@ class WebhookAdmission:
         if status != 200:
             raise CallingError(f"failed to call webhook: {status_error(status, answer)}")
         return read_admission(answer, uid=request.uid, version=version, mutating=webhook.mutating)
-
-    def _request(self, request: AdmissionRequest, seen: _Seen, *, uid: str) -> dict[str, Any]:
-        """The `request` of an AdmissionReview, without its objects."""
-        own = self._entry(request.resource)
-        document: dict[str, Any] = {
-            "uid": uid,
-            "kind": _kind(seen.entry, request.subresource),
-            "resource": _resource(seen.resource),
-            "requestKind": _kind(own, request.subresource),
-            "requestResource": _resource(request.resource),
-            "name": request.name,
-            "operation": request.operation,
-            "userInfo": {"username": request.username, "groups": list(request.groups)},
-            "dryRun": request.dry_run,
-            "options": request.options or _options(request),
-        }
-        if request.subresource:
-            document |= {"subResource": request.subresource, "requestSubResource": request.subresource}
-        if request.namespace:
-            document["namespace"] = request.namespace
-        return document
-
-    # --- versions ----------------------------------------
-
-    def _versions(self, resource: Resource) -> Sequence[Resource]:
-        """All resources that are the same objects."""
-        entry = self._bound.catalog.entry(resource.group, resource.version, resource.plural)
-        if entry is None:
-            return [resource]
-        shelf = entry.shelf
-        return [each.resource for each in self._bound.catalog.entries() if each.shelf == shelf]
-
-    def _entry(self, resource: Resource) -> CatalogEntry:
-        entry = self._bound.catalog.entry(resource.group, resource.version, resource.plural)
-        assert entry is not None, resource
-        return entry
-
-    async def _converted(self, doc: Any, source: Resource, wanted: Resource) -> Any:
-        if doc is None or source == wanted:
-            return doc
-        stored = await self._bound.for_storage(self._entry(source), deep_copy(doc))
-        return await self._bound.from_storage(self._entry(wanted), stored)
-
-
-def _kind(entry: CatalogEntry, subresource: str) -> dict[str, str]:
-    resource = entry.resource
-    known = entry.subresources.get(subresource) if subresource else None
-    if known is not None:
-        return {"group": known.group, "version": known.version, "kind": known.kind}
-    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
-
-
-def _resource(resource: Resource) -> dict[str, str]:
-    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
-
-
-_OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
-
-
-def _options(request: AdmissionRequest) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "kind": _OPTIONS.get(request.operation, "CreateOptions"),
-        "apiVersion": "meta.k8s.io/v1",
-    }
-    return {**document, "dryRun": ["All"]} if request.dry_run else document
 
 
 def _denied(webhook: Webhook, answer: Response) -> Refusal:

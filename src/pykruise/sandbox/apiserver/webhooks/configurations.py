@@ -16,7 +16,7 @@ from pykruise.kube.selectors import Selector, selector_from
 from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, Expression, compile_expression
 from pykruise.sandbox.apiserver.webhooks.calling import Target, target_of
 
-__all__ = ["Rule", "Webhook", "is_exempt", "webhooks_in"]
+__all__ = ["Rule", "Webhook", "is_exempt", "rule_from", "webhooks_in"]
 
 _EXEMPT: Final = frozenset(
     (
@@ -115,7 +115,7 @@ def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator
             name=doc["name"],
             mutating=mutating,
             target=target_of(doc.get("clientConfig") or {}),
-            rules=tuple(_rule(rule) for rule in doc.get("rules") or ()),
+            rules=tuple(rule_from(rule) for rule in doc.get("rules") or ()),
             exact=doc.get("matchPolicy") == "Exact",
             fails_closed=doc.get("failurePolicy") != "Ignore",
             timeout_s=doc.get("timeoutSeconds") or 10,
@@ -131,7 +131,8 @@ def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator
         )
 
 
-def _rule(doc: Mapping[str, Any]) -> Rule:
+def rule_from(doc: Mapping[str, Any]) -> Rule:
+    """One of `rules` as stored."""
     return Rule(
         groups=tuple(doc.get("apiGroups") or ()),
         versions=tuple(doc.get("apiVersions") or ()),

@@ -1,0 +1,245 @@
+"""Rules of ValidatingAdmissionPolicies and their bindings. apiserver/policies keeps them.
+
+    a spec as sent ──▶ check_policy(), check_policy_binding() ──▶ Causes
+
+Pure. An expression that cannot be evaluated here is refused when the policy is written, by a message that names
+what is missing: no policy is stored that would be passed over.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+from pykruise.kube.field_rules import Causes, check_one_of, check_qualified_name, check_selector
+from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
+from pykruise.sandbox.apiserver.builtin.policies import (
+    check_expression,
+    check_match_conditions,
+    check_rule_with_operations,
+)
+from pykruise.sandbox.apiserver.policies.reading import names_of, used_variables
+
+__all__ = ["check_policy", "check_policy_binding"]
+
+Doc = Mapping[str, Any]
+
+_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_ACTIONS: Final = ("Audit", "Deny", "Warn")
+_MOST_ANNOTATIONS: Final = 20
+_LONGEST_VALUE: Final = 5 * 1024
+
+
+# --- policies ---
+
+
+def check_policy(spec: Doc, name: str) -> Causes:
+    """The spec of the policy of that name."""
+    yield from check_one_of(spec.get("failurePolicy"), "spec.failurePolicy", ("Fail", "Ignore"))
+    if (kind := spec.get("paramKind")) is not None:
+        yield from _check_param_kind(kind, "spec.paramKind")
+    constraints = spec.get("matchConstraints")
+    if constraints is None:
+        yield required("spec.matchConstraints")
+    else:
+        yield from _check_match_resources(constraints, "spec.matchConstraints")
+        if not constraints.get("resourceRules"):
+            yield required("spec.matchConstraints.resourceRules")
+    conditions, inside = names_of(spec)
+    yield from check_match_conditions(spec.get("matchConditions") or (), "spec.matchConditions", conditions)
+    known: set[str] = set()
+    for index, variable in enumerate(spec.get("variables") or ()):
+        yield from _check_variable(variable, f"spec.variables[{index}]", inside, frozenset(known))
+        known.add(variable.get("name") or "")
+    validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
+    if not validations and not annotations:
+        for field in ("validations", "auditAnnotations"):
+            detail = "validations or auditAnnotations must contain at least one item"
+            yield required(f"spec.{field}", detail)
+    for index, validation in enumerate(validations):
+        yield from _check_validation(validation, f"spec.validations[{index}]", inside, frozenset(known))
+    yield from _check_annotations(annotations, name, inside, frozenset(known))
+
+
+def _check_param_kind(doc: Doc, path: str) -> Causes:
+    api_version, kind = doc.get("apiVersion") or "", doc.get("kind") or ""
+    group, _, version = api_version.rpartition("/")
+    if not api_version:
+        yield required(f"{path}.apiVersion")
+    elif "/" in group:
+        yield invalid(f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}")
+    else:
+        if group and (wrong := is_dns1123_subdomain(group)):
+            yield invalid(f"{path}.apiVersion", group, ",".join(wrong))
+        if not version:
+            yield invalid(f"{path}.apiVersion", api_version, "version must be specified")
+        elif wrong := is_dns1035_label(version):
+            yield invalid(f"{path}.apiVersion", version, ",".join(wrong))
+    if not kind:
+        yield required(f"{path}.kind")
+    elif wrong := is_dns1035_label(kind.lower()):
+        detail = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        yield invalid(f"{path}.kind", kind, detail)
+
+
+def _check_match_resources(doc: Doc, path: str) -> Causes:
+    yield from check_one_of(doc.get("matchPolicy"), f"{path}.matchPolicy", ("Equivalent", "Exact"))
+    for field in ("namespaceSelector", "objectSelector"):
+        yield from check_selector(doc.get(field), f"{path}.{field}")
+    for field in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(doc.get(field) or ()):
+            here = f"{path}.{field}[{index}]"
+            names = rule.get("resourceNames") or ()
+            for place, name in enumerate(names):
+                yield from _check_path_segment(name, f"{here}.resourceNames[{place}]")
+                if name in names[:place]:
+                    yield duplicate(f"{here}.resourceNames[{place}]", name)
+            yield from check_rule_with_operations(rule, here)
+
+
+def _check_path_segment(name: str, path: str) -> Causes:
+    if name in (".", ".."):
+        yield invalid(path, name, f"may not be '{name}'")
+    for sign in ("/", "%"):
+        if sign in name:
+            yield invalid(path, name, f"may not contain '{sign}'")
+
+
+def _check_variable(doc: Doc, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
+    name = doc.get("name") or ""
+    if not name.strip():
+        yield required(f"{path}.name", "name is not specified")
+    elif not re.fullmatch(r"[_a-zA-Z][_a-zA-Z0-9]*", name) or name in _RESERVED:
+        yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
+    text = doc.get("expression") or ""
+    if not text.strip():
+        yield required(f"{path}.expression", "expression is not specified")
+    else:
+        yield from _check_own_expression(text, f"{path}.expression", names, known)
+
+
+_RESERVED: Final = frozenset(
+    """true false null in as break const continue else for function if import let loop package namespace
+    return var void while""".split()  # noqa: SIM905  (a list of words reads better)
+)
+
+
+def _check_own_expression(text: str, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
+    """An expression that may use the variables that come before it."""
+    found = list(check_expression(text, path, names))
+    yield from found
+    if found:
+        return
+    unknown = [name for name in used_variables(text) if name not in known]
+    if unknown:
+        detail = "\n".join(_undefined(text, unknown))
+        yield invalid(path, text, f"compilation failed: {detail}")
+
+
+def _undefined(text: str, names: Sequence[str]) -> Iterator[str]:
+    """As cel-go tells it: with the place."""
+    for name in names:
+        match = re.search(rf"variables\s*(\.)\s*{name}\b", text)
+        column = match.start(1) if match else 0
+        yield f"ERROR: <input>:1:{column + 1}: undefined field '{name}'\n | {text}\n | {'.' * column}^"
+
+
+def _check_validation(doc: Doc, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
+    text, message = doc.get("expression") or "", doc.get("message") or ""
+    if not text.strip():
+        yield required(f"{path}.expression", "expression is not specified")
+    else:
+        yield from _check_own_expression(text, f"{path}.expression", names, known)
+    said = doc.get("messageExpression") or ""
+    if said and not said.strip():
+        yield invalid(f"{path}.messageExpression", said, "must be non-empty if specified")
+    elif said:
+        yield from _check_own_expression(said, f"{path}.messageExpression", names, known)
+    if message and not message.strip():
+        yield invalid(f"{path}.message", message, "must be non-empty if specified")
+    elif re.search(r"[\n\r]", message.strip()):
+        yield invalid(f"{path}.message", message, "must not contain line breaks")
+    reason = doc.get("reason")
+    if reason is not None and reason not in _REASONS:
+        yield not_supported(f"{path}.reason", reason, _REASONS)
+
+
+def _check_annotations(
+    annotations: Sequence[Doc], policy: str, names: frozenset[str], known: frozenset[str]
+) -> Causes:
+    path = "spec.auditAnnotations"
+    if len(annotations) > _MOST_ANNOTATIONS:
+        detail = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
+        yield invalid_shown(path, "[]admissionregistration.AuditAnnotation{…}", detail)
+    for index, doc in enumerate(annotations):
+        here, key = f"{path}[{index}]", doc.get("key") or ""
+        yield from check_qualified_name(f"{policy}/{key}", f"{here}.key")
+        text = doc.get("valueExpression") or ""
+        if not text.strip():
+            yield required(f"{here}.valueExpression", "valueExpression is not specified")
+        elif len(text.strip()) > _LONGEST_VALUE:
+            yield required(f"{here}.valueExpression", f"must not exceed {_LONGEST_VALUE} bytes in length")
+        else:
+            yield from _check_own_expression(text, f"{here}.valueExpression", names, known)
+        if any((each.get("key") or "") == key for each in annotations[:index]):
+            yield duplicate(f"{here}.key", key)
+
+
+# --- bindings ---
+
+
+def check_policy_binding(spec: Doc) -> Causes:
+    """The spec of a binding."""
+    policy = spec.get("policyName") or ""
+    if not policy:
+        yield required("spec.policyName")
+    for message in is_dns1123_subdomain(policy) if policy else ():
+        yield invalid("spec.policyName", policy, message)
+    if (ref := spec.get("paramRef")) is not None:
+        yield from _check_param_ref(ref, "spec.paramRef")
+    if (where := spec.get("matchResources")) is not None:
+        yield from _check_match_resources(where, "spec.matchResources")
+    yield from _check_actions(spec.get("validationActions") or (), "spec.validationActions")
+
+
+def _check_param_ref(ref: Doc, path: str) -> Causes:
+    name, selector = ref.get("name") or "", ref.get("selector")
+    both = "name and selector are mutually exclusive"
+    if name:
+        yield from _check_path_segment(name, f"{path}.name")
+        if selector is not None:
+            yield forbidden(f"{path}.name", both)
+    if selector is not None:
+        yield from check_selector(selector, f"{path}.selector")
+        if name:
+            yield forbidden(f"{path}.selector", both)
+    if not name and selector is None:
+        yield required(path, "one of name or selector must be specified")
+    yield from check_one_of(
+        ref.get("parameterNotFoundAction"), f"{path}.parameterNotFoundAction", ("Deny", "Allow")
+    )
+
+
+def _check_actions(actions: Sequence[str], path: str) -> Causes:
+    for index, action in enumerate(actions):
+        if action not in _ACTIONS:
+            yield not_supported(f"{path}[{index}]", action, _ACTIONS)
+        if action in actions[:index]:
+            yield duplicate(f"{path}[{index}]", action)
+    if {"Deny", "Warn"} <= set(actions):
+        detail = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the "
+            "API response and headers serves no purpose)"
+        )
+        yield invalid_shown(path, orjson.dumps(actions).decode(), detail)
+    if not actions:
+        yield required(path, "at least one validation action is required")

@@ -1,0 +1,252 @@
+"""Admission by ValidatingAdmissionPolicies, before the validating webhooks.
+
+writes.py ──▶ PolicyAdmission.validate() ──▶ judging.py, a policy and binding after the other ──▶ `rest`
+
+Owns what is configured: it follows policies and bindings in the step of their commits. A policy without a binding
+does nothing. Rules: apiserver's `policy/validating` dispatcher; audit annotations go nowhere, and policies come in
+the order of their names.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import Cause
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import Selector
+from pykruise.sandbox.apiserver.admission import Admission, Verdict
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.policies import BINDINGS, POLICIES
+from pykruise.sandbox.apiserver.policies.judging import Denial, judge
+from pykruise.sandbox.apiserver.policies.reading import (
+    Binding,
+    Matching,
+    NamedRule,
+    ParamRef,
+    Policy,
+    binding_from,
+    names_resource,
+    policy_from,
+)
+from pykruise.sandbox.apiserver.statuses import Refusal, forbidden
+from pykruise.sandbox.apiserver.storage import Change, Stored
+from pykruise.sandbox.apiserver.webhooks.configurations import is_exempt
+from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
+
+__all__ = ["PolicyAdmission"]
+
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+_KEPT: Final = frozenset(
+    """name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp
+    deletionGracePeriodSeconds labels annotations finalizers""".split()  # noqa: SIM905  (a list of words reads better)
+)
+"""What expressions see of a namespace's metadata."""
+
+
+class _ConfigurationError(Exception):
+    """A policy or binding that cannot be used as it is written."""
+
+
+class PolicyAdmission:
+    """The Admission of a server whose cluster has policies; `rest` is asked after them."""
+
+    def __init__(self, rest: Admission, core: Core) -> None:
+        self._rest = rest
+        self._core = core
+        self._seeing = Seeing(core)
+        self._pairs: tuple[tuple[Policy, tuple[Binding, ...]], ...] = ()
+        self._concerns: dict[tuple[Resource, str, str], bool] = {}
+        self._concerns_of = -1
+        """The catalog's revision for which `_concerns` tells about the policies; -1: for none."""
+        for shelf in (POLICIES, BINDINGS):
+            core.on_change(shelf, self._read)
+        self._read()
+
+    def _read(self, _: Change | None = None) -> None:
+        bindings: dict[str, list[Binding]] = {}
+        for stored in self._core.storage.scan(BINDINGS).items:
+            binding = binding_from(decode(stored.raw))
+            bindings.setdefault(binding.policy, []).append(binding)
+        docs = [decode(stored.raw) for stored in self._core.storage.scan(POLICIES).items] if bindings else []
+        self._pairs = tuple(
+            (policy_from(doc), tuple(found))
+            for doc in docs
+            if (found := bindings.get(doc["metadata"]["name"]))
+        )
+        self._concerns_of = -1
+
+    # --- Admission ----------------------------------------
+
+    def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
+        if self._rest.concerns(resource, subresource, operation):
+            return True
+        revision = self._core.catalog.revision
+        if self._concerns_of != revision:
+            self._concerns.clear()
+            self._concerns_of = revision
+        asked = (resource, subresource, operation)
+        found = self._concerns.get(asked)
+        if found is None:
+            found = any(self._may_match(policy, *asked) for policy, _ in self._pairs)
+            self._concerns[asked] = found
+        return found
+
+    def _may_match(self, policy: Policy, resource: Resource, subresource: str, operation: str) -> bool:
+        if is_exempt(resource):
+            return False
+        versions = self._seeing.versions(resource)
+        return any(
+            named.rule.matches(each, subresource, operation)
+            for named in policy.matching.rules
+            for each in versions
+        )
+
+    async def mutate(self, request: AdmissionRequest) -> Verdict:
+        return await self._rest.mutate(request)
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        warnings: list[str] = []
+        refusals: list[Refusal] = []
+        if self._pairs and not is_exempt(request.resource):
+            for policy, bindings in self._pairs:
+                seen = self._matched(policy.matching, request)
+                if seen is not None:
+                    await self._judged(policy, bindings, seen, request, warnings, refusals)
+        if refusals:
+            raise refusals[0]
+        verdict = await self._rest.validate(request)
+        return msgspec.structs.replace(verdict, warnings=(*warnings, *verdict.warnings))
+
+    async def _judged(
+        self,
+        policy: Policy,
+        bindings: tuple[Binding, ...],
+        seen: Seen,
+        request: AdmissionRequest,
+        warnings: list[str],
+        refusals: list[Refusal],
+    ) -> None:
+        try:
+            kind = self._param_entry(policy)
+        except _ConfigurationError as err:
+            if policy.fails_closed:
+                told = f"ValidatingAdmissionPolicy '{policy.name}'"
+                refusals.append(_refused(request, told, Denial(f"failed to configure policy: {err}")))
+            return
+        for binding in bindings:
+            if binding.matching is not None and self._matched(binding.matching, request) is None:
+                continue
+            told = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
+            try:
+                params = await self._params(binding.param, kind, request)
+            except _ConfigurationError as err:
+                if policy.fails_closed:
+                    denial = Denial(f"failed to configure binding: {err}")
+                    refusals.append(_refused(request, told, denial))
+                continue
+            variables = await self._variables(seen, request)
+            denials = [denial for each in params for denial in judge(policy, {**variables, "params": each})]
+            for denial in denials:
+                if "Deny" in binding.actions:
+                    refusals.append(_refused(request, told, denial))
+                elif "Warn" in binding.actions:
+                    warnings.append(f"Validation failed for {told}: {denial.message}")
+
+    def _matched(self, matching: Matching, request: AdmissionRequest) -> Seen | None:
+        """How the write is seen; None: it is not meant."""
+        looks = matching.namespace_selector is not None
+        labels = self._seeing.namespace_labels(request) if looks else None
+        if not matching.selects(labels, request.object, request.old_object):
+            return None
+
+        def seen(rules: tuple[NamedRule, ...]) -> Seen | None:
+            def names(resource: Resource) -> bool:
+                return names_resource(
+                    rules,
+                    resource,
+                    subresource=request.subresource,
+                    operation=request.operation,
+                    namespace=request.namespace,
+                    name=request.name,
+                )
+
+            return self._seeing.seen(request, names, exact=matching.exact)
+
+        if matching.excluded and seen(matching.excluded) is not None:
+            return None
+        if not matching.rules:
+            return Seen(self._seeing.entry(request.resource), request.resource)
+        return seen(matching.rules)
+
+    async def _variables(self, seen: Seen, request: AdmissionRequest) -> dict[str, Any]:
+        namespace = self._seeing.namespace_of(request)
+        return {
+            "object": await self._seeing.shown(request.object, request, seen),
+            "oldObject": await self._seeing.shown(request.old_object, request, seen),
+            "request": self._seeing.document(request, seen),
+            "namespaceObject": _shown_namespace(namespace) if namespace is not None else None,
+        }
+
+    # --- parameters ----------------------------------------
+
+    def _param_entry(self, policy: Policy) -> CatalogEntry | None:
+        """What the parameters of the policy are; None: it has none. Raises _ConfigurationError."""
+        if policy.param_kind is None:
+            return None
+        api_version, kind = policy.param_kind
+        for entry in self._core.catalog.entries():
+            if entry.api_version == api_version and entry.resource.kind == kind:
+                return entry
+        group_version = api_version if "/" in api_version else f"/{api_version}"
+        told = f"failed to find resource referenced by paramKind: '{group_version}, Kind={kind}'"
+        raise _ConfigurationError(told)
+
+    async def _params(
+        self, ref: ParamRef | None, entry: CatalogEntry | None, request: AdmissionRequest
+    ) -> list[Document | None]:
+        """The parameters of a binding: the write is judged once with each. Raises _ConfigurationError."""
+        if entry is None or ref is None:
+            return [None]
+        namespace = self._param_namespace(ref, entry, request)
+        if ref.selector is None:
+            found = self._core.storage.get(entry.shelf, Key(namespace, ref.name))
+            stored = [found] if found is not None else []
+        else:
+            stored = _selected(self._core, entry, namespace, ref.selector)
+        if not stored and ref.denies_without:
+            told = "no params found for policy binding with `Deny` parameterNotFoundAction"
+            raise _ConfigurationError(told)
+        return [await self._core.load(entry, each) for each in stored]
+
+    def _param_namespace(self, ref: ParamRef, entry: CatalogEntry, request: AdmissionRequest) -> str:
+        if not entry.resource.namespaced:
+            if ref.namespace:
+                told = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+                raise _ConfigurationError(told)
+            return ""
+        if not (namespace := ref.namespace or request.namespace):
+            told = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+            raise _ConfigurationError(told)
+        return namespace
+
+
+def _selected(core: Core, entry: CatalogEntry, namespace: str, selector: Selector) -> list[Stored]:
+    page = core.storage.scan(entry.shelf, namespace=namespace)
+    return [stored for stored in page.items if selector.matches(stored.labels)]
+
+
+def _shown_namespace(stored: Stored) -> Document:
+    doc = decode(stored.raw)
+    metadata = {name: value for name, value in doc["metadata"].items() if name in _KEPT}
+    return {"metadata": metadata, "spec": doc.get("spec") or {}, "status": doc.get("status") or {}}
+
+
+def _refused(request: AdmissionRequest, told: str, denial: Denial) -> Refusal:
+    why = f"{told} denied request: {denial.message}"
+    refusal = forbidden(request.resource, request.name, why, [Cause(message=why)])
+    code = _CODES.get(denial.reason, 422)
+    return Refusal(msgspec.structs.replace(refusal.status, reason=denial.reason, code=code))

@@ -1,0 +1,152 @@
+"""Service accounts of pods, on clusters that were asked for them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from pykruise.sandbox.cluster import ClusterSettings
+from support.sandbox import Object, Place, pod, small_cluster
+
+PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@asynccontextmanager
+async def with_accounts() -> AsyncIterator[Place]:
+    async with small_cluster(ClusterSettings(service_accounts=True)) as place:
+        yield place
+
+
+async def made(place: Place, doc: Object, namespace: str = "default") -> dict[str, Any]:
+    """The spec of the pod as it was stored."""
+    await place.client.create(PODS, namespace, doc)
+    name = doc["metadata"]["name"]
+    found = await place.client.get(PODS, namespace, name)
+    return dict(decode(found)["spec"])
+
+
+def account(name: str, **more: Any) -> Object:
+    return {"metadata": {"name": name}, **more}
+
+
+async def test_a_pod_gets_the_default_account_and_a_volume_with_its_token() -> None:
+    async with with_accounts() as place:
+        # when
+        doc = pod("web", initContainers=[{"name": "first", "image": "setup:1"}])
+        spec = await made(place, doc)
+        # then
+        assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
+        (volume,) = spec["volumes"]
+        assert volume["name"].startswith("kube-api-access-")
+        assert volume["projected"] == {
+            "defaultMode": 420,
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {"items": [{"key": "ca.crt", "path": "ca.crt"}], "name": "kube-root-ca.crt"}},
+                {
+                    "downwardAPI": {
+                        "items": [
+                            {
+                                "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                                "path": "namespace",
+                            }
+                        ]
+                    }
+                },
+            ],
+        }
+        wanted = [{"name": volume["name"], "readOnly": True, "mountPath": PATH}]
+        assert [each["volumeMounts"] for each in (*spec["initContainers"], *spec["containers"])] == [
+            wanted
+        ] * 2
+
+
+@pytest.mark.parametrize(
+    ("of_account", "of_pod", "mounts"),
+    [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
+)
+async def test_pod_and_account_say_whether_the_token_is_mounted(
+    of_account: bool | None, of_pod: bool | None, mounts: bool
+) -> None:
+    async with with_accounts() as place:
+        # given
+        wish = {} if of_account is None else {"automountServiceAccountToken": of_account}
+        await place.create(SERVICE_ACCOUNTS, account("worker", **wish))
+        # when
+        wish = {} if of_pod is None else {"automountServiceAccountToken": of_pod}
+        spec = await made(place, pod("web", serviceAccountName="worker", **wish))
+        # then
+        assert bool(spec.get("volumes")) is mounts
+
+
+async def test_a_container_that_brings_its_own_mount_gets_none() -> None:
+    async with with_accounts() as place:
+        # when
+        doc = pod("web", volumes=[{"name": "own", "emptyDir": {}}])
+        doc["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": PATH}]
+        spec = await made(place, doc)
+        # then
+        assert [volume["name"] for volume in spec["volumes"]] == ["own"]
+
+
+async def test_secrets_to_pull_with_are_those_of_the_account_unless_the_pod_has_its_own() -> None:
+    async with with_accounts() as place:
+        # given
+        await place.create(SERVICE_ACCOUNTS, account("worker", imagePullSecrets=[{"name": "registry"}]))
+        # then
+        spec = await made(place, pod("a", serviceAccountName="worker"))
+        assert spec["imagePullSecrets"] == [{"name": "registry"}]
+        spec = await made(place, pod("b", serviceAccountName="worker", imagePullSecrets=[{"name": "own"}]))
+        assert spec["imagePullSecrets"] == [{"name": "own"}]
+
+
+async def test_a_pod_of_an_account_that_is_not_there_is_refused() -> None:
+    async with with_accounts() as place:
+        why = (
+            'pods "web" is forbidden: error looking up service account default/nobody: '
+            'serviceaccount "nobody" not found'
+        )
+        with pytest.raises(ForbiddenError, match=why):
+            await place.create(PODS, pod("web", serviceAccountName="nobody"))
+        # and one whose name is generated is called by its beginning
+        unnamed = pod("web", serviceAccountName="nobody")
+        unnamed["metadata"] = {"generateName": "web-"}
+        with pytest.raises(ForbiddenError, match='pods "web-" is forbidden'):
+            await place.create(PODS, unnamed)
+
+
+async def test_the_first_pod_of_a_new_namespace_waits_for_its_account() -> None:
+    async with with_accounts() as place:
+        # when
+        await place.client.create(NAMESPACES, "", {"metadata": {"name": "new"}})
+        spec = await made(place, pod("web"), "new")
+        # then
+        assert spec["serviceAccountName"] == "default"
+
+
+async def test_workloads_run_with_accounts_as_without() -> None:
+    async with with_accounts() as place:
+        # when
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+        }
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        await place.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})
+
+        # then
+        async def is_available() -> bool:
+            return (await place.get(DEPLOYMENTS, "web")).get("status", {}).get("availableReplicas") == 2
+
+        await place.until(is_available)
+
+
+async def test_without_being_asked_for_pods_stay_as_they_are_written() -> None:
+    async with small_cluster() as place:
+        spec = await made(place, pod("web"))
+        assert "volumes" not in spec
+        assert "serviceAccountName" not in spec
