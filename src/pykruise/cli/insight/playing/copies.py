@@ -4,7 +4,7 @@ Play ──▶ made() ──▶ Cluster (with webhooks that do what the manager'
                 ──▶ Manager over a marked transport
 
 What plays no part is left out: managedFields, heartbeats, events that nobody reads, controllers of objects that are
-not there, mirrors of them, statuses in between.
+not there, mirrors of them, statuses in between, bookmarks and ends of watches, versions of kinds that nobody asks for.
 """
 
 import random
