@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 import msgspec
+import yaml
 
 from support.up import Kubectl
 
@@ -39,7 +40,7 @@ class Step(msgspec.Struct, frozen=True):
     until: str = ""
     """Repeat it until its output has this in it."""
     document: bool = False
-    """The answer is JSON."""
+    """The answer is JSON or YAML."""
     editor: str = ""
     """For `edit`: a sed expression that changes the file."""
     unordered: bool = False
@@ -152,6 +153,8 @@ SESSION: Final = (
     Step("get nothing", "get pods -l app=none"),
     Step("get -o name", "get deployments,services -o name"),
     Step("get -o json", "get deployment web -o json", document=True),
+    Step("get -o yaml", "get deployment web -o yaml", document=True),
+    Step("get -o yaml of several kinds", "get deployments,replicasets -l app=web -o yaml", document=True),
     Step("get -o custom-columns", "get deploy web -o custom-columns=NAME:.metadata.name,N:.spec.replicas"),
     Step("get nodes", "get nodes --no-headers"),
     Step("get all", "get all -l app=web"),
@@ -358,7 +361,7 @@ def _editor(step: Step, folder: Path) -> dict[str, str]:
 def _answer(step: Step, done: "subprocess.CompletedProcess[str]") -> Answer:
     out: Any
     if step.document and done.returncode == 0:
-        out = masked_document(json.loads(done.stdout))
+        out = masked_document(yaml.safe_load(done.stdout))
     elif step.until:
         # How often it had to be asked, and what it saw on the way, is not compared.
         out = f"... {step.until}" if step.until in done.stdout else masked(done.stdout)
