@@ -337,6 +337,14 @@ def test_the_same_seed_plays_the_same_rollout() -> None:
     assert first == second
 
 
+def test_a_play_that_ends_while_containers_start_says_so() -> None:
+    # when there is time for one pod after the other, but not for all
+    found = played(app_yaml(image="nginx:2"), ready_after_s=(1000.0, 1000.0), limit_s=1500.0)
+    # then the reason is the one that a cluster gives
+    assert not found.is_over
+    assert "its containers start (ContainerCreating)" in str(found.status)
+
+
 def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
     found = played(app_yaml(image="nginx:2"), fail_share=1.0)
     assert found.lowest_available == 4

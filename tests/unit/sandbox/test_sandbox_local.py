@@ -195,3 +195,32 @@ async def test_a_log_is_followed_like_a_watch() -> None:
     with pytest.raises(NotFoundError):
         async with transport.stream(f"{PODS}/none/log", query={"follow": "true"}):
             pass
+
+
+async def test_a_steady_watch_is_silent_until_something_happens_and_does_not_end() -> None:
+    # given a watch that asks for bookmarks and to end after a minute, and one of its kind that is steady
+    server = fresh()
+    asked = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "60"}
+
+    heard: list[str] = []
+
+    async def listen(transport: LocalTransport) -> None:
+        async with transport.stream(CONFIG_MAPS, query=asked, idle_timeout_s=30) as lines:
+            async for line in lines:
+                heard.append(orjson.loads(line)["type"])
+
+    plain = asyncio.create_task(listen(LocalTransport(server)))
+    steady = LocalTransport(server, steady=True)
+    silent = asyncio.create_task(listen(steady))
+    # when ten days pass, something happens, and somebody ends it
+    await asyncio.sleep(10 * 24 * 3600.0)
+    assert not silent.done()
+    await post(steady, "late")
+    await asyncio.sleep(1.0)
+    await steady.close()
+    # then
+    assert heard == ["ADDED"]
+    with pytest.raises(ConnectionLostError):
+        await plain  # 30 silent seconds
+    with pytest.raises(ConnectionLostError, match="closed"):
+        await silent
