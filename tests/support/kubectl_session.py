@@ -326,7 +326,10 @@ DIFFERENCES: Final[Mapping[str, str]] = {
 
 DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     "1.32": {"get quotas": "the age comes last, as it does in 1.37"},
-    "1.37": {"get -o json": "pods on their way out are not counted (terminatingReplicas), as it is in 1.32"},
+    "1.37": dict.fromkeys(
+        ("get -o json", "get -o yaml", "get -o yaml of several kinds"),
+        "pods on their way out are not counted (terminatingReplicas), as it is in 1.32",
+    ),
 }
 """Steps in which it differs from one minor only, because the minors differ and it follows the other one."""
 
@@ -426,7 +429,9 @@ def _without_chance(lines: list[str]) -> list[str]:
     return lines
 
 
-_VOLATILE: Final = {"uid", "resourceVersion", "lastUpdateTime", "lastTransitionTime"}
+_VOLATILE: Final = frozenset(
+    {"uid", "resourceVersion", "lastUpdateTime", "lastTransitionTime", "pod-template-hash"}
+)
 
 
 def masked_document(value: Any) -> Any:
