@@ -32,7 +32,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float
 
 
-AT_LEISURE: Final = Pace(burst=16, per_s=40.0, wait_s=0.025)
+AT_LEISURE: Final = Pace(burst=16, per_s=20.0, wait_s=0.1)
 """Of what comes by hundreds a second when it comes: a few pods' life is read as it happens, and a rollout of many
 in portions. A pod is out of service for ten times as long."""
 
