@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
 from pykruise.kube.ids import Key
+from pykruise.kube.inbox import Pace
 from pykruise.sandbox.virtual_time import VirtualLoop
 from support.model_server import WIDGETS, Item, ModelServer, Written, failure, key, line, project
 
@@ -51,6 +52,7 @@ class World:
             indexes={"owner": lambda item: [item.owner]},
             clock=lambda: 0.0,
             rng=random.Random(seed),
+            pace=self.rng.choice((None, Pace(burst=1, per_s=50.0, wait_s=0.02))),
         )
         self.replica: dict[Key, Item] = {}
         self.behind: dict[Key, int] = {}  # of each key: the version before which nothing may be shown

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.kinds import generate
+from simulation.kinds import PLAIN, generate
 from simulation.mutations import MUTATIONS, mutated
 from simulation.script import Script, from_json, to_json
 from simulation.shrinking import shrink
@@ -38,6 +38,15 @@ def test_no_rule_is_broken_whatever_happens(kind: str, first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         outcome = run(generate(seed, kind))
         assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
+
+
+@pytest.mark.parametrize("kind", SEEDS)
+def test_no_rule_is_broken_by_a_manager_that_reads_in_portions(kind: str) -> None:
+    scripts = [generate(seed, kind) for seed in range(PLAIN + 1, PLAIN + 2 * AT_ONCE, 2)]
+    assert all(script.reads_in_portions for script in scripts)
+    for script in scripts:
+        outcome = run(script)
+        assert not outcome.violations, f"seed {script.seed}: {outcome.violations[0]}"
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)

@@ -22,6 +22,7 @@ from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.controller import unmeasured
+from pykruise.kube.inbox import Pace
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -53,6 +54,8 @@ __all__ = ["Outcome", "run"]
 START = parse_time("2026-01-31T12:00:00Z")
 NAMESPACE = "sim"
 NAME = "web"
+PACE = Pace(burst=2, per_s=5.0, wait_s=0.1)
+"""Stricter than a manager's own: scripts have few pods."""
 QUIET_S = 40.0
 """So long nothing may have changed for the workload to be at rest."""
 PATIENCE_S = 3600.0
@@ -298,6 +301,7 @@ class _World:
             rng=self._branch(),
             cpu_time=unmeasured,
             kinds=kinds,
+            pace=PACE if self._script.reads_in_portions else None,
         )
         for controller in manager.controllers:
             self._watch_turns(name, manager, wire, controller)

@@ -41,6 +41,9 @@ the cluster was set back (restored from a backup), and what the server says is t
 An event behind W that nothing explains (servers never do that) means the order was broken: list again.
 An object that cannot be read keeps its last readable value; W moves on, the count `unreadable` tells.
 
+**Pace.** With a pace, what comes in a crowd waits a moment and is read together (kube/inbox.py). Order is kept, and
+whoever asks the cache has all of it read first, so this is as if it had taken that moment longer to arrive.
+
 **Faults.** The stream's normal end: watch again from W. 410 in any form: list. Cut connections, 429, 5xx,
 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch from W.
 404 (the CRD is not there yet): keep asking; what is known is kept, an error never reads as "nothing there".
@@ -52,7 +55,7 @@ import logging
 import random
 import re
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Generic, Never, Protocol, TypeVar
 
@@ -71,6 +74,7 @@ from pykruise.kube.errors import (
     RequestTimeoutError,
 )
 from pykruise.kube.ids import Key
+from pykruise.kube.inbox import Inbox, Pace
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import parse_field_selector, parse_label_selector
 
@@ -295,6 +299,7 @@ class Cache(Generic[T]):
     `project` makes a T of an object's JSON; it must copy what it keeps. `indexes` are pure functions from T
     to the values under which it is found (asked again with the same T when it is removed). Both may raise:
     such an object is counted as unreadable. `namespace=""` means all. `idle_timeout_s`: see IDLE_TIMEOUT_S.
+    `pace`: how what comes in a crowd is read; None: all of it at once.
     Raises SelectorError for a selector that cannot be parsed.
 
     All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes
@@ -314,6 +319,7 @@ class Cache(Generic[T]):
         clock: Clock,
         rng: random.Random,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
+        pace: Pace | None = None,
     ) -> None:
         self.resource = resource
         self._client = client
@@ -325,6 +331,7 @@ class Cache(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._idle_timeout_s = idle_timeout_s
+        self._inbox = Inbox(pace)
 
         self._objects: dict[Key, T] = {}
         self._indexes = {name: _Index(values_of) for name, values_of in (indexes or {}).items()}
@@ -342,6 +349,7 @@ class Cache(Generic[T]):
         self._stale_lists = 0
         self._must_list = True
         self._distrust = ""  # why what the watch says cannot be relied on any more
+        self._end_watch: Callable[[], None] = _nothing
 
         self._handlers: tuple[Callable[[Change[T]], None], ...] = ()
         self._outbox: deque[Change[T]] = deque()
@@ -370,6 +378,8 @@ class Cache(Generic[T]):
 
     def get(self, key: Key) -> T | None:
         """The object of that key, or None when there is none."""
+        if self._inbox.waiting:
+            self._inbox.empty()
         return self._objects.get(key)
 
     def by_index(self, index: str, value: Hashable) -> Sequence[T]:
@@ -378,13 +388,17 @@ class Cache(Generic[T]):
         O(1) while nothing changed under that value, else a copy of references. Raises KeyError for an index
         this cache does not have.
         """
+        if self._inbox.waiting:
+            self._inbox.empty()
         return self._indexes[index].get(value)
 
     def values(self) -> Sequence[T]:
         """All objects; a snapshot."""
+        self._inbox.empty()
         return tuple(self._objects.values())
 
     def __len__(self) -> int:
+        self._inbox.empty()
         return len(self._objects)
 
     @property
@@ -411,6 +425,7 @@ class Cache(Generic[T]):
 
     async def redeliver(self) -> None:
         """Tell handlers every object once more, as a change from itself to itself, in small portions."""
+        self._inbox.empty()
         keys = tuple(self._objects)
         for start in range(0, len(keys), _SLICE):
             for key in keys[start : start + _SLICE]:
@@ -423,10 +438,12 @@ class Cache(Generic[T]):
     @property
     def position(self) -> int:
         """The version of the cluster that has been followed so far."""
+        self._inbox.empty()
         return self._position
 
     def stats(self) -> CacheStats:
         """How it is now."""
+        self._inbox.empty()
         return CacheStats(
             synced=self.synced,
             connected=self._is_connected,
@@ -454,6 +471,9 @@ class Cache(Generic[T]):
 
         A write that takes the last finalizer off a terminating object ends it; its answer is recognized.
         """
+        self._inbox.put(self._take_written, raw)
+
+    def _take_written(self, raw: bytes) -> None:
         try:
             obj, values = self._read(raw)
             is_finished = b'"deletionTimestamp"' in raw and _decode_envelope(raw).is_finished
@@ -476,6 +496,10 @@ class Cache(Generic[T]):
         (a Status, an object not marked or with nothing to wait for) means that `uid` is gone for good.
         Without a uid, neither here nor in the answer, it cannot be told from a successor: ignored.
         """
+        self._inbox.put(self._take_deleted, (key, uid, raw))
+
+    def _take_deleted(self, answer: tuple[Key, str, bytes]) -> None:
+        key, uid, raw = answer
         if not raw:
             self._bury_covered(key, uid, known=0)
             return
@@ -487,7 +511,7 @@ class Cache(Generic[T]):
                 known = envelope.version if envelope.metadata.resource_version else 0
                 self._bury_covered(key, uid or envelope.metadata.uid, known=known)
             else:
-                self.observe_written(raw)
+                self._take_written(raw)
         except (msgspec.DecodeError, ValueError) as error:
             self._note_unreadable(raw, error)
 
@@ -538,6 +562,9 @@ class Cache(Generic[T]):
         self._events += 1
         self._last_event_at = self._clock()
         self._has_progressed = True
+        self._inbox.put(self._take_event, event)
+
+    def _take_event(self, event: WatchEvent) -> None:
         kind = event.type
         if kind == "MODIFIED" or kind == "ADDED":
             self._on_changed(event.object)
@@ -548,6 +575,9 @@ class Cache(Generic[T]):
         else:
             self._note_unreadable(event.object, ValueError(f"unknown event type {kind!r}"))
         self._deliver()
+        if self._distrust:
+            self._end_watch()
+            self._end_watch = _nothing
 
     def _on_changed(self, raw: msgspec.Raw) -> None:
         if self._pending_order and self._is_echo(raw):
@@ -765,7 +795,7 @@ class Cache(Generic[T]):
         self._has_progressed = False
         self._open_s = 0.0
         try:
-            if self._must_list:
+            if self._must_list or self._distrust:
                 await self._list()
             await self._watch()
         except (KubeError, _DistrustError) as error:
@@ -844,20 +874,32 @@ class Cache(Generic[T]):
             self._last_error = self._told_error = ""
             self._last_code = 0
             try:
-                count = 0
-                async for event in events:
-                    self._on_event(event)
-                    if self._distrust:
-                        raise _DistrustError(self._distrust)
-                    # Lines that have arrived already are iterated without ever waiting.
-                    count += 1
-                    if count % _SLICE == 0:
-                        await asyncio.sleep(0)
+                async with asyncio.timeout(None) as scope:
+                    self._end_watch = lambda: scope.reschedule(loop.time())
+                    await self._follow(events)
+            except TimeoutError:
+                if not self._distrust:
+                    raise
+                raise _DistrustError(self._distrust) from None  # found in what had waited
             finally:
+                self._end_watch = _nothing
                 self._is_connected = False
                 self._open_s = loop.time() - opened_at
+                self._inbox.empty()
+
+    async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
+        count = 0
+        async for event in events:
+            self._on_event(event)
+            if self._distrust:
+                raise _DistrustError(self._distrust)
+            # Lines that have arrived already are iterated without ever waiting.
+            count += 1
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
 
     async def _list(self) -> None:
+        self._inbox.empty()
         self._list_number += 1
         number = self._list_number
         floor = max(self._position, self._answered)
@@ -886,6 +928,7 @@ class Cache(Generic[T]):
         self._check_not_stale(version, floor)
         if not self.synced:
             await self._begin_with(listed, number)
+        self._inbox.empty()
         # From here on nothing waits: the list is taken over as a whole.
         self._lists += 1
         self._take_over(version, listed, unreadable, number)
@@ -974,6 +1017,10 @@ class Cache(Generic[T]):
                 # Known to have been there at or before the list's version, and not in it: DELETED is past.
                 del self._tombstones[uid]
                 self._depart(uid)
+
+
+def _nothing() -> None:
+    """No watch is open."""
 
 
 def _needs_list(error: Exception) -> bool:

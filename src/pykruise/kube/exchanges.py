@@ -15,7 +15,7 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, cast
 
@@ -56,6 +56,33 @@ class Origin(msgspec.Struct, frozen=True):
         return f"{'https' if self.is_tls else 'http'}://{self.authority}"
 
 
+class _Headers(Mapping[str, str]):
+    """Headers of an answer, read when somebody asks: of one that is no refusal nobody does."""
+
+    __slots__ = ("_fields", "_read")
+
+    def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
+        self._fields = fields
+        self._read: dict[str, str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, str]:
+        if self._read is None:
+            self._read = {}
+            for name, value in self._fields:
+                key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+                self._read[key] = f"{self._read[key]}, {text}" if key in self._read else text
+        return self._read
+
+
 class _Connection(asyncio.Protocol):
     """One connection, and the exchange that is under way on it."""
 
@@ -71,7 +98,7 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[Response] | None = None
         self._has_head = False
-        self._headers: dict[str, str] = {}
+        self._fields: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
 
     def exchange(self, request: bytes) -> "asyncio.Future[Response]":
@@ -115,7 +142,8 @@ class _Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """A body without a length ends with its connection."""
         self.is_usable = False
-        is_measured = "content-length" in self._headers or "transfer-encoding" in self._headers
+        headers = _Headers(self._fields)
+        is_measured = "content-length" in headers or "transfer-encoding" in headers
         if self._answer is not None and self._has_head and not is_measured:
             self.on_message_complete()
 
@@ -135,15 +163,14 @@ class _Connection(asyncio.Protocol):
         if self._answer is None:  # behind the answer, in the same packet
             self.is_usable = False
         self._has_head = False
-        self._headers = {}
+        self._fields = []
         self._body = []
 
     def on_headers_complete(self) -> None:
         self._has_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+        self._fields.append((name, value))
 
     def on_body(self, part: bytes) -> None:
         self._body.append(part)
@@ -157,7 +184,7 @@ class _Connection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            answer.set_result(Response(status, self._headers, body))
+            answer.set_result(Response(status, _Headers(self._fields), body))
 
 
 class Exchanges:

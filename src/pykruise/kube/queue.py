@@ -132,7 +132,10 @@ class WorkQueue(Generic[K]):
         if self._is_closed:
             return
         self._adds += 1
-        self._admit(key, force=force, now=_now())
+        if key in self._in_flight:  # the usual case of a busy key: it is told of by hundreds of events
+            self._in_flight[key] = force or bool(self._in_flight[key])
+        else:
+            self._admit(key, force=force, now=_now())
 
     def add_after(self, key: K, seconds: float) -> None:
         """Have `key` worked on in `seconds`; of several such times the earliest counts."""

@@ -28,6 +28,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller, ControllerStats
 from pykruise.kube.ids import Key
+from pykruise.kube.inbox import Pace
 from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
 from pykruise.kube.queue import QueueStats
 from pykruise.kube.resources import Resource
@@ -69,8 +70,9 @@ class Manager:
 
     `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
-    a process that is nothing but a manager. `kinds` that the settings' gates switch off are left out. Without
-    `oversees` nobody looks every other second whether caches follow the cluster: right where they cannot fail.
+    a process that is nothing but a manager. `pace`: of pods, see kube/inbox.py. `kinds` that the settings' gates
+    switch off are left out. Without `oversees` nobody looks every other second whether caches follow the cluster:
+    right where they cannot fail.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Manager:
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
         freeze_heap: bool = False,
+        pace: Pace | None = None,
         oversees: bool = True,
     ) -> None:
         rng = rng or random.Random()
@@ -93,7 +96,7 @@ class Manager:
         if elector is not None:
             client = client.over(FencedTransport(client.transport, elector.term))
         self.elector = elector
-        self._sources = Sources(client, clock=clock, rng=rng, namespace=settings.watch_namespace)
+        self._sources = Sources(client, clock=clock, rng=rng, namespace=settings.watch_namespace, pace=pace)
         context = KindContext(
             client=client,
             sources=self._sources,

@@ -30,6 +30,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.connection import Connection
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.inbox import AT_LEISURE
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.metered import MeteredTransport
 from pykruise.manager.health import health_paths
@@ -79,6 +80,7 @@ async def run_process(connection: Connection, settings: Settings) -> None:
             elector=elector,
             rng=rng,
             freeze_heap=True,
+            pace=AT_LEISURE,
         )
         metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)
         if webhooks is not None:

@@ -8,7 +8,7 @@ many and with which labels is the kind's.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 
@@ -23,9 +23,13 @@ from pykruise.pods.in_place import (
     Broken,
     Complete,
     Continue,
+    NotInPlace,
     PodPatch,
     Settings,
+    Template,
+    UpdateSpec,
     Waiting,
+    difference,
     next_step,
 )
 from pykruise.pods.views import PodView
@@ -132,16 +136,44 @@ def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
             return Progress(waits=f"its update in place cannot go on: {problem}", is_broken=True)
 
 
-class Seen:
-    """What the last plan found of the pods that wait in an update: a pod that has not changed since still does.
+class DifferenceOptions(TypedDict):
+    """Of `difference`, beside the two revisions."""
 
-    Hundreds may be under way at once (images are pulled for minutes), and every plan asks about each. A memory of
-    `go_on`, not a state: plans come out the same without it.
+    revision: str
+    settings: Settings
+    grace_seconds: int
+    ignore_claims: bool
+
+
+_MOST_DIFFERENCES: Final = 64
+
+
+class Seen:
+    """What the last plans found: of the pods that wait in an update, for one that has not changed since still does,
+    and of what separates two revisions.
+
+    Hundreds of pods may be under way at once (images are pulled for minutes), and every plan asks about each. A
+    memory, not a state: plans come out the same without it.
     """
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[PodView, Settings, Progress]] = {}
         self._now: dict[str, tuple[PodView, Settings, Progress]] = {}
+        self._differences: dict[tuple[Any, ...], tuple[Any, Any, UpdateSpec | NotInPlace]] = {}
+
+    def difference(
+        self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
+    ) -> UpdateSpec | NotInPlace:
+        """As the function `difference`, of revisions that stay the same values from plan to plan."""
+        key = (id(old), id(target), *options.values())
+        known = self._differences.get(key)
+        if known is not None:  # it holds both, so their ids are still theirs
+            return known[2]
+        if len(self._differences) >= _MOST_DIFFERENCES:
+            self._differences.clear()
+        found = difference(old, target, **options)
+        self._differences[key] = (old, target, found)
+        return found
 
     def go_on(self, pod: PodView, *, now: Instant, settings: Settings) -> Progress:
         """As the function `go_on`."""

@@ -37,8 +37,9 @@ SLICE_S = 1.0
 must notice that somebody scaled back meanwhile, and that its first pods wait for their next step."""
 
 MADE_LATELY_S = 1.0
-"""Who makes objects again so soon first looks whether their owner is still there: garbage collection removes what
-is made for one that is gone, each removal is an event, and a cache that is behind would have them made for ever."""
+"""Who makes objects again so soon, for an owner of which nothing newer is known, first looks whether it is still
+there: garbage collection removes what is made for one that is gone, each removal is an event, and a cache that is
+behind would have them made for ever."""
 
 
 OPTIONAL_AGAIN_S = 30.0
@@ -190,7 +191,8 @@ class Reconciler(Generic[S]):
         self._owed_since: dict[Key, float] = {}
         """Since when a status was to be written that waits for the writes of its plan."""
         self._told: dict[Key, dict[tuple[str, str, str], float]] = {}
-        self._made_at: dict[Key, float] = {}
+        self._made: dict[Key, tuple[float, str]] = {}
+        """When objects were made for an owner, and the version of it that they were made for."""
 
     async def __call__(self, key: Key) -> float | None:
         """One turn for `key`. Returns in how many seconds to look again; None: only when something changes.
@@ -204,7 +206,7 @@ class Reconciler(Generic[S]):
             self._busy_pace.forget(key)
             self._owed_since.pop(key, None)
             self._told.pop(key, None)
-            self._made_at.pop(key, None)
+            self._made.pop(key, None)
             return None
         owner = self._planner.owner(snapshot)
         plan = self._planner.plan(snapshot)
@@ -212,7 +214,8 @@ class Reconciler(Generic[S]):
             self._tell(owner, note, count)
         started = asyncio.get_running_loop().time()
         makes = any(isinstance(step.action, Create) for step in plan.steps)
-        if makes and started - self._made_at.get(key, -MADE_LATELY_S) < MADE_LATELY_S:
+        made_at, made_for = self._made.get(key, (-MADE_LATELY_S, ""))
+        if makes and started - made_at < MADE_LATELY_S and made_for == owner.resource_version:
             await self._insist_on(owner)
         # Side by side: neither builds on the other, and a pod should not wait for the telling of it.
         is_done = asyncio.Event()
@@ -221,7 +224,7 @@ class Reconciler(Generic[S]):
             outcome = await self._execute(snapshot, plan)
             is_done.set()
         if makes:
-            self._made_at[key] = asyncio.get_running_loop().time()
+            self._made[key] = (asyncio.get_running_loop().time(), owner.resource_version)
         report = reporting.result()
         if report is None:  # the next plan has a newer one, unless nothing has come of this plan
             is_over = outcome.failure is not None or outcome.written > 0

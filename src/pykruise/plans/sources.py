@@ -16,6 +16,7 @@ import msgspec
 from pykruise.kube.cache import Cache, Projected
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.inbox import Pace
 from pykruise.kube.node_rules import Taint
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from pykruise.pods.claims import ClaimView, project_claim
@@ -94,14 +95,25 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
 class Sources:
     """All caches of one manager. Kinds add their own resource with `add()` before `run()`.
 
-    `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all.
+    `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all. `pace`: how what is
+    heard of pods in a crowd is read; None: all of it at once.
     """
 
-    def __init__(self, client: Client, *, clock: Clock, rng: random.Random, namespace: str = "") -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        namespace: str = "",
+        pace: Pace | None = None,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._clock = clock
         self._rng = rng
+        # Of pods only: who makes a claim hears of it while it is being made (`Executor.is_making`).
+        self._paces = {PODS: pace}
         self._caches: dict[Resource, Cache[Any]] = {}
         self._beside: list[Cache[Any]] = []
         self.pods: Cache[PodView] = self.add(
@@ -188,6 +200,7 @@ class Sources:
             label_selector=label_selector,
             clock=self._clock,
             rng=self._rng,
+            pace=self._paces.get(resource),
         )
 
     @property

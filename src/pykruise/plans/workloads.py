@@ -4,7 +4,7 @@ a kind's cache + Sources ──▶ owner_of(), is_unchanged(), revisions_around(
 events of pods and revisions ──▶ owners_in(), named_after() ──▶ keys to wake
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeVar
 
 from pykruise.kube.cache import Cache, Change
@@ -80,11 +80,22 @@ def is_controller(owner: ControllerView, resource: Resource) -> bool:
     return owner.kind == resource.kind and owner.group == resource.group
 
 
-def owners_in(change: Change[PodView], resource: Resource) -> Iterator[Key]:
-    """The workloads of this kind that control the pod, or did before the change."""
-    for pod in (change.old, change.new):
-        if pod is not None and pod.controller is not None and is_controller(pod.controller, resource):
-            yield Key(pod.namespace, pod.controller.name)
+def owners_in(change: Change[PodView], resource: Resource) -> tuple[Key, ...]:
+    """The workloads of this kind that control the pod, or did before the change; each once."""
+    old, new = change.old, change.new
+    if (
+        old is not None
+        and new is not None
+        and (old.controller is new.controller or old.controller == new.controller)
+    ):
+        return _owner_in(new, resource)
+    return (*_owner_in(old, resource), *_owner_in(new, resource))
+
+
+def _owner_in(pod: PodView | None, resource: Resource) -> tuple[Key, ...]:
+    if pod is None or pod.controller is None or not is_controller(pod.controller, resource):
+        return ()
+    return (Key(pod.namespace, pod.controller.name),)
 
 
 def named_after(change: Change[RevisionView]) -> Key | None:

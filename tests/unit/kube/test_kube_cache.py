@@ -14,6 +14,7 @@ import pytest
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
 from pykruise.kube.ids import Key
+from pykruise.kube.inbox import Pace
 from support.model_server import (
     NAMESPACE,
     WIDGETS,
@@ -26,6 +27,9 @@ from support.model_server import (
     project,
     with_version,
 )
+
+LATER = Pace(burst=0, per_s=0.0, wait_s=0.02)
+"""Everything is read a moment after it came."""
 
 
 class Mirror:
@@ -273,6 +277,44 @@ async def test_an_event_that_only_shows_an_own_write_is_not_read_again() -> None
         assert read == ["a 2", "a 3", "b 1"]
         assert mirror.shown() == {"a": ("uid-1", 3), "b": ("uid-2", 1)}
         assert mirror.cache.stats().pending == 0
+
+
+async def test_in_a_crowd_handlers_hear_a_moment_later_and_who_asks_sees_all_at_once() -> None:
+    # given
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server, pace=LATER) as mirror:
+        server.hold()
+        told = mirror.told()
+        # when
+        mirror.observe(server.change("a", 2), "a")
+        mirror.observe(server.create("b", 1), "b")
+        # then nobody is woken as yet, and the next moment all are, in the order of changes
+        assert mirror.told() == told
+        await asyncio.sleep(0.03)
+        assert mirror.told() == [*told, ("a", 1, 2), ("b", None, 1)]
+        # when asked in between
+        mirror.observe(server.remove("a"), "a")
+        # then the answer is that of this moment, in whatever way it is asked
+        assert mirror.cache.get(key("a")) is None
+        mirror.observe(server.change("b", 2), "b")
+        assert [item.value for item in mirror.cache.values()] == [2]
+        mirror.observe(server.remove("b"), "b")
+        assert len(mirror.cache) == 0
+
+
+async def test_what_waits_when_a_watch_breaks_is_read_before_the_next_one_begins() -> None:
+    # given
+    server = ModelServer()
+    async with mirrored(server, pace=LATER) as mirror:
+        # when
+        server.create("a", 1)
+        await asyncio.sleep(0)
+        server.cut()
+        await asyncio.sleep(5)
+        # then it goes on from there
+        assert mirror.shown() == {"a": ("uid-1", 1)}
+        assert (server.lists, mirror.cache.stats().ignored) == (1, 0)
 
 
 async def test_an_own_write_is_shown_at_once_and_its_event_changes_nothing() -> None:
@@ -1209,6 +1251,20 @@ async def test_an_event_out_of_its_turn_makes_it_list_again() -> None:
         server.stalled = True
         first, second = server.create("a", 1), server.create("b", 1)
         # when
+        server.send(line("ADDED", orjson.loads(second.answer)), line("ADDED", orjson.loads(first.answer)))
+        await asyncio.sleep(5)
+        # then
+        assert set(mirror.shown()) == {"a", "b"}
+        assert server.lists == 2
+
+
+async def test_an_event_out_of_its_turn_that_has_waited_makes_it_list_again_at_once() -> None:
+    # given a cache that reads everything a moment later
+    server = ModelServer()
+    async with mirrored(server, pace=LATER) as mirror:
+        server.stalled = True
+        first, second = server.create("a", 1), server.create("b", 1)
+        # when two events have changed places, and none comes after them
         server.send(line("ADDED", orjson.loads(second.answer)), line("ADDED", orjson.loads(first.answer)))
         await asyncio.sleep(5)
         # then

@@ -1,11 +1,14 @@
 """What is remembered of pods whose update in place waits: the same as would be found again."""
 
+from typing import Any
+
 import pytest
 
 from pykruise.kube.clock import Instant
 from pykruise.plans import in_place
 from pykruise.plans.in_place import Progress, Seen
-from pykruise.pods.in_place import Settings
+from pykruise.pods.in_place import NotInPlace, Settings, Template, UpdateSpec
+from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
 POD = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5)
@@ -83,3 +86,39 @@ def test_a_pod_that_was_not_asked_about_is_forgotten(asked: list[str]) -> None:
     # then the next one that does looks at it, and the other is still known
     look(seen, POD, other)
     assert asked == ["web-a", "web-b", "web-a"]
+
+
+def test_two_revisions_are_compared_once_for_each_way_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    # given
+    compared: list[str] = []
+
+    def difference(_old: Template | None, _target: Template | None, **options: Any) -> UpdateSpec:
+        compared.append(options["revision"])
+        return UpdateSpec(revision=options["revision"], grace_seconds=options["grace_seconds"])
+
+    monkeypatch.setattr(in_place, "difference", difference)
+    seen, old, new = Seen(), revision_view("web-1"), revision_view("web-2")
+
+    def ask(before: RevisionView | None, *, grace_seconds: int = 0) -> UpdateSpec | NotInPlace:
+        return seen.difference(
+            before,
+            new,
+            revision="web-2",
+            settings=Settings(),
+            grace_seconds=grace_seconds,
+            ignore_claims=False,
+        )
+
+    # when
+    found = [ask(old), ask(old), ask(old, grace_seconds=5), ask(None), ask(revision_view("web-1")), ask(old)]
+    # then another value of the same revision is compared anew, and so is what is asked otherwise
+    assert len(compared) == 4
+    assert found[0] is found[1] is found[5]
+    assert isinstance(found[2], UpdateSpec)
+    assert found[2].grace_seconds == 5
+
+
+def revision_view(name: str) -> RevisionView:
+    return RevisionView(
+        namespace="default", name=name, uid=name, resource_version=1, number=1, template={}, meaning=b""
+    )

@@ -32,6 +32,7 @@ class World(msgspec.Struct):
     gone: bool = False
     current: bool = True
     live_uid: str = "u"
+    version: str = "1"
     tells_failures: bool = True
     looks: int = 0
     create_s: float = 0.0
@@ -42,7 +43,11 @@ class World(msgspec.Struct):
 
     def owner(self, snapshot: "World") -> Owner:
         return Owner(
-            resource=CLONE_SETS, key=KEY, uid="u", resource_version="1", stored_status=dict(self.stored)
+            resource=CLONE_SETS,
+            key=KEY,
+            uid="u",
+            resource_version=self.version,
+            stored_status=dict(self.stored),
         )
 
     def plan(self, snapshot: "World") -> Plan:
@@ -371,6 +376,23 @@ async def test_who_makes_objects_now_and_then_does_not_look_at_its_owner(world: 
     # then
     assert world.looks == 0
     # when again at once
+    await reconcile(KEY)
+    # then
+    assert world.looks == 1
+    assert world.writes == ["create a"] * 3
+
+
+async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world: World) -> None:
+    # given one for which an object was just made
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    # when it was changed, which nobody can do to one that is gone
+    world.version = "2"
+    await reconcile(KEY)
+    # then
+    assert world.looks == 0
+    # when nothing newer is known, it may have gone since
     await reconcile(KEY)
     # then
     assert world.looks == 1

@@ -16,7 +16,7 @@ from pykruise.plans.in_place_turns import Target, update_turn, waits_for
 from pykruise.plans.phases import Phase, leave, pod_chain
 from pykruise.plans.plan import Chain, Stage
 from pykruise.pods import keys
-from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
+from pykruise.pods.in_place import NotInPlace, UpdateSpec
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
@@ -54,7 +54,7 @@ class Differences:
         """The same for pods of a revision; None: it is not stored any more."""
         spec = self._ws.spec
         strategy = spec.rolling_update.in_place_update_strategy if spec.rolling_update else None
-        return difference(
+        return self._ws.snapshot.seen.difference(
             old,
             self._target,
             revision=_label_of(self._ws, self._target),

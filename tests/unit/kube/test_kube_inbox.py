@@ -1,0 +1,115 @@
+"""Inbox: what is read at once, what waits for others, and that order is kept."""
+
+import asyncio
+from typing import Any
+
+from pykruise.kube.inbox import Inbox, Pace
+
+PACE = Pace(burst=3, per_s=10.0, wait_s=0.025)
+
+
+class Reader:
+    """Notes what it is given, and when."""
+
+    def __init__(self, pace: Pace | None = PACE) -> None:
+        self.inbox = Inbox(pace)
+        self.read: list[Any] = []
+        self.at: list[float] = []
+
+    def put(self, *what: Any) -> None:
+        for one in what:
+            self.inbox.put(self.note, one)
+
+    def note(self, what: Any) -> None:
+        self.read.append(what)
+        self.at.append(asyncio.get_running_loop().time())
+
+
+async def test_without_a_pace_everything_is_read_at_once() -> None:
+    # given
+    reader = Reader(None)
+    # when
+    reader.put(*range(1000))
+    # then
+    assert reader.read == list(range(1000))
+    assert not reader.inbox.waiting
+
+
+async def test_the_first_of_many_are_read_at_once_and_the_others_together_a_moment_later() -> None:
+    # given
+    reader = Reader()
+    began = asyncio.get_running_loop().time()
+    # when
+    reader.put(*range(10))
+    # then
+    assert reader.read == [0, 1, 2]
+    await asyncio.sleep(0.03)
+    assert reader.read == list(range(10))
+    assert {round(at - began, 6) for at in reader.at[3:]} == {0.025}
+
+
+async def test_who_asks_does_not_wait_and_nothing_is_read_twice() -> None:
+    # given
+    reader = Reader()
+    reader.put(*range(5))
+    # when
+    reader.inbox.empty()
+    # then
+    assert reader.read == list(range(5))
+    await asyncio.sleep(0.1)
+    assert reader.read == list(range(5))
+
+
+async def test_what_comes_seldom_is_never_late() -> None:
+    # given
+    reader = Reader()
+    reader.put(*range(3))
+    # when, at the rate that the pace allows
+    for number in range(3, 20):
+        await asyncio.sleep(0.101)
+        reader.put(number)
+        # then
+        assert reader.read[-1] == number
+
+
+async def test_one_that_could_be_read_at_once_does_not_overtake_those_that_wait() -> None:
+    # given
+    reader = Reader(Pace(burst=1, per_s=100.0, wait_s=0.025))
+    reader.put(0, 1)
+    # when there is a turn again
+    await asyncio.sleep(0.02)
+    reader.put(2)
+    # then
+    assert reader.read == [0]
+    await asyncio.sleep(0.01)
+    assert reader.read == [0, 1, 2]
+
+
+async def test_a_flood_is_read_in_portions_without_waiting_for_the_moment_to_end() -> None:
+    # given
+    reader = Reader()
+    # when
+    reader.put(*range(1000))
+    # then
+    assert len(reader.read) > 800
+    assert len(reader.inbox.waiting) < 128
+    await asyncio.sleep(0.03)
+    assert reader.read == list(range(1000))
+
+
+async def test_what_a_step_puts_in_comes_after_what_waited_already() -> None:
+    # given
+    reader = Reader(Pace(burst=1, per_s=1.0, wait_s=0.025))
+    reader.put("first")
+
+    def both(what: str) -> None:
+        reader.note(what)
+        reader.put(f"{what}'s")
+        reader.inbox.empty()
+
+    # when
+    reader.inbox.put(both, "second")
+    reader.put("third")
+    reader.inbox.empty()
+    # then
+    assert reader.read == ["first", "second", "third", "second's"]
