@@ -1,6 +1,6 @@
 # pykruise: every target does its own set-up inside this checkout (.venv) and installs nothing globally.
 #   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
-#   make test   lint, types, import contracts and all tests
+#   make test   lint, types, import contracts and all tests; where Go is, also on a real control plane, in brief
 #   make up     a cluster to play with, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: a third of their parameters
@@ -67,7 +67,8 @@ lint: $(VENV)/.ready-dev
 unit: $(VENV)/.ready-dev
 	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
-test: lint unit
+test: SELECTION = --brief
+test: lint unit test-real
 
 # Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
 # real and the machine may be shared: what fails is tried once more, alone, before it counts.
