@@ -7,7 +7,7 @@ from typing import Any
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import decode, encode
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import LEASES, NODES, PODS
 from pykruise.sandbox.apiserver import ApiServer
@@ -17,6 +17,7 @@ from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.nodes import NodeSpec
 from pykruise.sandbox.pod_state import KubeletSettings
+from support.faults import Answer, FaultyTransport, Request, deletes
 from support.paper import START
 from support.sandbox import pod, small_cluster
 
@@ -255,6 +256,45 @@ async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
     # and they stop when told to
     await kubelets.stop()
     await asyncio.wait_for(running, 1.0)
+
+
+async def test_a_pod_whose_deletion_was_refused_half_way_is_removed_by_a_write() -> None:
+    # given an API server whose second question to a webhook failed: the pod is left without a grace period
+    clock = loop_clock(start=START)
+    server = ApiServer(clock=clock, rng=random.Random(1))
+    faulty = FaultyTransport(LocalTransport(server))
+    admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
+    kubelets = Kubelets(
+        Client(faulty, clock=clock, rng=random.Random(3)),
+        nodes=[NodeSpec(name="n")],
+        settings=KubeletSettings(lease_s=None),
+        clock=clock,
+        rng=random.Random(4),
+    )
+    running = asyncio.create_task(kubelets.run())
+    await admin.create(PODS, "default", pod("web", nodeName="n"))
+    await asyncio.sleep(5)
+
+    def half_way(request: Request) -> Answer | None:
+        writes = [
+            one.method for one in faulty.log if one.path == request.path or one.path.endswith("/status")
+        ]
+        if writes[-2:] == ["PATCH", "DELETE"] and "DELETE" in writes[:-1]:
+            return None  # the write in between
+        if writes.count("DELETE") == 1:
+            return Answer(500, reason="InternalError", message="failed calling webhook")
+        return Answer(200, body=encode(left))
+
+    await admin.delete(PODS, "default", "web")
+    left = decode(await admin.get(PODS, "default", "web"))
+    left["metadata"]["deletionGracePeriodSeconds"] = 0
+    faulty.on(deletes("/pods/web"), half_way)
+    # when
+    await asyncio.sleep(60)
+    # then
+    assert not (await admin.list(PODS)).items
+    await kubelets.stop()
+    await running
 
 
 async def test_kubelets_that_start_again_go_on_with_their_pods_without_a_write() -> None:
