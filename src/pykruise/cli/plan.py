@@ -110,13 +110,10 @@ def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document
 
     Raises CommandError for every other kind: it may be a known one, misspelt.
     """
-    others = [one for one in documents if _is_built_in(one)]
-    if len(others) == len(documents):
-        others = []
-    known = [one for one in documents if one not in others]
-    for one in known:
+    known = [one for one in documents if not _is_built_in(one)]
+    for one in known or documents:
         among(ALL, one)
-    return known, others
+    return known, [one for one in documents if _is_built_in(one)]
 
 
 def _is_built_in(document: Document) -> bool:

@@ -7,7 +7,7 @@ out. Mutating ones run one after the other, each seeing what the one before made
 ones see the final object and may only refuse.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -18,7 +18,7 @@ from pykruise.kube.errors import Status
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.statuses import Refusal, internal_error
 
-__all__ = ["Admission", "AdmissionChain", "ReviewRule", "Verdict"]
+__all__ = ["Admission", "AdmissionChain", "Concerns", "ReviewRule", "Verdict"]
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -45,20 +45,42 @@ class Admission(Protocol):
         ...
 
 
+class Concerns:
+    """Which writes somebody wants to see: `decide` is asked once about each, until `forget` or another revision."""
+
+    def __init__(self, decide: Callable[[Resource, str, str], bool]) -> None:
+        self._decide = decide
+        self._found: dict[tuple[Resource, str, str], bool] = {}
+        self._revision = 0
+
+    def forget(self) -> None:
+        """What `decide` goes by has changed."""
+        self._found.clear()
+
+    def about(self, resource: Resource, subresource: str, operation: str, *, revision: int = 0) -> bool:
+        """`revision`: of the catalog, where `decide` goes by that too."""
+        if self._revision != revision:
+            self._found.clear()
+            self._revision = revision
+        asked = (resource, subresource, operation)
+        found = self._found.get(asked)
+        if found is None:
+            found = self._found[asked] = self._decide(*asked)
+        return found
+
+
 class AdmissionChain:
     """A fixed list of reviewers."""
 
     def __init__(self, rules: Sequence[ReviewRule] = ()) -> None:
         self._rules = tuple(rules)
-        self._concerns: dict[tuple[Resource, str, str], bool] = {}  # the rules never change
+        self._concerns = Concerns(self._is_wanted)  # for ever: the rules never change
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
-        asked = (resource, subresource, operation)
-        found = self._concerns.get(asked)
-        if found is None:
-            found = any(rule.wants(resource, subresource, operation) for rule in self._rules)
-            self._concerns[asked] = found
-        return found
+        return self._concerns.about(resource, subresource, operation)
+
+    def _is_wanted(self, resource: Resource, subresource: str, operation: str) -> bool:
+        return any(rule.wants(resource, subresource, operation) for rule in self._rules)
 
     async def mutate(self, request: AdmissionRequest) -> Verdict:
         warnings: list[str] = []

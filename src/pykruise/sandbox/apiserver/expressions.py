@@ -20,6 +20,7 @@ from pykruise.kube.go_text import quoted
 __all__ = [
     "CONDITION_VARIABLES",
     "POLICY_VARIABLES",
+    "RESERVED_WORDS",
     "EvaluationError",
     "Expression",
     "ExpressionError",
@@ -30,6 +31,12 @@ __all__ = [
 
 CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
 """What the matchConditions of a webhook may look at. `authorizer` is not there."""
+
+RESERVED_WORDS: Final = frozenset(
+    """true false null in as break const continue else for function if import let loop package namespace
+    return var void while""".split()  # noqa: SIM905  (a list of words reads better)
+)
+"""What nothing may be called. Rule: CEL's syntax."""
 
 POLICY_VARIABLES: Final = CONDITION_VARIABLES | {"namespaceObject"}
 """What the validations of an admission policy may look at; `params` and `variables` where it has them."""

@@ -194,6 +194,7 @@ async def peopled(client: Client, given: Play) -> None:
 def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -> Manager:
     """The real one, for the kinds that take part."""
     resources = resources_of(given, kind)
+    of_pods = _of_pods(given)
     transport = _Marked(cluster.transport_for(MANAGER_USER))
     tuning: Tuning = given.settings.tuning
     if has_quiet_status(given):
@@ -201,7 +202,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -
     return Manager(
         Client(transport, clock=clock, rng=random.Random(given.seed)),
         settings=msgspec.structs.replace(given.settings, tuning=tuning),
-        kinds=[one for one in KINDS if one.resource in resources or one.name in _of_pods(given)],
+        kinds=[one for one in KINDS if one.resource in resources or one.name in of_pods],
         clock=clock,
         rng=random.Random(given.seed),
         cpu_time=unmeasured,

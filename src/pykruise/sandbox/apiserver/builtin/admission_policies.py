@@ -27,6 +27,7 @@ from pykruise.sandbox.apiserver.builtin.policies import (
     check_match_conditions,
     check_rule_with_operations,
 )
+from pykruise.sandbox.apiserver.expressions import RESERVED_WORDS
 from pykruise.sandbox.apiserver.policies.reading import names_of, used_variables
 
 __all__ = ["check_policy", "check_policy_binding"]
@@ -118,19 +119,13 @@ def _check_variable(doc: Doc, path: str, names: frozenset[str], known: frozenset
     name = doc.get("name") or ""
     if not name.strip():
         yield required(f"{path}.name", "name is not specified")
-    elif not re.fullmatch(r"[_a-zA-Z][_a-zA-Z0-9]*", name) or name in _RESERVED:
+    elif not re.fullmatch(r"[_a-zA-Z][_a-zA-Z0-9]*", name) or name in RESERVED_WORDS:
         yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
     text = doc.get("expression") or ""
     if not text.strip():
         yield required(f"{path}.expression", "expression is not specified")
     else:
         yield from _check_own_expression(text, f"{path}.expression", names, known)
-
-
-_RESERVED: Final = frozenset(
-    """true false null in as break const continue else for function if import let loop package namespace
-    return var void while""".split()  # noqa: SIM905  (a list of words reads better)
-)
 
 
 def _check_own_expression(text: str, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:

@@ -17,7 +17,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector
-from pykruise.sandbox.apiserver.admission import Admission, Verdict
+from pykruise.sandbox.apiserver.admission import Admission, Concerns, Verdict
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.policies import BINDINGS, POLICIES
@@ -59,9 +59,7 @@ class PolicyAdmission:
         self._core = core
         self._seeing = Seeing(core)
         self._pairs: tuple[tuple[Policy, tuple[Binding, ...]], ...] = ()
-        self._concerns: dict[tuple[Resource, str, str], bool] = {}
-        self._concerns_of = -1
-        """The catalog's revision for which `_concerns` tells about the policies; -1: for none."""
+        self._concerns = Concerns(self._may_concern)
         for shelf in (POLICIES, BINDINGS):
             core.on_change(shelf, self._read)
         self._read()
@@ -77,7 +75,7 @@ class PolicyAdmission:
             for doc in docs
             if (found := bindings.get(doc["metadata"]["name"]))
         )
-        self._concerns_of = -1
+        self._concerns.forget()
 
     # --- Admission ----------------------------------------
 
@@ -85,15 +83,10 @@ class PolicyAdmission:
         if self._rest.concerns(resource, subresource, operation):
             return True
         revision = self._core.catalog.revision
-        if self._concerns_of != revision:
-            self._concerns.clear()
-            self._concerns_of = revision
-        asked = (resource, subresource, operation)
-        found = self._concerns.get(asked)
-        if found is None:
-            found = any(self._may_match(policy, *asked) for policy, _ in self._pairs)
-            self._concerns[asked] = found
-        return found
+        return self._concerns.about(resource, subresource, operation, revision=revision)
+
+    def _may_concern(self, resource: Resource, subresource: str, operation: str) -> bool:
+        return any(self._may_match(policy, resource, subresource, operation) for policy, _ in self._pairs)
 
     def _may_match(self, policy: Policy, resource: Resource, subresource: str, operation: str) -> bool:
         if is_exempt(resource):

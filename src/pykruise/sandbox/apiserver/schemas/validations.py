@@ -19,6 +19,7 @@ import msgspec
 from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
 from pykruise.sandbox.apiserver.expressions import (
+    RESERVED_WORDS,
     EvaluationError,
     Expression,
     ExpressionError,
@@ -30,10 +31,6 @@ from pykruise.sandbox.apiserver.schemas.paths import Found, MapKey, Path, Schema
 __all__ = ["Rules", "compile_rules", "rule_offences"]
 
 _VARIABLES: Final = frozenset(("self", "oldSelf"))
-_RESERVED: Final = frozenset(
-    """true false null in as break const continue else for function if import let loop package namespace
-    return var void while""".split()  # noqa: SIM905  (a list of words reads better)
-)
 _ABSENT: Final = object()
 
 
@@ -244,7 +241,7 @@ def _object_as_cel(value: Mapping[str, Any], node: Schema, *, root: bool) -> dic
 
 def _escaped(name: str) -> str:
     """A field's name as an identifier. Rule of Kubernetes."""
-    if name in _RESERVED:
+    if name in RESERVED_WORDS:
         return f"__{name}__"
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and "__" not in name:
         return name

@@ -23,7 +23,7 @@ from pykruise.kube.errors import Status
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.json_patch import apply_json_patch
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.admission import Admission, Verdict
+from pykruise.sandbox.apiserver.admission import Admission, Concerns, Verdict
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.expressions import EvaluationError, conditions_hold
 from pykruise.sandbox.apiserver.statuses import (
@@ -63,9 +63,7 @@ class WebhookAdmission:
         self._caller = caller
         self._webhooks: dict[bool, tuple[Webhook, ...]] = {True: (), False: ()}
         self._core: Core | None = None
-        self._concerns: dict[tuple[Resource, str, str], bool] = {}
-        self._concerns_of = -1
-        """The catalog's revision for which `_concerns` tells about the webhooks; -1: for none."""
+        self._concerns = Concerns(self._is_for_webhooks)
 
     def bind(self, core: Core) -> None:
         """Follow the configurations of this server."""
@@ -83,7 +81,7 @@ class WebhookAdmission:
         for stored in self._bound.storage.scan(shelf).items:
             found += webhooks_in(decode(stored.raw), mutating=mutating)
         self._webhooks[mutating] = tuple(found)
-        self._concerns_of = -1
+        self._concerns.forget()
 
     @property
     def _bound(self) -> Core:
@@ -102,14 +100,7 @@ class WebhookAdmission:
         if self._first.concerns(resource, subresource, operation):
             return True
         revision = self._bound.catalog.revision
-        if self._concerns_of != revision:
-            self._concerns.clear()
-            self._concerns_of = revision
-        asked = (resource, subresource, operation)
-        found = self._concerns.get(asked)
-        if found is None:
-            found = self._concerns[asked] = self._is_for_webhooks(*asked)
-        return found
+        return self._concerns.about(resource, subresource, operation, revision=revision)
 
     def _is_for_webhooks(self, resource: Resource, subresource: str, operation: str) -> bool:
         if is_exempt(resource):
