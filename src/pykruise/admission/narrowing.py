@@ -1,11 +1,13 @@
-"""Which pods API servers ask about: all while SidecarSets and WorkloadSpreads change, else those that they mean.
+"""Which pods API servers ask about: those that SidecarSets and WorkloadSpreads mean; all, while these change.
 
 what is stored ──▶ Interests ──▶ Narrowing.rules()   ──▶ conditions of the pod webhooks (upkeep.py writes them)
 review of a new SidecarSet   ──▶ Narrowing.opened()  ──▶ conditions away, API servers have a moment, allowed
 
+"All" are the pods that somebody could mean, whatever is stored: of updates, which nobody judges, it is none.
+
 A pod must get what is stored for it, however short a time ago. So:
 
-1. Conditions that are not exactly those of what is stored are taken away at once.
+1. Conditions that are not exactly those of what is stored are widened to that at once.
 2. They are written when the configuration has stood unchanged for `quiet_s`, all that time with the same ones due,
    and a list by the API server itself says so too.
 3. A SidecarSet or WorkloadSpread that means other pods than before is allowed only after a write to the
@@ -51,6 +53,7 @@ __all__ = [
     "Narrowing",
     "announced",
     "conditions_due",
+    "widest_conditions",
     "with_conditions",
 ]
 
@@ -119,16 +122,16 @@ class Narrowing:
             # As it was left: nobody can make a SidecarSet without a review.
             return with_conditions(rules, told)
         narrowable = {path: rules[path] for path in told if path in rules}
-        due = conditions_due(narrowable, interests)
+        due, widest = conditions_due(narrowable, interests), widest_conditions(narrowable)
         if due == {path: told[path] for path in due}:
             self._waits.pop(name, None)
             return with_conditions(rules, due)
         if not self._is_time(name, live["metadata"]["resourceVersion"], due):
-            if any(told.values()):
+            if any(told[path] not in ((), conditions) for path, conditions in widest.items()):
                 _log.info("%s: API servers are to ask about every pod for now", name)
-            return rules
+            return with_conditions(rules, widest)
         if not await self._is_confirmed(narrowable, due):
-            return rules
+            return with_conditions(rules, widest)
         _log.debug("%s: API servers are to ask only about pods that somebody means", name)
         return with_conditions(rules, due)
 
@@ -197,6 +200,11 @@ class Narrowing:
 def conditions_due(rules: Mapping[str, ReviewRule], interests: Interests) -> Mapping[str, Conditions]:
     """The conditions of rules that can be narrowed, by path."""
     return {path: rule.narrowed(interests) for path, rule in rules.items() if rule.narrowed is not None}
+
+
+def widest_conditions(rules: Mapping[str, ReviewRule]) -> Mapping[str, Conditions]:
+    """The same, whatever is stored: API servers may have them at any time."""
+    return conditions_due(rules, {})
 
 
 def with_conditions(

@@ -11,7 +11,9 @@ Certificates from outside are never made and what API servers are told is never 
 
 import asyncio
 import logging
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -135,7 +137,8 @@ class Upkeep:
         self._clock = clock
         self._narrowing = narrowing
         self._make = make
-        self._in_vain: dict[str, Document] = {}
+        self._in_vain: defaultdict[str, deque[Document]] = defaultdict(partial(deque, maxlen=2))
+        """By name, what was written last without effect: the widest conditions, and those of what is stored."""
 
     async def certificates(self) -> Certificates:
         """What the store holds after it was renewed where that was due.
@@ -228,7 +231,7 @@ class Upkeep:
         """Write the difference, if there is one. Raises ConflictError when the object changed meanwhile."""
         name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
         operations = diff_json(live, wanted)
-        if not operations or same(self._in_vain.get(name), _content(wanted)):
+        if not operations or any(same(_content(wanted), one) for one in self._in_vain[name]):
             return
         test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
         try:
@@ -239,7 +242,7 @@ class Upkeep:
             stored = await self._client.update(resource, "", name, wanted)
         if same(_content(decode(stored)), _content(live)):
             # An API server older than match conditions drops them: asked once, not every minute.
-            self._in_vain[name] = _content(wanted)
+            self._in_vain[name].append(_content(wanted))
             return
         _log.info("%s %s is kept at %s", resource.kind, name, self._endpoint.base_url or self._endpoint.name)
 

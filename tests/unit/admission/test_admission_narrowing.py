@@ -12,12 +12,14 @@ import pytest
 from pykruise.admission.configurations import (
     MUTATING,
     MUTATING_NAME,
+    VALIDATING,
+    VALIDATING_NAME,
     Endpoint,
     configurations,
     kept_webhooks,
     told_conditions,
 )
-from pykruise.admission.narrowing import OPENED_FOR, Narrowing, announced
+from pykruise.admission.narrowing import OPENED_FOR, Narrowing, announced, widest_conditions
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -117,6 +119,24 @@ async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_af
         assert "labels" not in await it.told()
         await it.keep_up(replica)
         assert replica.wait_s() is None
+
+
+async def test_nobody_judges_updates_of_pods_so_no_api_server_ever_asks_about_one() -> None:
+    async with small_cluster(nodes=0) as place:
+        await place.client.create(VALIDATING, "", configurations(ALL, Endpoint())[1])
+        replica = Narrowing(place.client, known=lambda: {"WorkloadSpread": [meant("web")]}, read=nothing)
+        live = decode(await place.client.get(VALIDATING, "", VALIDATING_NAME))
+        rules = await replica.rules(live, RULES)
+        (condition,) = rules["/validate-pod"].conditions
+        assert condition.expression == widest_conditions(RULES)["/validate-pod"][0].expression
+        assert '"UPDATE"' not in condition.expression
+        assert 'request.operation == "DELETE"' in condition.expression
+        assert 'request.operation == "CREATE"' in condition.expression, "evictions, while spreads change"
+        assert replica.wait_s() is not None, "what is stored says less, later"
+
+
+async def nothing() -> Interests:
+    return {}
 
 
 async def test_a_sidecarset_that_appears_without_a_review_opens_at_once_and_is_named_later() -> None:
