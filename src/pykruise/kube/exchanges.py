@@ -5,100 +5,42 @@ HttpTransport ──▶ Exchanges.send() ──▶ a kept connection, or a new o
 
 HTTP/1.1, one exchange at a time on each connection, no redirects, cookies, proxies or compression: a general
 HTTP client takes four times the CPU for what is left of it then (measured), and three of these are all that
-happens to most pods. Streams and proxies are aiohttp's (http.py).
+happens to most pods. Streams are in streams.py; proxies are aiohttp's (http.py).
 
 A connection serves one request after the other. One that breaks, is given up in mid-exchange, or whose server
 says that it closes is not used again. Nothing is repeated here.
 """
 
 import asyncio
-import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from typing import Final, cast
 
 import httptools
-import msgspec
 
-from pykruise.kube.cutting import cut_of
+from pykruise.kube.connections import (
+    BROKEN,
+    GOODBYE_S,
+    AnswerHeaders,
+    Fields,
+    Origin,
+    RequestWriter,
+    Wire,
+    dial,
+)
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 from pykruise.kube.transport import Response
 
-__all__ = ["Exchanges", "Origin"]
-
-_GOODBYE_S: Final = 1.0
-"""How long a server has to answer the end of TLS, and `close()` for the loop to let go of all connections."""
-
-_WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
-"""Methods that need not say that they have none."""
+__all__ = ["Exchanges"]
 
 
-Fields = tuple[tuple[str, str], ...]
-"""Names and values of headers, in their order."""
-
-_MOST_BLOCKS: Final = 64
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where a server is. `prefix` stands before every path; `name` is what its certificate is for."""
-
-    is_tls: bool
-    host: str
-    port: int
-    prefix: str
-    authority: str
-    """For the Host header: the host, with a port that is not the usual one."""
-    name: str
-
-    def __str__(self) -> str:
-        return f"{'https' if self.is_tls else 'http'}://{self.authority}"
-
-
-class _Headers(Mapping[str, str]):
-    """Headers of an answer, read when somebody asks: of one that is no refusal nobody does."""
-
-    __slots__ = ("_fields", "_read")
-
-    def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
-        self._fields = fields
-        self._read: dict[str, str] | None = None
-
-    def __getitem__(self, name: str) -> str:
-        return self._all()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def _all(self) -> dict[str, str]:
-        if self._read is None:
-            self._read = {}
-            for name, value in self._fields:
-                key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-                self._read[key] = f"{self._read[key]}, {text}" if key in self._read else text
-        return self._read
-
-
-class _Connection(asyncio.Protocol):
+class _Connection(Wire):
     """One connection, and the exchange that is under way on it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
-        self._loop = loop
-        self.tls = tls
-        """What it was opened with."""
+        super().__init__(loop, tls)
         self.idle_since = 0.0
-        self.is_usable = True
-        self.lost: asyncio.Future[None] = loop.create_future()
-        self._transport: asyncio.Transport | None = None
-        self._cut: Callable[[], None] | None = None
-        self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[Response] | None = None
         self._has_head = False
-        self._fields: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
 
     def exchange(self, request: bytes) -> "asyncio.Future[Response]":
@@ -108,26 +50,12 @@ class _Connection(asyncio.Protocol):
         self._transport.write(request)
         return self._answer
 
-    def close(self) -> None:
-        """Say goodbye."""
-        self.is_usable = False
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """End at once."""
-        self.is_usable = False
-        if self._cut is not None:
-            self._cut()
+    def on_lost(self, error: Exception) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
 
     # ── what the loop calls ──────────────────────────────────────────────────
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._cut = cut_of((self._transport,))
-        # A server that vanished without a word is noticed although nothing is sent for hours.
-        with suppress(OSError):
-            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:  # nobody asked
@@ -136,26 +64,14 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(error)
+            self.on_lost(error)
             self.abort()
 
     def eof_received(self) -> None:
         """A body without a length ends with its connection."""
         self.is_usable = False
-        headers = _Headers(self._fields)
-        is_measured = "content-length" in headers or "transfer-encoding" in headers
-        if self._answer is not None and self._has_head and not is_measured:
+        if self._answer is not None and self._has_head and AnswerHeaders(self._fields).ends_with_connection:
             self.on_message_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_usable = False
-        self._fail(exc or ConnectionResetError("the server closed the connection"))
-        self.lost.set_result(None)
-
-    def _fail(self, error: Exception) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
 
     # ── what the parser calls ────────────────────────────────────────────────
 
@@ -169,9 +85,6 @@ class _Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._has_head = True
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name, value))
-
     def on_body(self, part: bytes) -> None:
         self._body.append(part)
 
@@ -184,7 +97,7 @@ class _Connection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            answer.set_result(Response(status, _Headers(self._fields), body))
+            answer.set_result(Response(status, AnswerHeaders(self._fields), body))
 
 
 class Exchanges:
@@ -203,7 +116,7 @@ class Exchanges:
         self._places = 0
         """Taken: connections that are open, or being opened."""
         self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
-        self._blocks: dict[Fields, bytes] = {}
+        self._requests = RequestWriter(origin)
         self._is_closed = False
 
     async def send(
@@ -224,7 +137,7 @@ class Exchanges:
         """
         loop = asyncio.get_running_loop()
         target = f"{self._origin.prefix}{path}?{query}" if query else self._origin.prefix + path
-        request = self._written(method, target, headers, body)
+        request = self._requests.written(method, target, headers, body)
         until = loop.time() + timeout_s
         connection = await self._take(loop, tls, f"{method} {self._origin.prefix}{path}", until)
         answer = connection.exchange(request)
@@ -233,7 +146,7 @@ class Exchanges:
             return await answer
         except TimeoutError as error:
             raise RequestTimeoutError(f"{method} {self._origin.prefix}{path}: no answer in time") from error
-        except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        except BROKEN as error:
             words = str(error) or type(error).__name__
             message = f"{method} {self._origin.prefix}{path}: the connection broke: {words}"
             raise ConnectionLostError(message) from error
@@ -253,23 +166,7 @@ class Exchanges:
         for connection in tuple(self._open):
             connection.abort()
         if gone:
-            await asyncio.wait(gone, timeout=_GOODBYE_S)
-
-    def _written(self, method: str, target: str, headers: Fields, body: bytes | None) -> bytes:
-        """A request as it goes over the wire. Most carry the same headers as many before."""
-        block = self._blocks.get(headers)
-        if block is None:
-            if len(self._blocks) >= _MOST_BLOCKS:  # tokens change now and then
-                self._blocks.clear()
-            block = self._blocks[headers] = _header_lines([("Host", self._origin.authority), *headers])
-        if not target.isascii() or not target.isprintable() or " " in target:
-            raise ValueError(f"{method} {target!r}: the path is not percent-encoded")
-        if body or method not in _WITHOUT_BODY:
-            length = b"Content-Length: %d\r\n" % len(body or b"")
-        else:
-            length = b""
-        line = f"{method} {target} HTTP/1.1\r\n".encode()
-        return b"".join((line, block, length, b"\r\n", body or b""))
+            await asyncio.wait(gone, timeout=GOODBYE_S)
 
     # ── connections ──────────────────────────────────────────────────────────
 
@@ -318,21 +215,15 @@ class Exchanges:
     async def _connect(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, what: str
     ) -> _Connection:
-        origin = self._origin
         try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(loop, tls),
-                    origin.host,
-                    origin.port,
-                    ssl=tls,
-                    server_hostname=origin.name if tls is not None else None,
-                    ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
-                )
-        except (OSError, TimeoutError) as error:
-            self._pass_on(loop, None)
-            words = str(error) or type(error).__name__
-            raise UnreachableError(f"{what}: cannot connect to {origin}: {words}") from error
+            connection = await dial(
+                loop,
+                self._origin,
+                tls,
+                lambda: _Connection(loop, tls),
+                timeout_s=self._connect_timeout_s,
+                what=what,
+            )
         except BaseException:
             self._pass_on(loop, None)
             raise
@@ -366,14 +257,6 @@ class Exchanges:
             self._places -= 1
         else:
             self._idle.append(free)
-
-
-def _header_lines(fields: list[tuple[str, str]]) -> bytes:
-    lines = [f"{name}: {value}\r\n" for name, value in fields]
-    for (name, _), line in zip(fields, lines, strict=True):
-        if line.count("\r") != 1 or line.count("\n") != 1:
-            raise ValueError(f"header {name!r}: there is a line break in it")
-    return "".join(lines).encode()
 
 
 def _time_out(answer: "asyncio.Future[Response]") -> None:

@@ -1,7 +1,8 @@
 """HTTP to an API server: the `Transport` that leaves this process.
 
-Client ──▶ HttpTransport.request() ──▶ kept connections (exchanges.py; aiohttp through a proxy) ──▶ API server
-caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch (aiohttp)                  ──▶ API server
+Client ──▶ HttpTransport.request() ──▶ kept connections (exchanges.py)              ──▶ API server
+caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch (streams.py)   ──▶ API server
+                                   through a proxy, or compressed: both by aiohttp
 
 Requests and streams have pools of their own, so watches never keep a request waiting. Every request carries
 what the Connection's credentials say at that moment; after a 401 they are asked for new ones, once. Whatever
@@ -11,8 +12,9 @@ goes wrong below comes out as a TransportError, which tells whether the request 
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 from weakref import WeakSet
 
@@ -21,6 +23,7 @@ from yarl import URL
 
 from pykruise import __version__
 from pykruise.kube.connection import Connection
+from pykruise.kube.connections import BROKEN, Fields, Origin
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
@@ -28,13 +31,17 @@ from pykruise.kube.errors import (
     UnreachableError,
     error_for,
 )
-from pykruise.kube.exchanges import Exchanges, Fields, Origin
+from pykruise.kube.exchanges import Exchanges
+from pykruise.kube.streams import Streams
 from pykruise.kube.transport import Response
 
 _NO_HEADERS: Mapping[str, str] = {}
 
 _HANG_UP_S = 1.0
 """How long `close()` waits until the event loop has let go of all connections."""
+
+_BROKEN = (aiohttp.ClientError, *BROKEN)
+"""What a stream of either client breaks of."""
 
 # What aiohttp raises before a connection stands: nothing of the request was sent.
 _NOT_CONNECTED = (
@@ -68,6 +75,7 @@ class HttpTransport:
     ) -> None:
         self.connection = connection
         self._base = connection.server.rstrip("/")
+        self._prefix = URL(self._base, encoded=True).raw_path.rstrip("/")
         self._pool = pool
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -75,19 +83,17 @@ class HttpTransport:
         self._default_headers = [("User-Agent", user_agent), *connection.headers]
         self._skipped_headers = () if compress else ("Accept-Encoding",)
         self._timeout = self._timeout_of(timeout_s)
-        self._exchanges = (
-            None
-            if compress or connection.proxy
-            else Exchanges(
-                _origin(connection),
-                limit=pool,
-                keepalive_s=keepalive_s,
-                connect_timeout_s=connect_timeout_s,
+        self._exchanges: Exchanges | None = None
+        self._streams: Streams | None = None
+        if not (compress or connection.proxy):
+            origin = _origin(connection)
+            self._exchanges = Exchanges(
+                origin, limit=pool, keepalive_s=keepalive_s, connect_timeout_s=connect_timeout_s
             )
-        )
+            self._streams = Streams(origin, connect_timeout_s=connect_timeout_s)
         self._usual_tls: ssl.SSLContext | None = None
-        self._requests: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
+        self._requests_by_proxy: aiohttp.ClientSession | None = None
+        self._streams_by_proxy: aiohttp.ClientSession | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._is_closed = False
 
@@ -119,14 +125,16 @@ class HttpTransport:
         idle_timeout_s: float | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """See `Transport.stream`. Lines may be of any length."""
-        return self._stream(self._url(path, query), headers or _NO_HEADERS, idle_timeout_s)
+        return self._stream(path, query, headers or _NO_HEADERS, idle_timeout_s)
 
     async def close(self) -> None:
         """Close all connections; requests under way fail, and new ones are refused."""
         self._is_closed = True
         if self._exchanges is not None:
             await self._exchanges.close()
-        for session in (self._requests, self._streams):
+        if self._streams is not None:
+            await self._streams.close()
+        for session in (self._requests_by_proxy, self._streams_by_proxy):
             if session is not None:
                 await session.close()
         await self._hang_up()
@@ -193,50 +201,83 @@ class HttpTransport:
         body: bytes | None,
         timeout: aiohttp.ClientTimeout,
     ) -> Response:
-        if self._requests is None:
-            self._requests = self._session(limit=self._pool)
+        if self._requests_by_proxy is None:
+            self._requests_by_proxy = self._session(limit=self._pool)
         try:
-            answer = await self._send(self._requests, method, url, headers, timeout, body)
+            answer = await self._send(self._requests_by_proxy, method, url, headers, timeout, body)
             async with answer:
                 data = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as err:
             raise _transport_error(method, url, err) from err
         return Response(answer.status, _lower(answer), data)
 
+    # ── one stream ───────────────────────────────────────────────────────────
+
     @asynccontextmanager
     async def _stream(
-        self, url: URL, headers: Mapping[str, str], idle_timeout_s: float | None
+        self,
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str],
+        idle_timeout_s: float | None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         credentials = self.connection.credentials
         auth = await credentials.headers()
-        answer = await self._open(url, {**headers, **auth})
-        if answer.status == 401 and await credentials.refresh(rejected=auth):
-            answer.close()
-            answer = await self._open(url, {**headers, **await credentials.headers()})
+        answer = await self._open(path, query, headers, auth)
         try:
+            if answer.status == 401 and await credentials.refresh(rejected=auth):
+                answer.end()
+                answer = await self._open(path, query, headers, await credentials.headers())
+            what = f"GET {self._prefix}{path}"
             if answer.status != 200:
-                raise error_for(answer.status, await self._read_refusal(url, answer), _lower(answer))
-            async with aclosing(_lines(url, answer, idle_timeout_s)) as lines:
+                body = await self._read_refusal(what, answer)
+                raise error_for(answer.status, body, answer.headers)
+            async with aclosing(_lines(what, answer, idle_timeout_s)) as lines:
                 yield lines
         finally:
-            answer.close()  # in mid-stream this closes the connection, which is what ends a watch
+            answer.end()  # in mid-stream this closes the connection, which is what ends a watch
 
-    async def _open(self, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def _open(
+        self,
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str],
+        auth: Mapping[str, str],
+    ) -> "_Opened":
         if self._streams is None:
-            self._streams = self._session(limit=0)
+            return await self._open_by_proxy(self._url(path, query), {**headers, **auth})
+        stream = await self._streams.open(
+            path,
+            _query(query) if query else "",
+            self._all_headers(headers, auth),
+            tls=self._tls(),
+            timeout_s=self._timeout_s,
+        )
+        return _Opened(stream.status.result(), stream.headers, stream.read, stream.fail, stream.abort)
+
+    async def _open_by_proxy(self, url: URL, headers: Mapping[str, str]) -> "_Opened":
+        if self._streams_by_proxy is None:
+            self._streams_by_proxy = self._session(limit=0)
         timeout = aiohttp.ClientTimeout(sock_connect=self._connect_timeout_s)
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._send(self._streams, "GET", url, headers, timeout, None)
+                answer = await self._send(self._streams_by_proxy, "GET", url, headers, timeout, None)
         except (aiohttp.ClientError, OSError, TimeoutError) as err:
             raise _transport_error("GET", url, err) from err
+        content = answer.content
+        return _Opened(answer.status, _lower(answer), content.readany, content.set_exception, answer.close)
 
-    async def _read_refusal(self, url: URL, answer: aiohttp.ClientResponse) -> bytes:
+    async def _read_refusal(self, what: str, answer: "_Opened") -> bytes:
+        parts = []
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await answer.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as err:
-            raise _transport_error("GET", url, err) from err
+                while part := await answer.read():
+                    parts.append(part)
+        except TimeoutError as err:
+            raise RequestTimeoutError(f"{what}: no answer in time") from err
+        except _BROKEN as err:
+            raise _lost(what, err) from err
+        return b"".join(parts)
 
     async def _send(
         self,
@@ -321,21 +362,36 @@ async def _no_hidden_repetition(
     except _NOT_CONNECTED:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as err:
-        raise _lost(request.method, request.url, err) from err
+        raise _lost(f"{request.method} {request.url.path}", err) from err
 
 
-async def _lines(
-    url: URL, answer: aiohttp.ClientResponse, idle_timeout_s: float | None
-) -> AsyncGenerator[bytes, None]:
+class _Opened(NamedTuple):
+    """A stream of either client."""
+
+    status: int
+    headers: Mapping[str, str]
+    read: Callable[[], Awaitable[bytes]]
+    """What has arrived, and something at least; empty: the end."""
+    fail: Callable[[Exception], None]
+    """Have who reads get this error."""
+    end: Callable[[], None]
+    """End it, and its connection unless all of it was read."""
+
+
+class _SilentError(Exception):
+    """Nothing arrived for too long."""
+
+
+async def _lines(what: str, answer: _Opened, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
     """The lines of a body, without line ends; empty ones are skipped.
 
-    Not aiohttp's own `readline`, which refuses lines above its buffer size: objects reach 1.5 MB and more.
-    The parts of a long line are joined once.
+    Of any length: objects reach 1.5 MB and more. The parts of a long line are joined once.
     """
     begun: list[bytes] = []
-    watchman = _Watchman(answer, idle_timeout_s)
+    watchman = _Watchman(answer.fail, idle_timeout_s)
+    read = answer.read
     try:
-        async for chunk in answer.content.iter_any():
+        while chunk := await read():
             watchman.has_heard()
             lines = chunk.split(b"\n")
             begun.append(lines[0])
@@ -347,11 +403,10 @@ async def _lines(
             for line in lines:
                 if line:
                     yield line
-    except aiohttp.SocketTimeoutError as err:
-        message = f"GET {url.path}: nothing arrived for {idle_timeout_s:g} s"
-        raise ConnectionLostError(message) from err
-    except (aiohttp.ClientError, OSError, TimeoutError) as err:
-        raise _lost("GET", url, err) from err
+    except _SilentError as err:
+        raise ConnectionLostError(f"{what}: nothing arrived for {idle_timeout_s:g} s") from err
+    except _BROKEN as err:
+        raise _lost(what, err) from err
     finally:
         watchman.go()
     if rest := b"".join(begun):
@@ -359,13 +414,11 @@ async def _lines(
 
 
 class _Watchman:
-    """Ends a stream that is silent for `idle_timeout_s` (None: never), with one timer a silence.
+    """Ends a stream that is silent for `idle_timeout_s` (None: never), with one timer a silence: one for every
+    packet would be a fiftieth of all that a busy manager does."""
 
-    aiohttp's own limit takes a timer for every packet, which is a fiftieth of all that a busy manager does.
-    """
-
-    def __init__(self, answer: aiohttp.ClientResponse, idle_timeout_s: float | None) -> None:
-        self._answer = answer
+    def __init__(self, fail: Callable[[Exception], None], idle_timeout_s: float | None) -> None:
+        self._fail = fail
         self._idle_timeout_s = idle_timeout_s
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -388,7 +441,7 @@ class _Watchman:
         if left_s > 0:
             self._timer = self._loop.call_later(left_s, self._look)
         else:
-            self._answer.content.set_exception(aiohttp.SocketTimeoutError("the stream is silent"))
+            self._fail(_SilentError())
 
 
 def _transport_error(method: str, url: URL, err: Exception) -> TransportError:
@@ -396,11 +449,11 @@ def _transport_error(method: str, url: URL, err: Exception) -> TransportError:
         return UnreachableError(f"{method} {url.path}: cannot connect to {url.origin()}: {_words(err)}")
     if isinstance(err, TimeoutError):
         return RequestTimeoutError(f"{method} {url.path}: no answer in time")
-    return _lost(method, url, err)
+    return _lost(f"{method} {url.path}", err)
 
 
-def _lost(method: str, url: URL, err: Exception) -> ConnectionLostError:
-    return ConnectionLostError(f"{method} {url.path}: the connection broke: {_words(err)}")
+def _lost(what: str, err: Exception) -> ConnectionLostError:
+    return ConnectionLostError(f"{what}: the connection broke: {_words(err)}")
 
 
 def _words(err: Exception) -> str:

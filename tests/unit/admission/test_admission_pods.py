@@ -299,8 +299,12 @@ def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
     [both] = asked_about(NOBODY)
     assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
     assert "KRUISE_CONTAINER_PRIORITY" in both
-    assert asked_about(NOBODY, enhanced_liveness=True) == [both], "said once"
-    assert asked_about(NOBODY, readiness_gate_for_all=True) == [], "every pod is asked about"
+    assert 'g.conditionType == "KruisePodReady"' in both, "not about pods that come with the gate"
+    [with_liveness] = asked_about(NOBODY, enhanced_liveness=True)
+    assert 'annotations["apps.kruise.io/using-enhanced-liveness"] == "true"' in with_liveness
+    [for_all] = asked_about(NOBODY, readiness_gate_for_all=True)
+    assert 'g.conditionType == "KruisePodReady"' in for_all
+    assert OF_KRUISE_WORKLOAD not in for_all
 
 
 def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_mean() -> None:

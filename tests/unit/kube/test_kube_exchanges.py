@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from pykruise.kube.connections import Origin
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.exchanges import Exchanges, Origin
+from pykruise.kube.exchanges import Exchanges
 from pykruise.kube.transport import Response
 
 pytestmark = pytest.mark.real_time  # real sockets

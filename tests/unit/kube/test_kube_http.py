@@ -115,6 +115,18 @@ def transport(
     return transports(Connection(server.url, trusting(authority), bearer("t0ken")), timeout_s=5)
 
 
+@pytest.fixture(params=[False, True], ids=["plain", "compressed"])
+def streaming(
+    request: pytest.FixtureRequest,
+    server: Server,
+    authority: Authority,
+    transports: Callable[..., HttpTransport],
+) -> HttpTransport:
+    """Streams of its own, and aiohttp's."""
+    connection = Connection(server.url, trusting(authority), bearer("t0ken"))
+    return transports(connection, timeout_s=5, compress=request.param)
+
+
 # ── requests ─────────────────────────────────────────────────────────────────
 
 
@@ -567,41 +579,41 @@ async def collect(transport: HttpTransport, into: list[bytes], **options: Any) -
     ],
 )
 async def test_lines_come_out_whole_however_they_were_cut_into_chunks(
-    server: Server, transport: HttpTransport, chunks: list[bytes], expected: list[bytes]
+    server: Server, streaming: HttpTransport, chunks: list[bytes], expected: list[bytes]
 ) -> None:
     # given
     server.handler = lines_of(*chunks)
     # when
     seen: list[bytes] = []
-    await collect(transport, seen)
+    await collect(streaming, seen)
     # then
     assert seen == expected
 
 
-async def test_a_line_may_be_several_megabytes_long(server: Server, transport: HttpTransport) -> None:
+async def test_a_line_may_be_several_megabytes_long(server: Server, streaming: HttpTransport) -> None:
     # given
     big = b"x" * 3_000_000
     server.handler = lines_of(b"small\n" + big[:1_500_000], big[1_500_000:] + b"\nsmall\n")
     # when
     seen: list[bytes] = []
-    await collect(transport, seen)
+    await collect(streaming, seen)
     # then
     assert seen == [b"small", big, b"small"]
 
 
-async def test_many_lines_of_a_stream_come_in_order(server: Server, transport: HttpTransport) -> None:
+async def test_many_lines_of_a_stream_come_in_order(server: Server, streaming: HttpTransport) -> None:
     # given 20,000 lines in chunks that do not end at line ends
     text = b"".join(b'{"number":%d}\n' % number for number in range(20_000))
     server.handler = lines_of(*(text[start : start + 7001] for start in range(0, len(text), 7001)))
     # when
     seen: list[bytes] = []
-    await collect(transport, seen)
+    await collect(streaming, seen)
     # then
     assert [json.loads(line)["number"] for line in seen] == list(range(20_000))
 
 
 async def test_a_stream_that_is_refused_raises_the_error_of_its_status(
-    server: Server, transport: HttpTransport
+    server: Server, streaming: HttpTransport
 ) -> None:
     # given
     async def gone(_: web.Request) -> web.Response:
@@ -610,18 +622,18 @@ async def test_a_stream_that_is_refused_raises_the_error_of_its_status(
     server.handler = gone
     # when, then
     with pytest.raises(GoneError, match="too old"):
-        await open_and_close(transport)
+        await open_and_close(streaming)
 
     async def plain(_: web.Request) -> web.Response:
         return web.Response(status=404, text="404 page not found")
 
     server.handler = plain
     with pytest.raises(NotFoundError, match="page not found"):
-        await open_and_close(transport)
+        await open_and_close(streaming)
 
 
 async def test_a_stream_that_breaks_is_a_lost_connection_after_the_whole_lines(
-    server: Server, transport: HttpTransport
+    server: Server, streaming: HttpTransport
 ) -> None:
     # given
     async def breaks(request: web.Request) -> web.StreamResponse:
@@ -637,19 +649,19 @@ async def test_a_stream_that_breaks_is_a_lost_connection_after_the_whole_lines(
     seen: list[bytes] = []
     # when, then
     with pytest.raises(ConnectionLostError):
-        await collect(transport, seen)
+        await collect(streaming, seen)
     assert seen == [b"whole"]
 
 
 async def test_a_stream_that_falls_silent_is_a_lost_connection(
-    server: Server, transport: HttpTransport
+    server: Server, streaming: HttpTransport
 ) -> None:
     # given a half-open connection: nothing arrives, and nothing breaks
     server.handler = lines_then_wait(b"one\n")
     seen: list[bytes] = []
     # when, then
     with pytest.raises(ConnectionLostError, match=r"nothing arrived for 0\.3 s"):
-        await asyncio.wait_for(collect(transport, seen, idle_timeout_s=0.3), 5)
+        await asyncio.wait_for(collect(streaming, seen, idle_timeout_s=0.3), 5)
     assert seen == [b"one"]
 
 
@@ -668,7 +680,7 @@ async def test_a_stream_that_is_never_answered_is_a_timeout(
         await open_and_close(transport)
 
 
-async def test_leaving_a_stream_ends_it_at_the_server(server: Server, transport: HttpTransport) -> None:
+async def test_leaving_a_stream_ends_it_at_the_server(server: Server, streaming: HttpTransport) -> None:
     # given
     ended = asyncio.Event()
 
@@ -685,18 +697,18 @@ async def test_leaving_a_stream_ends_it_at_the_server(server: Server, transport:
 
     server.handler = endless
     # when
-    async with transport.stream("/x") as lines:
+    async with streaming.stream("/x") as lines:
         assert await anext(lines) == b"tick"
     # then
     await asyncio.wait_for(ended.wait(), 3)
 
 
-async def test_a_watch_of_the_client_works_over_http(server: Server, transport: HttpTransport) -> None:
+async def test_a_watch_of_the_client_works_over_http(server: Server, streaming: HttpTransport) -> None:
     # given an event above every usual buffer size
     event = {"type": "ADDED", "object": {"metadata": {"name": "a"}, "data": "x" * 1_500_000}}
     gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
     server.handler = lines_of(json.dumps(event).encode() + b"\n" + json.dumps(gone).encode() + b"\n")
-    client = Client(transport)
+    client = Client(streaming)
     # when, then
     async with client.watch(PODS, "ns", resource_version="7") as events:
         first = await anext(events)

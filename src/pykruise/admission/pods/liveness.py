@@ -10,7 +10,7 @@ import orjson
 
 from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests
+from pykruise.kube.cel import Interests, both
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.pods.owners import is_of_kruise_workload
 
@@ -18,6 +18,12 @@ __all__ = ["EnhancedLiveness", "with_probes_moved"]
 
 USES_ANNOTATION: Final = "apps.kruise.io/using-enhanced-liveness"
 PROBES_ANNOTATION: Final = "apps.kruise.io/container-probe-context"
+
+_ASKS_FOR_IT: Final = (
+    f'has(object.metadata.annotations) && "{USES_ANNOTATION}" in object.metadata.annotations && '
+    f'object.metadata.annotations["{USES_ANNOTATION}"] == "true"'
+)
+"""CEL: the pod's annotation says so."""
 
 
 def with_probes_moved(pod: Document) -> Document | None:
@@ -43,8 +49,8 @@ class EnhancedLiveness:
     name = "enhanced-liveness"
 
     def wanted(self, interests: Interests) -> str:
-        """Pods of OpenKruise's workloads."""
-        return OF_KRUISE_WORKLOAD
+        """Pods of OpenKruise's workloads that ask for it."""
+        return both(OF_KRUISE_WORKLOAD, _ASKS_FOR_IT)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if annotations_of(pod).get(USES_ANNOTATION) != "true" or not is_of_kruise_workload(pod):

@@ -6,7 +6,7 @@ Pure. Rule: OpenKruise gives it to pods of its own workloads, or with a feature 
 from typing import Final
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import ALWAYS, Interests
+from pykruise.kube.cel import ALWAYS, Interests, both
 from pykruise.kube.documents import Document
 from pykruise.pods.keys import KRUISE_POD_READY
 from pykruise.pods.owners import is_of_kruise_workload
@@ -18,6 +18,12 @@ OF_KRUISE_WORKLOAD: Final = (
     'has(o.controller) && o.controller == true && o.apiVersion.startsWith("apps.kruise.io/"))'
 )
 """CEL: the pod's controller is of group apps.kruise.io."""
+
+_LACKS_IT: Final = (
+    "!(has(object.spec.readinessGates) && object.spec.readinessGates.exists(g, "
+    f'g.conditionType == "{KRUISE_POD_READY}"))'
+)
+"""CEL: it does not come with the gate already, as pods do whose workload updates them in place."""
 
 
 def with_readiness_gate(pod: Document) -> Document | None:
@@ -38,8 +44,8 @@ class ReadinessGate:
         self._for_all = for_all
 
     def wanted(self, interests: Interests) -> str:
-        """Pods of OpenKruise's workloads, or all."""
-        return ALWAYS if self._for_all else OF_KRUISE_WORKLOAD
+        """Pods of OpenKruise's workloads, or all, that do not come with it."""
+        return both(ALWAYS if self._for_all else OF_KRUISE_WORKLOAD, _LACKS_IT)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if not self._for_all and not is_of_kruise_workload(pod):

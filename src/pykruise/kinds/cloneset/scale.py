@@ -22,7 +22,7 @@ from pykruise.plans.actions import Create
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, state_step
 from pykruise.plans.plan import Chain, Note, Stage, Step
 from pykruise.pods import keys
-from pykruise.pods.in_place import with_ready_gate
+from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.lifecycle import LifecycleState, state_metadata
 from pykruise.pods.names import InstanceId, pod_name
 from pykruise.pods.ordering import deletion_order
@@ -141,7 +141,7 @@ def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[Instance
     }
     if metadata.get("finalizers"):
         shared["finalizers"] = metadata["finalizers"]
-    spec = with_ready_gate(revision.template.get("spec") or {})
+    spec = with_ready_gates(revision.template.get("spec") or {})
     for instance_id in ids:
         yield {
             "apiVersion": PODS.api_version,

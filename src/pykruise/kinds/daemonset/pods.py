@@ -18,7 +18,7 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
 from pykruise.plans.phases import Phase, delete_steps, pod_chain
 from pykruise.plans.plan import Chain, Note, Stage, Step
-from pykruise.pods.in_place import with_ready_gate
+from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.views import PodView
 
 __all__ = ["CREATE_PODS", "DELETE_PODS", "Going", "come_and_go", "pod_documents"]
@@ -116,7 +116,7 @@ def _names(ws: WorkingSet, prefix: str, count: int) -> Iterable[str]:
 
 def _pod_spec(ws: WorkingSet, template_spec: Mapping[str, Any]) -> Document:
     spec = {**template_spec, "tolerations": daemon_tolerations(template_spec)}
-    return with_ready_gate(spec) if ws.spec.is_in_place else spec
+    return with_ready_gates(spec) if ws.spec.is_in_place else spec
 
 
 def _for_node(spec: Document, node: str) -> Document:

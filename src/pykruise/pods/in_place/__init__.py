@@ -13,7 +13,7 @@ from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.completion import Verdict, containers_verdict, image_verdict, pod_verdict
 from pykruise.pods.in_place.difference import NotInPlace, Template, difference
 from pykruise.pods.in_place.grace import grace_of
-from pykruise.pods.in_place.pod import GateSettings, PodPatch, Settings, UpdatablePod, with_ready_gate
+from pykruise.pods.in_place.pod import GateSettings, PodPatch, Settings, UpdatablePod, with_ready_gates
 from pykruise.pods.in_place.resources import has_resize, has_resize_by_version
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.in_place.steps import (
@@ -61,5 +61,5 @@ __all__ = [
     "start",
     "state_of",
     "takes_out_of_service",
-    "with_ready_gate",
+    "with_ready_gates",
 ]

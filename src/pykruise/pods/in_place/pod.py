@@ -24,7 +24,7 @@ __all__ = [
     "annotation",
     "running_containers",
     "running_statuses",
-    "with_ready_gate",
+    "with_ready_gates",
 ]
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
@@ -133,9 +133,14 @@ def annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
     return next((pod.annotations[key] for key in spellings if key in pod.annotations), None)
 
 
-def with_ready_gate(pod_spec: Mapping[str, Any]) -> Document:
-    """The spec of a pod that is to be updatable in place: with the readiness gate for that, once."""
+def with_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
+    """The spec of a pod that is to be updatable in place, with the readiness gates that its workload serves.
+
+    KruisePodReady would else come from the pod webhook: a pod that is made with it needs no review for its sake.
+    """
     gates = list(pod_spec.get("readinessGates") or ())
-    if all(gate.get("conditionType") != keys.IN_PLACE_READY for gate in gates):
-        gates.append({"conditionType": keys.IN_PLACE_READY})
+    known = {gate.get("conditionType") for gate in gates}
+    gates += [
+        {"conditionType": one} for one in (keys.IN_PLACE_READY, keys.KRUISE_POD_READY) if one not in known
+    ]
     return {**pod_spec, "readinessGates": gates}

@@ -53,14 +53,16 @@ def test_missing_pods_are_created_complete_and_one_batch_after_another() -> None
             "blockOwnerDeletion": True,
         }
     ]
-    assert first["spec"]["readinessGates"] == [{"conditionType": keys.IN_PLACE_READY}]
+    own = [{"conditionType": keys.IN_PLACE_READY}, {"conditionType": keys.KRUISE_POD_READY}]
+    assert first["spec"]["readinessGates"] == own, "the webhook would add the second, if it were asked"
     assert [(one["name"], one["image"]) for one in first["spec"]["containers"]] == [("main", "nginx:1")]
 
 
 def test_a_gate_that_the_template_has_is_not_added_twice() -> None:
     gates = [{"conditionType": "other"}, {"conditionType": keys.IN_PLACE_READY}]
     builder = cloneset(1, pods=0).with_spec(template=template(readinessGates=gates))
-    assert created(plan_cloneset(builder.snapshot()))[0]["spec"]["readinessGates"] == gates
+    expected = [*gates, {"conditionType": keys.KRUISE_POD_READY}]
+    assert created(plan_cloneset(builder.snapshot()))[0]["spec"]["readinessGates"] == expected
 
 
 def test_annotations_and_finalizers_of_the_template_come_along() -> None:

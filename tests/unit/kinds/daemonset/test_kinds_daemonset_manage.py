@@ -65,12 +65,12 @@ def test_without_the_scheduler_a_pod_is_created_on_its_node() -> None:
     assert "affinity" not in pod["spec"]
 
 
-def test_pods_that_are_to_be_updated_in_place_get_the_gate_for_it_once() -> None:
+def test_pods_that_are_to_be_updated_in_place_get_the_gates_for_it_once() -> None:
     builder = daemonset(1, pods=False).in_place()
-    gate = {"conditionType": keys.IN_PLACE_READY}
-    assert created(builder.plan())[0]["spec"]["readinessGates"] == [gate]
-    builder.with_template(readinessGates=[gate])
-    assert created(builder.plan())[0]["spec"]["readinessGates"] == [gate]
+    gates = [{"conditionType": keys.IN_PLACE_READY}, {"conditionType": keys.KRUISE_POD_READY}]
+    assert created(builder.plan())[0]["spec"]["readinessGates"] == gates
+    builder.with_template(readinessGates=gates)
+    assert created(builder.plan())[0]["spec"]["readinessGates"] == gates
 
 
 @pytest.mark.parametrize(("text", "expected"), [("7", "7"), ("x", None), ("", None)])

@@ -1,0 +1,194 @@
+"""What requests with answers (exchanges.py) and streams (streams.py) have in common: one connection to a server.
+
+Origin, TLS ──▶ dial() ──▶ Wire (an asyncio protocol around httptools) ──▶ the two modules' own protocols
+method, target, headers ──▶ RequestWriter ──▶ the bytes of a request
+
+HTTP/1.1 as an API server speaks it: no redirects, cookies, proxies or compression.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final, TypeVar, cast
+
+import httptools
+import msgspec
+
+from pykruise.kube.cutting import cut_of
+from pykruise.kube.errors import UnreachableError
+
+__all__ = ["BROKEN", "GOODBYE_S", "AnswerHeaders", "Fields", "Origin", "RequestWriter", "Wire", "dial"]
+
+GOODBYE_S: Final = 1.0
+"""How long a server has to answer the end of TLS, and closing for the loop to let go of all connections."""
+
+BROKEN: Final = (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade)
+"""What a connection is lost of: it broke, or what came is no HTTP."""
+
+_WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
+"""Methods that need not say that they have none."""
+
+_MOST_BLOCKS: Final = 64
+
+Fields = tuple[tuple[str, str], ...]
+"""Names and values of headers, in their order."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a server is. `prefix` stands before every path; `name` is what its certificate is for."""
+
+    is_tls: bool
+    host: str
+    port: int
+    prefix: str
+    authority: str
+    """For the Host header: the host, with a port that is not the usual one."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{'https' if self.is_tls else 'http'}://{self.authority}"
+
+
+class AnswerHeaders(Mapping[str, str]):
+    """Headers of an answer, read when somebody asks: of one that is no refusal nobody does."""
+
+    __slots__ = ("_fields", "_read")
+
+    def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
+        self._fields = fields
+        self._read: dict[str, str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, str]:
+        if self._read is None:
+            self._read = {}
+            for name, value in self._fields:
+                key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+                self._read[key] = f"{self._read[key]}, {text}" if key in self._read else text
+        return self._read
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """Whether the body has no other end."""
+        return "content-length" not in self and "transfer-encoding" not in self
+
+
+class Wire(asyncio.Protocol):
+    """One connection. A subclass says what becomes of what is parsed, and of being lost (`on_lost`)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
+        self.tls = tls
+        """What it was opened with."""
+        self.is_usable = True
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._cut: Callable[[], None] | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._fields: list[tuple[bytes, bytes]] = []
+
+    def close(self) -> None:
+        """Say goodbye."""
+        self.is_usable = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End at once."""
+        self.is_usable = False
+        if self._cut is not None:
+            self._cut()
+
+    def on_lost(self, error: Exception) -> None:
+        """The connection is gone."""
+        raise NotImplementedError
+
+    # ── what the loop calls ──────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._cut = cut_of((self._transport,))
+        # A server that vanished without a word is noticed although nothing is sent for hours.
+        with suppress(OSError):
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_usable = False
+        self.on_lost(exc or ConnectionResetError("the server closed the connection"))
+        self.lost.set_result(None)
+
+    # ── what the parser calls ────────────────────────────────────────────────
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields.append((name, value))
+
+
+W = TypeVar("W", bound=Wire)
+
+
+async def dial(
+    loop: asyncio.AbstractEventLoop,
+    origin: Origin,
+    tls: ssl.SSLContext | None,
+    make: Callable[[], W],
+    *,
+    timeout_s: float,
+    what: str,
+) -> W:
+    """A new connection; `timeout_s` is for TCP and TLS. Raises UnreachableError, which names `what` was to be sent."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, wire = await loop.create_connection(
+                make,
+                origin.host,
+                origin.port,
+                ssl=tls,
+                server_hostname=origin.name if tls is not None else None,
+                ssl_shutdown_timeout=GOODBYE_S if tls is not None else None,
+            )
+    except (OSError, TimeoutError) as error:
+        words = str(error) or type(error).__name__
+        raise UnreachableError(f"{what}: cannot connect to {origin}: {words}") from error
+    return wire
+
+
+class RequestWriter:
+    """Requests as they go over the wire. Most carry the same headers as many before."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._blocks: dict[Fields, bytes] = {}
+
+    def written(self, method: str, target: str, headers: Fields, body: bytes | None = None) -> bytes:
+        """One request. Raises ValueError for what would break its line."""
+        block = self._blocks.get(headers)
+        if block is None:
+            if len(self._blocks) >= _MOST_BLOCKS:  # tokens change now and then
+                self._blocks.clear()
+            block = self._blocks[headers] = _header_lines([("Host", self._origin.authority), *headers])
+        if not target.isascii() or not target.isprintable() or " " in target:
+            raise ValueError(f"{method} {target!r}: the path is not percent-encoded")
+        if body or method not in _WITHOUT_BODY:
+            length = b"Content-Length: %d\r\n" % len(body or b"")
+        else:
+            length = b""
+        line = f"{method} {target} HTTP/1.1\r\n".encode()
+        return b"".join((line, block, length, b"\r\n", body or b""))
+
+
+def _header_lines(fields: list[tuple[str, str]]) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in fields]
+    for (name, _), line in zip(fields, lines, strict=True):
+        if line.count("\r") != 1 or line.count("\n") != 1:
+            raise ValueError(f"header {name!r}: there is a line break in it")
+    return "".join(lines).encode()
