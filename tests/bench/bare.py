@@ -1,6 +1,6 @@
 """A yardstick: a bare asyncio script that makes the same writes to pods as a manager does, and nothing else.
 
-yardsticks() ──▶ this file as a process of its own ──▶ API server; the scheduler and the nodes do their part
+scripted_life() ──▶ this file as a process of its own ──▶ API server; the scheduler and the nodes do their part
 lines of JSON on its standard input (what to do) ──▶ an empty line on its standard output (ready, done)
 
 It decides nothing: no cache, no plan, no revision, no status, no retry. It says how many pods a second this
@@ -29,8 +29,10 @@ import orjson
 import uvloop
 
 from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.plans.in_place import begun_at_once
 
 if TYPE_CHECKING:
     from bench.stage import RealPhase, Stage
@@ -41,7 +43,7 @@ MANAGERS_AT_ONCE = 32
 JSON = "application/json"
 STRATEGIC = "application/strategic-merge-patch+json"
 STATE, CHANGED_AT = "lifecycle.apps.kruise.io/state", "lifecycle.apps.kruise.io/timestamp"
-GATE = "InPlaceUpdateReady"
+GATE, SECOND_GATE = "InPlaceUpdateReady", "KruisePodReady"
 NOW = "2026-01-31T12:00:00Z"
 
 
@@ -49,37 +51,73 @@ NOW = "2026-01-31T12:00:00Z"
 
 
 class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
-    """What the script reached, and a phase of the manager beside it."""
+    """What the script reached before and after the manager did the same; ratios are of the mean of both."""
 
     of: str
-    """The manager's phase that did the same."""
+    """The manager's phase."""
     in_flight: int
-    script: "RealPhase"
+    before: "RealPhase"
+    after: "RealPhase"
     ratio: float
     """The manager's pods a second, of the script's."""
+    cpu_ratio: float
+    """The manager's CPU, of the script's."""
+
+    @property
+    def pods_per_s(self) -> float:
+        """The script's."""
+        return (self.before.pods_per_s + self.after.pods_per_s) / 2
 
 
-async def yardsticks(
-    stage: "Stage", *, scale_up: "RealPhase", in_place: "RealPhase", pods: int
+def yardsticks(
+    before: Sequence["RealPhase"],
+    after: Sequence["RealPhase"],
+    *,
+    scale_up: "RealPhase",
+    in_place: "RealPhase",
+    pods: int,
 ) -> list[Yardstick]:
-    """Scale up, and update in place: with as many pods out of service as the manager had, and with 32."""
-    same = max(round(in_place.out_at_once), 1)
+    """Both lives of the script beside the manager's phases. A host that has a good or a bad minute has it once."""
+
+    def yardstick(of: "RealPhase", in_flight: int, one: "RealPhase", other: "RealPhase") -> Yardstick:
+        return Yardstick(
+            of=of.name,
+            in_flight=in_flight,
+            before=one,
+            after=other,
+            ratio=2 * of.pods_per_s / (one.pods_per_s + other.pods_per_s),
+            cpu_ratio=2
+            * of.manager_cpu_ms_per_pod
+            / (one.manager_cpu_ms_per_pod + other.manager_cpu_ms_per_pod),
+        )
+
+    compared = (scale_up, in_place, in_place)
+    in_flight = (MANAGERS_AT_ONCE, out_at_once(pods), MANAGERS_AT_ONCE)
+    return [yardstick(*one) for one in zip(compared, in_flight, before, after, strict=True)]
+
+
+def out_at_once(pods: int) -> int:
+    """Pods that a manager has out of service at once in an update in place (measured): those that one plan begins,
+    and those of the plan before, which are on their way back."""
+    return 2 * begun_at_once(pods) - 2
+
+
+async def scripted_life(stage: "Stage", *, pods: int) -> list["RealPhase"]:
+    """Scale up, update in place with as many pods out of service as a manager has, and with 32; and all deleted."""
     owner = await _owner(stage)
     async with _started(stage.plane.manager_kubeconfig, owner) as (process, do):
         bench = stage.bench(process.pid, worker="script")
 
-        async def observe(of: "RealPhase", name: str, in_flight: int, **order: Any) -> Yardstick:
+        async def observe(name: str, in_flight: int, **order: Any) -> "RealPhase":
             wish = {**order, "pods": pods, "in_flight": in_flight}
-            script = await bench.observe(f"{name}, {in_flight} in flight", lambda: do(wish), pods=pods)
+            found = await bench.observe(f"{name}, {in_flight} in flight", lambda: do(wish), pods=pods)
             await asyncio.sleep(2)
-            ratio = of.pods_per_s / script.pods_per_s
-            return Yardstick(of=of.name, in_flight=in_flight, script=script, ratio=ratio)
+            return found
 
-        up, change = {"do": "up"}, {"do": "in place"}
         found = [
-            await observe(scale_up, "scale up until ready", MANAGERS_AT_ONCE, **up),
-            await observe(in_place, "in place", same, **change, image="nginx:2"),
-            await observe(in_place, "in place", MANAGERS_AT_ONCE, **change, image="nginx:3"),
+            await observe("scale up until ready", MANAGERS_AT_ONCE, do="up"),
+            await observe("in place", out_at_once(pods), do="in place", image="nginx:2"),
+            await observe("in place", MANAGERS_AT_ONCE, do="in place", image="nginx:3"),
         ]
         await do({"do": "down", "pods": pods, "in_flight": MANAGERS_AT_ONCE})
         await bench.gone()
@@ -88,8 +126,10 @@ async def yardsticks(
 
 async def _owner(stage: "Stage") -> str:
     """Something that the pods belong to, as the manager's do: garbage collection takes note of them."""
-    created = await stage.client.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "bare"}})
-    uid: str = orjson.loads(created)["metadata"]["uid"]
+    with suppress(AlreadyExistsError):
+        await stage.client.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "bare"}})
+    stored = await stage.client.get(CONFIG_MAPS, NAMESPACE, "bare")
+    uid: str = orjson.loads(stored)["metadata"]["uid"]
     return uid
 
 
@@ -226,14 +266,14 @@ class Script:
             await self._write("POST", "", _new_pod(name, self._owner), content=JSON)
         await self._until(name, lambda pod: bool(pod.spec.nodeName))
         async with self._at_once:
-            await self._write("PATCH", name, _service("True", "Normal"), subresource="status")
+            await self._write("PATCH", name, _service(GATE, SECOND_GATE), subresource="status")
         await self._until(name, lambda pod: pod.is_ready)
 
     async def _update(self, name: str, image: str) -> None:
         await self._write("PATCH", name, _out_of_service(), subresource="status")
         await self._write("PATCH", name, _other_image(image))
         await self._until(name, lambda pod: pod.runs(image))
-        await self._write("PATCH", name, _service("True", "Normal"), subresource="status")
+        await self._write("PATCH", name, _service(GATE), subresource="status")
         await self._until(name, lambda pod: pod.is_ready and pod.runs(image))
 
     async def _write(
@@ -303,15 +343,20 @@ def _new_pod(name: str, owner: str) -> dict[str, Any]:
             "annotations": {CHANGED_AT: NOW},
             "ownerReferences": [reference],
         },
-        "spec": {"containers": [container], "readinessGates": [{"conditionType": GATE}]},
+        "spec": {
+            "containers": [container],
+            "readinessGates": [{"conditionType": GATE}, {"conditionType": SECOND_GATE}],
+        },
     }
 
 
-def _service(status: str, state: str) -> dict[str, Any]:
-    condition = {"type": GATE, "status": status, "lastTransitionTime": NOW, "reason": None}
+def _service(*gates: str) -> dict[str, Any]:
+    conditions = [
+        {"type": gate, "status": "True", "lastTransitionTime": NOW, "reason": None} for gate in gates
+    ]
     return {
-        "metadata": {"labels": {STATE: state}, "annotations": {CHANGED_AT: NOW}},
-        "status": {"conditions": [condition]},
+        "metadata": {"labels": {STATE: "Normal"}, "annotations": {CHANGED_AT: NOW}},
+        "status": {"conditions": conditions},
     }
 
 

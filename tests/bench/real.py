@@ -2,7 +2,7 @@
 
 control plane (testbed) ◀── pykruise kubelets (a process) ── nodes on which pods start and stop at once
                         ◀── pykruise manager (a process)  ── what is measured
-                        ◀── a bare script (bare.py), when the manager has ended ── a yardstick: the same writes
+                        ◀── a bare script (bare.py), before and after the manager ── a yardstick: the same writes
                         ◀── this process ── wishes, watches, and the bare writes to compare with (limits.py)
 
 With `webhooks` the API server asks the same manager process about every new pod and every CloneSet, as in a
@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from bench.bare import Yardstick, yardsticks
+from bench.bare import Yardstick, scripted_life, yardsticks
 from bench.limits import Limit, bare_writes, with_ratio
 from bench.sandbox import cloneset
 from bench.stage import CONCURRENCY, NAME, NAMESPACE, Bench, Latency, RealPhase, managed, on_stage, spread
@@ -59,14 +59,16 @@ async def run(*, pods: int, nodes: int, webhooks: bool = False) -> Report:
         await install_kinds(plane)
         async with on_stage(plane, pods=pods, nodes=nodes) as stage:
             await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+            before = await scripted_life(stage, pods=pods)
             async with managed(stage, webhooks=webhooks) as bench:
                 phases = await life(bench, pods)
                 latencies = await latency(bench)
                 await bench.client.delete(CLONE_SETS, NAMESPACE, NAME)
                 await bench.gone()
+            after = await scripted_life(stage, pods=pods)
             measured = {phase.name: phase for phase in phases}
-            sticks = await yardsticks(
-                stage, scale_up=measured[SCALE_UP], in_place=measured[IN_PLACE], pods=pods
+            sticks = yardsticks(
+                before, after, scale_up=measured[SCALE_UP], in_place=measured[IN_PLACE], pods=pods
             )
             limits = await bare_writes(stage, pods)
         minor = plane.kubernetes
@@ -88,7 +90,7 @@ def with_script(phase: RealPhase, sticks: list[Yardstick]) -> RealPhase:
     stick = next((one for one in sticks if one.of == phase.name), None)
     if stick is None:
         return phase
-    return msgspec.structs.replace(phase, script_pods_per_s=stick.script.pods_per_s, of_script=stick.ratio)
+    return msgspec.structs.replace(phase, script_pods_per_s=stick.pods_per_s, of_script=stick.ratio)
 
 
 async def life(bench: Bench, pods: int) -> list[RealPhase]:
@@ -229,14 +231,17 @@ def _of_scripts(sticks: list[Yardstick]) -> list[str]:
         return []
     head = (
         f"{'a bare script with the same writes':<44}{'s':>7}{'pods/s':>8}{'script':>9}{'API server':>12}"
-        f"{'writes':>8}{'out p50':>9}{'p99':>7}{'at once':>9}{'manager':>9}"
+        f"{'writes':>8}{'out p50':>9}{'p99':>7}{'at once':>9}{'manager':>9}{'its CPU':>9}"
     )
-    units = f"{'':<59}{'ms/pod':>9}{'ms/pod':>12}{'/pod':>8}{'ms':>9}{'ms':>7}{'':>9}{'of it':>9}"
-    rows = [
-        f"  {one.script.name:<42}{one.script.seconds:>7.1f}{one.script.pods_per_s:>8.0f}"
-        f"{one.script.manager_cpu_ms_per_pod:>9.2f}{one.script.api_server_cpu_ms_per_pod:>12.1f}"
-        f"{one.script.writes_per_pod:>8.2f}{one.script.out_p50_ms:>9.0f}{one.script.out_p99_ms:>7.0f}"
-        f"{one.script.out_at_once:>9.1f}{one.ratio:>9.2f}"
-        for one in sticks
-    ]
+    units = f"{'':<59}{'ms/pod':>9}{'ms/pod':>12}{'/pod':>8}{'ms':>9}{'ms':>7}{'':>9}{'of it':>9}{'of it':>9}"
+    rows = []
+    for stick in sticks:
+        for when, one in (("before", stick.before), ("after", stick.after)):
+            of_it = f"{stick.ratio:>9.2f}{stick.cpu_ratio:>9.2f}" if one is stick.after else ""
+            rows.append(
+                f"  {f'{one.name}, {when}':<42}{one.seconds:>7.1f}{one.pods_per_s:>8.0f}"
+                f"{one.manager_cpu_ms_per_pod:>9.2f}{one.api_server_cpu_ms_per_pod:>12.1f}"
+                f"{one.writes_per_pod:>8.2f}{one.out_p50_ms:>9.0f}{one.out_p99_ms:>7.0f}"
+                f"{one.out_at_once:>9.1f}{of_it}"
+            )
     return ["", head, units, *rows]

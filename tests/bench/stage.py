@@ -22,6 +22,8 @@ from typing import Any
 
 import msgspec
 
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, told_conditions
+from pykruise.admission.narrowing import QUIET_S
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.config import load_kubeconfig
@@ -280,6 +282,8 @@ async def managed(
     with TemporaryDirectory() as folder:
         env = await _published(stage.client, Path(folder)) if webhooks else None
         with running(*manager, says="controller starts", env=env) as process:
+            if webhooks:
+                await _narrowed(stage.client)
             try:
                 yield stage.bench(process.pid, kind=kind)
             finally:
@@ -308,6 +312,17 @@ async def _published(client: Client, folder: Path) -> dict[str, str]:
         "WEBHOOK_CERT_DIR": webhook.certificate_folder,
         "WEBHOOK_CERT_WRITER": webhook.certificate_writer,
     }
+
+
+async def _narrowed(client: Client) -> None:
+    """Wait until API servers ask only about pods that somebody means, as they do in a cluster where no SidecarSet and
+    no WorkloadSpread has changed for two minutes."""
+    async with asyncio.timeout(2 * QUIET_S):
+        while True:
+            told = told_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
+            if any(told.values()):
+                return
+            await asyncio.sleep(1)
 
 
 # ── what the kernel says ─────────────────────────────────────────────────────

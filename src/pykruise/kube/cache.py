@@ -406,6 +406,11 @@ class Cache(Generic[T]):
         """True once the first list has been taken over; stays true."""
         return self._synced.is_set()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether its watch is open: only then does it hold what was stored a moment ago."""
+        return self._is_connected
+
     async def wait_synced(self) -> None:
         """Return when `synced`."""
         await self._synced.wait()

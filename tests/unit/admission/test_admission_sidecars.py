@@ -17,6 +17,7 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
+from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import (
     CONFIG_MAPS,
     CONTROLLER_REVISIONS,
@@ -204,3 +205,31 @@ async def test_both_readers_see_the_same() -> None:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> None:
+    """An API server comes back and asks about pods before the watch is tried again"""
+    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd())
+        for name in ("kruise-system", "shop"):
+            await cluster.client.create(
+                NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": "old"}}}
+            )
+        cached = CachedSidecars(
+            cluster.client, namespace="kruise-system", clock=cluster.clock, rng=random.Random(1)
+        )
+        running = asyncio.create_task(cached.run())
+        await asyncio.sleep(5)
+        assert await cached.sidecar_sets() == ()
+        # when
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await cluster.client.create(SIDECAR_SETS, "", LOG)
+        label = {"metadata": {"labels": {"tier": "new"}}}
+        await cluster.client.patch(NAMESPACES, "", "shop", label, patch_type=PatchType.MERGE)
+        # then
+        assert [one.name for one in await cached.sidecar_sets()] == ["log"]
+        labels = await cached.namespace_labels("shop")
+        assert labels is not None
+        assert labels["tier"] == "new"
+        assert await cached.revisions("log") == []

@@ -111,8 +111,9 @@ class LiveSidecars:
 class CachedSidecars:
     """A `SidecarReader` over caches of its own, which are kept while `run()` runs.
 
-    `namespace` is the manager's own, where the whitelist is, and revisions unless they are elsewhere. Where a
-    cache is not filled yet, a question waits for it: a pod must not slip through.
+    `namespace` is the manager's own, where the whitelist is, and revisions unless they are elsewhere. A pod must not
+    slip through: where a cache is not filled yet, a question waits for it, and while its watch is broken (an API
+    server that was away may ask before the watch is tried again) the API server is asked itself.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class CachedSidecars:
     ) -> None:
         self._client = client
         self._namespace = namespace
+        self._live = LiveSidecars(lambda: client, namespace=revision_namespace or namespace)
         told: dict[str, Any] = {"clock": clock, "rng": rng}
         self.sets: Cache[SidecarSetView] = Cache(client, SIDECAR_SETS, project=project_sidecarset, **told)
         self._namespaces: Cache[NamespaceView] = Cache(client, NAMESPACES, project=project_namespace, **told)
@@ -167,20 +169,19 @@ class CachedSidecars:
         if not self.is_installed:
             return ()
         await self.sets.wait_synced()
-        return self.sets.values()
+        return self.sets.values() if self.sets.is_connected else await self._live.sidecar_sets()
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         await self._namespaces.wait_synced()
         found = self._namespaces.get(Key("", name))
-        if found is not None:
+        if found is not None and self._namespaces.is_connected:
             return found.labels
-        try:  # one that is a moment old
-            return project_namespace(await self._client.get(NAMESPACES, "", name)).labels
-        except NotFoundError:
-            return None
+        return await self._live.namespace_labels(name)  # one that is a moment old
 
     async def revisions(self, name: str) -> Sequence[RevisionView]:
         await self._revisions.wait_synced()
+        if not self._revisions.is_connected:
+            return await self._live.revisions(name)
         return self._revisions.by_index(BY_SET, name)
 
     async def whitelist(self) -> str | None:

@@ -309,7 +309,8 @@ class LiveSpreads(TargetReader):
 
 
 class CachedSpreads(LiveSpreads):
-    """A `SpreadReader` over a cache of WorkloadSpreads. Where it is not filled yet, a question waits for it."""
+    """A `SpreadReader` over a cache of WorkloadSpreads. Where it is not filled yet, a question waits for it; while its
+    watch is broken, the API server is asked which there are."""
 
     def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
         super().__init__(lambda: client, namespace=namespace, clock=clock)
@@ -351,6 +352,8 @@ class CachedSpreads(LiveSpreads):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
                     await self.cache.wait_synced()
+        if self.cache.synced and not self.cache.is_connected:
+            return await super().spreads(namespace)
         return self.cache.by_index("namespace", namespace)
 
     async def newest(self, key: Key) -> SpreadView | None:
