@@ -132,10 +132,13 @@ class _Conversation:
         version = next(each["name"] for each in spec["versions"] if each["served"])
         path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
         async with asyncio.timeout(_DEFINED_WITHIN_S):
-            while (await self._transport.request("GET", path)).status != 200:
+            while True:
+                served = await self._transport.request("GET", path)
+                found = await self._transport.request("GET", f"{crds}/{crd['metadata']['name']}")
+                told = _read(found.body)
+                if served.status == 200 and _is_established(told):
+                    return Answer(found.status, told)
                 await asyncio.sleep(0.05)
-        found = await self._transport.request("GET", f"{crds}/{crd['metadata']['name']}")
-        return Answer(found.status, _read(found.body))
 
     # --- what steps leave open ----------------------------------------
 
@@ -193,6 +196,11 @@ class _Conversation:
 
     def _referred(self, found: re.Match[str]) -> Any:
         return _at(self.answers[int(found[1]) - 1].body, found[2].lstrip("."))
+
+
+def _is_established(crd: Any) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def _read(body: bytes) -> Any:
