@@ -89,6 +89,7 @@ class Stream(Wire):
         self._error = error
         if not self.status.done():
             self.status.set_exception(error or ConnectionResetError("there was no answer"))
+            self.status.exception()  # whoever waits gets it; that nobody does is nothing to tell
         self._wake()
 
     def _wake(self) -> None:

@@ -1,6 +1,7 @@
 """Streams over connections of their own, against a server that says exactly what a test wants."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -214,3 +215,20 @@ async def test_closing_ends_all_streams_and_opens_none(server: tuple[Server, int
         await asyncio.wait_for(stream.read(), 5)
     with pytest.raises(UnreachableError, match="the transport is closed"):
         await open_one(streams)
+
+
+async def test_closing_while_a_stream_is_opened_refuses_it_without_a_word_elsewhere(
+    server: tuple[Server, int], streams: Streams
+) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    opening = [asyncio.create_task(open_one(streams)) for _ in range(20)]
+    for _ in range(3):  # some have a connection, and none an answer
+        await asyncio.sleep(0)
+    await streams.close()
+    found = await asyncio.wait_for(asyncio.gather(*opening, return_exceptions=True), 5)
+    assert {type(one) for one in found} <= {UnreachableError, ConnectionLostError}
+    del opening, found
+    await asyncio.sleep(0.05)
+    gc.collect()
+    assert told == []
