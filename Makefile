@@ -46,10 +46,10 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 	@PIP_CONSTRAINT=constraints.txt $(PIP) install -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready
-	@echo "setting up the tools for tests in $(VENV) (once)"
+$(VENV)/.ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "setting up $(VENV) with the tools for tests (once)"
 	@PIP_CONSTRAINT=constraints.txt $(PIP) install -c constraints.txt -e '.[dev]'
-	@touch $@
+	@touch $(VENV)/.ready $@
 
 demo: $(VENV)/.ready
 	@$(BIN)/pykruise demo

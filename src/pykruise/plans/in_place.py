@@ -49,7 +49,7 @@ BEGUN_AT_ONCE: Final = 32
 """Most pods whose update one plan begins. Those that are done come back into service before the next are taken
 out: a pod is then out of service for as long as its containers need, and not for as long as the rollout."""
 
-_FEWEST: Final = 12  # keep an API server busy: with fewer it is slower, with more they are out for longer
+_FEWEST: Final = 10  # keep an API server busy: with fewer it is slower, with more they are out for longer
 _PODS_PER_PLACE: Final = 64
 
 

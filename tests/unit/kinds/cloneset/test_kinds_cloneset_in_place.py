@@ -174,7 +174,7 @@ def test_max_unavailable_and_partition_bound_updates_in_place_too() -> None:
     }
 
 
-@pytest.mark.parametrize(("pods", "begun"), [(20, 12), (960, 15), (3000, BEGUN_AT_ONCE)])
+@pytest.mark.parametrize(("pods", "begun"), [(20, 10), (960, 15), (3000, BEGUN_AT_ONCE)])
 def test_no_more_are_begun_at_once_than_can_be_ended_soon(pods: int, begun: int) -> None:
     plan = planned(in_place(pods, max_unavailable="100%"))
     assert len(replaced(plan)) == begun
