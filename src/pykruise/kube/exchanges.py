@@ -17,7 +17,9 @@ from collections import deque
 
 import httptools
 
-from pykruise.kube.connections import (
+from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
+from pykruise.kube.transport import Response
+from pykruise.kube.wire import (
     BROKEN,
     GOODBYE_S,
     AnswerHeaders,
@@ -27,8 +29,6 @@ from pykruise.kube.connections import (
     Wire,
     dial,
 )
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.transport import Response
 
 __all__ = ["Exchanges"]
 

@@ -23,7 +23,6 @@ from yarl import URL
 
 from pykruise import __version__
 from pykruise.kube.connection import Connection
-from pykruise.kube.connections import BROKEN, Fields, Origin
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
@@ -34,6 +33,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.exchanges import Exchanges
 from pykruise.kube.streams import Streams
 from pykruise.kube.transport import Response
+from pykruise.kube.wire import BROKEN, Fields, Origin
 
 _NO_HEADERS: Mapping[str, str] = {}
 

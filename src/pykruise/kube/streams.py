@@ -13,7 +13,8 @@ from typing import Final
 
 import httptools
 
-from pykruise.kube.connections import (
+from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
+from pykruise.kube.wire import (
     BROKEN,
     GOODBYE_S,
     AnswerHeaders,
@@ -23,7 +24,6 @@ from pykruise.kube.connections import (
     Wire,
     dial,
 )
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 
 __all__ = ["Stream", "Streams"]
 

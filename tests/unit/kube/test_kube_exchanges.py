@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from pykruise.kube.connections import Origin
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 from pykruise.kube.exchanges import Exchanges
 from pykruise.kube.transport import Response
+from pykruise.kube.wire import Origin
 
 pytestmark = pytest.mark.real_time  # real sockets
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from pykruise.kube.connections import BROKEN, Origin
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 from pykruise.kube.streams import Stream, Streams
+from pykruise.kube.wire import BROKEN, Origin
 
 pytestmark = pytest.mark.real_time  # real sockets
 
