@@ -3,7 +3,7 @@
 #   make test   lint, types, import contracts and all tests; where Go is, also on a real control plane, in brief
 #   make up     a cluster to play with, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C
-#   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: a third of their parameters
+#   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: a quarter of their parameters
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning

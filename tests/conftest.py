@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--brief",
         action="store_true",
-        help="with --cluster=real: of each scenario's parameters a third, at least one",
+        help="with --cluster=real: of each scenario's parameters a quarter, at least one",
     )
     parser.addoption(
         "--record",
