@@ -28,6 +28,7 @@ from pykruise.kube.wire import (
     RequestWriter,
     Wire,
     dial,
+    words_of,
 )
 
 __all__ = ["Exchanges"]
@@ -147,8 +148,7 @@ class Exchanges:
         except TimeoutError as error:
             raise RequestTimeoutError(f"{method} {self._origin.prefix}{path}: no answer in time") from error
         except BROKEN as error:
-            words = str(error) or type(error).__name__
-            message = f"{method} {self._origin.prefix}{path}: the connection broke: {words}"
+            message = f"{method} {self._origin.prefix}{path}: the connection broke: {words_of(error)}"
             raise ConnectionLostError(message) from error
         finally:
             timer.cancel()

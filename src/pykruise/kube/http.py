@@ -33,7 +33,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.exchanges import Exchanges
 from pykruise.kube.streams import Streams
 from pykruise.kube.transport import Response
-from pykruise.kube.wire import BROKEN, Fields, Origin
+from pykruise.kube.wire import BROKEN, Fields, Origin, words_of
 
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -446,18 +446,14 @@ class _Watchman:
 
 def _transport_error(method: str, url: URL, err: Exception) -> TransportError:
     if isinstance(err, _NOT_CONNECTED):
-        return UnreachableError(f"{method} {url.path}: cannot connect to {url.origin()}: {_words(err)}")
+        return UnreachableError(f"{method} {url.path}: cannot connect to {url.origin()}: {words_of(err)}")
     if isinstance(err, TimeoutError):
         return RequestTimeoutError(f"{method} {url.path}: no answer in time")
     return _lost(f"{method} {url.path}", err)
 
 
 def _lost(what: str, err: Exception) -> ConnectionLostError:
-    return ConnectionLostError(f"{what}: the connection broke: {_words(err)}")
-
-
-def _words(err: Exception) -> str:
-    return str(err) or type(err).__name__
+    return ConnectionLostError(f"{what}: the connection broke: {words_of(err)}")
 
 
 def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:

@@ -23,6 +23,7 @@ from pykruise.kube.wire import (
     RequestWriter,
     Wire,
     dial,
+    words_of,
 )
 
 __all__ = ["Stream", "Streams"]
@@ -169,8 +170,7 @@ class Streams:
             stream.abort()
             raise RequestTimeoutError(f"{what}: no answer in time") from error
         except BROKEN as error:
-            words = str(error) or type(error).__name__
-            raise ConnectionLostError(f"{what}: the connection broke: {words}") from error
+            raise ConnectionLostError(f"{what}: the connection broke: {words_of(error)}") from error
         except BaseException:
             stream.abort()
             raise

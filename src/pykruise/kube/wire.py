@@ -19,7 +19,17 @@ import msgspec
 from pykruise.kube.cutting import cut_of
 from pykruise.kube.errors import UnreachableError
 
-__all__ = ["BROKEN", "GOODBYE_S", "AnswerHeaders", "Fields", "Origin", "RequestWriter", "Wire", "dial"]
+__all__ = [
+    "BROKEN",
+    "GOODBYE_S",
+    "AnswerHeaders",
+    "Fields",
+    "Origin",
+    "RequestWriter",
+    "Wire",
+    "dial",
+    "words_of",
+]
 
 GOODBYE_S: Final = 1.0
 """How long a server has to answer the end of TLS, and closing for the loop to let go of all connections."""
@@ -157,9 +167,13 @@ async def dial(
                 ssl_shutdown_timeout=GOODBYE_S if tls is not None else None,
             )
     except (OSError, TimeoutError) as error:
-        words = str(error) or type(error).__name__
-        raise UnreachableError(f"{what}: cannot connect to {origin}: {words}") from error
+        raise UnreachableError(f"{what}: cannot connect to {origin}: {words_of(error)}") from error
     return wire
+
+
+def words_of(error: Exception) -> str:
+    """What an error says, or what it is when it says nothing."""
+    return str(error) or type(error).__name__
 
 
 class RequestWriter:
