@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
-from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
@@ -21,7 +20,8 @@ from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks
-from support.scenario import AdmissionSwitch
+from support.control_plane import connection
+from support.scenario import AdmissionSwitch, cloneset
 from support.webhooks import LOOPBACK, install_configurations, install_namespace, wait_ready
 from testbed.control_plane import ControlPlane
 
@@ -79,8 +79,8 @@ class _Thread(threading.Thread):
 
     async def _serve(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        admin = HttpTransport(load_kubeconfig(self._plane.kubeconfig))
-        transport = HttpTransport(load_kubeconfig(self._plane.manager_kubeconfig))
+        admin = HttpTransport(connection(self._plane.kubeconfig))
+        transport = HttpTransport(connection(self._plane.manager_kubeconfig))
         try:
             installer = Client(admin)
             await install_namespace(installer, self._settings)
@@ -117,6 +117,8 @@ async def until_asked(client: Client, *, namespace: str = "default") -> None:
 async def _is_asked(client: Client, namespace: str, pod: Document) -> bool:
     try:
         tried = decode(await client.create(PODS, namespace, pod, dry_run=True))
+        # It knows the other configuration by itself, sooner or later than the one with the pods' webhook.
+        await client.create(CLONE_SETS, namespace, cloneset("probe"), dry_run=True)
     except KubeError:
         return False
     return "readinessGates" in tried["spec"]

@@ -2,6 +2,7 @@
 
 ReviewRules ──▶ configurations() ──▶ both objects, for installing
 live object + Endpoint + bundle ──▶ kept_webhooks() ──▶ the object as it should be (upkeep.py writes the difference)
+live object                     ──▶ confirmed()     ──▶ the same, written once more (upkeep.py says when)
 live CRD    + Endpoint + bundle ──▶ kept_conversion() ──▶ its stanza as it should be, or None: not ours
 
 Pure. Object names, the annotation `template` and its meaning are OpenKruise's: the template holds the entries as
@@ -34,6 +35,7 @@ __all__ = [
     "ConfigurationError",
     "Endpoint",
     "configurations",
+    "confirmed",
     "kept_conversion",
     "kept_webhooks",
     "mismatches",
@@ -60,6 +62,9 @@ RELEASE: Final = "pykruise.io/webhooks"
 
 TEMPLATE_OF: Final = "pykruise.io/template-of"
 """Annotation by the manager: of which table the template was taken. Another one: it is taken anew."""
+
+CONFIRMED: Final = "pykruise.io/confirmed"
+"""Annotation by the manager: which entries it wrote a second time, a moment after they came; see `confirmed`."""
 
 CONDITIONS: Final = frozenset({CONDITION})
 """Names of the match conditions that this program writes, and may replace."""
@@ -136,8 +141,11 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
 
 def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """A short hash of a table of webhooks, wherever the server is."""
-    bare = [{key: value for key, value in one.items() if key != "clientConfig"} for one in entries]
-    return hashlib.sha256(orjson.dumps(bare, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+    return _hash([{key: value for key, value in one.items() if key != "clientConfig"} for one in entries])
+
+
+def _hash(entries: Sequence[Mapping[str, Any]]) -> str:
+    return hashlib.sha256(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 # ── webhook configurations ───────────────────────────────────────────────────
@@ -158,12 +166,28 @@ def kept_webhooks(
         if path in rules:
             webhooks.append(_entry(entry, rules[path], path, endpoint=endpoint, bundle=bundle))
     annotations = dict(annotations_of(live))
+    if webhooks != live.get("webhooks"):
+        annotations.pop(CONFIRMED, None)
     if is_new:
         annotations[TEMPLATE] = orjson.dumps(template).decode()
         if RELEASE in annotations:
             annotations[TEMPLATE_OF] = annotations[RELEASE]
     metadata = {**(live.get("metadata") or {}), "annotations": annotations}
     return {**live, "metadata": metadata, "webhooks": webhooks}
+
+
+def confirmed(live: Mapping[str, Any]) -> Document | None:
+    """The configuration with a note that its entries were written a second time; None: it has that note.
+
+    Kubernetes' API servers (1.27 and newer) keep entries as they read them until the configuration is written
+    again. One that reads them while the next write comes in may take the old for the new, and for good: without
+    the bundle it refuses all that the webhooks are about. A later write, whatever it changes, cures that.
+    """
+    annotations, entries = annotations_of(live), _hash(live.get("webhooks") or [])
+    if annotations.get(CONFIRMED) == entries:
+        return None
+    metadata = {**(live.get("metadata") or {}), "annotations": {**annotations, CONFIRMED: entries}}
+    return {**live, "metadata": metadata}
 
 
 def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:

@@ -1,6 +1,7 @@
 """One pass of upkeep: certificates in their store, and API servers told about them.
 
 store ──▶ certificates() (made or renewed) ──▶ tell() ──▶ webhook configurations, CRDs
+                                                 └─ CONFIRM_S later ──▶ webhook configurations once more
 
 Each write is the narrowest patch, with the version that was read as its precondition; a conflict ends the pass
 and the next one looks again. So any number of replicas may do this at once, in any order with whoever installs
@@ -25,6 +26,7 @@ from pykruise.admission.configurations import (
     VALIDATING,
     VALIDATING_NAME,
     Endpoint,
+    confirmed,
     kept_conversion,
     kept_webhooks,
     mismatches,
@@ -46,6 +48,9 @@ __all__ = ["CrdView", "Upkeep", "UpkeepError", "project_crd"]
 _log = logging.getLogger(__name__)
 
 GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
+
+CONFIRM_S: Final = 5.0
+"""How long webhook configurations stand before they are written a second time: longer than API servers lag behind."""
 
 
 class UpkeepError(Exception):
@@ -139,6 +144,8 @@ class Upkeep:
         self._make = make
         self._in_vain: defaultdict[str, deque[Document]] = defaultdict(partial(deque, maxlen=2))
         """By name, what was written last without effect: the widest conditions, and those of what is stored."""
+        self._unconfirmed: dict[str, tuple[str, float]] = {}
+        """By name, the version of a configuration that is to be written once more, and since when it is known."""
 
     async def certificates(self) -> Certificates:
         """What the store holds after it was renewed where that was due.
@@ -182,6 +189,13 @@ class Upkeep:
         if problems:
             raise UpkeepError("; ".join(problems))
 
+    def wait_s(self) -> float | None:
+        """Until the next configuration is to be written once more; None: none is."""
+        if not self._unconfirmed:
+            return None
+        first = min(since for _, since in self._unconfirmed.values())
+        return max(0.0, first + CONFIRM_S - asyncio.get_running_loop().time())
+
     def _wanted(self, crds: Sequence[CrdView]) -> Mapping[str, ReviewRule]:
         """The webhooks that API servers are told of. One that is about a kind which is not installed comes with it.
 
@@ -210,6 +224,19 @@ class Upkeep:
         if self._narrowing is not None:
             rules = await self._narrowing.rules(live, rules)
         wanted = kept_webhooks(live, rules, endpoint=self._endpoint, bundle=bundle)
+        if not await self._write(resource, live, wanted):
+            await self._confirm(resource, live)
+
+    async def _confirm(self, resource: Resource, live: Document) -> None:
+        """Write a configuration that has stood for a moment once more, if nobody has yet."""
+        name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
+        wanted, now = confirmed(live), asyncio.get_running_loop().time()
+        known, since = self._unconfirmed.pop(name, ("", now))
+        if wanted is None:
+            return
+        if known != version or now < since + CONFIRM_S:
+            self._unconfirmed[name] = (version, since if known == version else now)
+            return
         await self._write(resource, live, wanted)
 
     async def _tell_crd(self, crd: CrdView, bundle: bytes) -> None:
@@ -227,12 +254,12 @@ class Upkeep:
             changed = {**live, "spec": {**live["spec"], "conversion": wanted_now}}
             await self._write(CUSTOM_RESOURCE_DEFINITIONS, live, changed)
 
-    async def _write(self, resource: Resource, live: Document, wanted: Document) -> None:
-        """Write the difference, if there is one. Raises ConflictError when the object changed meanwhile."""
+    async def _write(self, resource: Resource, live: Document, wanted: Document) -> bool:
+        """Write the difference, and whether there was one. Raises ConflictError when the object changed meanwhile."""
         name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
         operations = diff_json(live, wanted)
         if not operations or any(same(_content(wanted), one) for one in self._in_vain[name]):
-            return
+            return False
         test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
         try:
             body = [test, *operations]
@@ -243,8 +270,9 @@ class Upkeep:
         if same(_content(decode(stored)), _content(live)):
             # An API server older than match conditions drops them: asked once, not every minute.
             self._in_vain[name].append(_content(wanted))
-            return
+            return False
         _log.info("%s %s is kept at %s", resource.kind, name, self._endpoint.base_url or self._endpoint.name)
+        return True
 
 
 def _content(doc: Mapping[str, Any]) -> Document:

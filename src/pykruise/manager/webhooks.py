@@ -370,7 +370,8 @@ class Webhooks:
                     _log.info("webhooks are in place at %s", self._endpoint.base_url or self._endpoint.name)
                 failures, self._is_initialized, self._problem = 0, True, ""
                 narrows_in_s = self._narrowing.wait_s() if self._narrowing is not None else None
-                wait_s = self._again_s if narrows_in_s is None else min(self._again_s, narrows_in_s)
+                due = (self._again_s, narrows_in_s, self._upkeep.wait_s())
+                wait_s = min(seconds for seconds in due if seconds is not None)
             await self._sleep(wait_s)
             # Somebody who changes back what is written here must not make both of us busy all the time.
             await asyncio.sleep(SPACING_S)

@@ -12,6 +12,7 @@ from pykruise.admission.configurations import (
     ConfigurationError,
     Endpoint,
     configurations,
+    confirmed,
     kept_conversion,
     kept_webhooks,
     mismatches,
@@ -144,6 +145,25 @@ def test_an_edited_bundle_is_put_right() -> None:
     bad = deep_copy(good)
     bad["webhooks"][2]["clientConfig"]["caBundle"] = "AAAA"
     assert kept(bad) == good
+
+
+def test_entries_are_confirmed_once_and_again_after_each_change() -> None:
+    # given
+    live = kept(installed()[1])
+    # when
+    once = confirmed(live)
+    # then
+    assert once is not None
+    assert confirmed(once) is None
+    assert kept(once) == once
+    # and when somebody else changes them
+    other = deep_copy(once)
+    other["webhooks"][2]["timeoutSeconds"] = 3
+    assert confirmed(other) is not None
+    # and when they are put right again, as API servers saw two changes meanwhile
+    other = deep_copy(once)
+    other["webhooks"][2]["clientConfig"]["caBundle"] = "AAAA"
+    assert kept(other) == live
 
 
 def test_entries_of_features_that_are_off_are_left_out_and_come_back() -> None:

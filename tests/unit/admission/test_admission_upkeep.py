@@ -1,5 +1,6 @@
 """One pass of upkeep: whose objects it touches, and with which rights."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,13 +21,14 @@ from pykruise.admission.pods.chain import CONDITION
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.stores import ExternalStore, SecretStore
-from pykruise.admission.upkeep import Upkeep, UpkeepError, project_crd
+from pykruise.admission.upkeep import CONFIRM_S, Upkeep, UpkeepError, project_crd
 from pykruise.kinds import conversions, crds
 from pykruise.kube.admission import MatchCondition, ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, decode, encode
+from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.kube.transport import Response, Transport
 from support.sandbox import small_cluster
@@ -158,6 +160,41 @@ async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", sidecarset)
         # then, without a restart
         assert "mpod.kb.io" in await registered()
+
+
+async def test_configurations_that_stand_are_written_once_more_and_then_never_again() -> None:
+    """An API server that read entries while the next write came in may go on with the old ones until the next."""
+    rules = [rule for rule in reviewers() if rule.needs is None]
+    async with upkeep_of(rules=rules) as (upkeep, client):
+        for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
+            await client.create(resource, "", doc)
+
+        async def tell() -> Document:
+            await upkeep.tell(CERTIFICATES, [])
+            return decode(await client.get(VALIDATING, "", VALIDATING_NAME))
+
+        # given entries that were told this moment
+        first = await tell()
+        assert (await tell()) == first
+        assert upkeep.wait_s() == CONFIRM_S
+        # when they have stood for a while
+        await asyncio.sleep(CONFIRM_S)
+        second = await tell()
+        # then there was a write that changes none of them
+        assert second["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]
+        assert second["webhooks"] == first["webhooks"]
+        await asyncio.sleep(10 * CONFIRM_S)
+        assert (await tell()) == second
+        assert upkeep.wait_s() is None
+        # and when somebody changes one
+        bad = {"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}
+        await client.patch(VALIDATING, "", VALIDATING_NAME, [bad], patch_type=PatchType.JSON)
+        mended = await tell()
+        assert mended["webhooks"] == first["webhooks"]
+        await tell()
+        await asyncio.sleep(CONFIRM_S)
+        # then there are two writes again
+        assert (await tell())["metadata"]["resourceVersion"] != mended["metadata"]["resourceVersion"]
 
 
 async def test_a_match_condition_that_nobody_keeps_any_more_is_an_error() -> None:
