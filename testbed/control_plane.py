@@ -65,7 +65,12 @@ class ControlPlane:
     """
 
     def __init__(
-        self, kubernetes: str, settings: Settings, components: Sequence[str], wait_seconds: float
+        self,
+        kubernetes: str,
+        settings: Settings,
+        components: Sequence[str],
+        wait_seconds: float,
+        environment: Mapping[str, str],
     ) -> None:
         self.kubernetes = kubernetes
         self.directory = settings.directory
@@ -77,7 +82,12 @@ class ControlPlane:
         health = self._health_checks()
         self._components = {
             name: Component(
-                name, settings.command(name), settings.file(f"{name}.log"), health[name], wait_seconds
+                name,
+                settings.command(name),
+                settings.file(f"{name}.log"),
+                health[name],
+                wait_seconds,
+                environment,
             )
             for name in components
         }
@@ -92,14 +102,16 @@ class ControlPlane:
         feature_gates: Mapping[str, bool] | None = None,
         extra_args: Mapping[str, Sequence[str]] | None = None,
         audit: bool = False,
+        heap_growth: int = 100,
         wait_seconds: float = 240,
     ) -> Self:
         """Build what is not built yet, start the components and wait until each is healthy.
 
         ``kubernetes`` is a minor such as "1.37"; without it $KUBERNETES decides. ``feature_gates`` go to
         every Kubernetes component, ``extra_args`` to the component they are listed for. ``audit`` has each
-        request written to ``audit_log``. A component that is not healthy after ``wait_seconds`` is a
-        ProcessError that tells why, and the temporary folder stays.
+        request written to ``audit_log``. ``heap_growth`` is by how many percent a component's memory may grow
+        before garbage is collected ($GOGC): more of it takes memory and spares time. A component that is not
+        healthy after ``wait_seconds`` is a ProcessError that tells why, and the temporary folder stays.
         """
         minor = kubernetes or default_version()
         binaries = await asyncio.to_thread(build, minor)
@@ -113,7 +125,7 @@ class ControlPlane:
         )
         optional = {CONTROLLER_MANAGER: controller_manager, SCHEDULER: scheduler}
         components = [ETCD, API_SERVER, *(name for name, wanted in optional.items() if wanted)]
-        plane = cls(minor, settings, components, wait_seconds)
+        plane = cls(minor, settings, components, wait_seconds, {"GOGC": str(heap_growth)})
         try:
             await plane._start_all()
         except BaseException as error:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import signal
 import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -63,6 +64,8 @@ class Component:
     log: Path
     healthy: Health
     wait_seconds: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Beside this process's own."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -107,6 +110,7 @@ class Component:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 process_group=leash.group,
+                env={**os.environ, **self.environment},
             )
 
     def _failure(self, what: str) -> ProcessError:

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gc
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,8 +15,8 @@ from hypothesis import settings
 from pykruise.sandbox.virtual_time import VirtualLoop
 
 # How many examples of each property. They are the same in every run, so more of them find what is new only once.
-# A property whose examples are dear says a smaller number itself.
-settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
+# A property whose examples are dear has a share of them (support/examples.py).
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("exhaustive", settings.get_profile("default"), max_examples=400)
 settings.load_profile("default")
 
@@ -34,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--exhaustive",
         action="store_true",
         help="scenarios with two parameters: every field of their grid, and not only every second one; "
-        "properties: four times as many examples",
+        "properties: eight times as many examples",
     )
     parser.addoption(
         "--brief",
@@ -75,6 +76,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """With `-n auto`. Tests over sockets and of processes wait a good deal, so there are more than processors."""
+    return math.ceil(1.5 * len(os.sched_getaffinity(0)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,6 @@ $KUBERNETES chooses the real one's minor. Neither side has controllers, a schedu
 servers are compared, and nothing else writes.
 """
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -20,11 +19,11 @@ from conformance.hooks import SANDBOX_HOOKS, DirectCaller, HookServer
 from conformance.recordings import Conversation, Recordings
 from conformance.talking import Compact
 from pykruise.kube.clock import loop_clock, parse_time
-from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.http import HttpTransport
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.storage import MemoryStorage
 from pykruise.sandbox.local import LocalTransport
+from support.control_plane import connection, running_plane
 from testbed.control_plane import ControlPlane
 
 _HERE: Final = "/conformance/"
@@ -111,15 +110,14 @@ def forgetting(storage: MemoryStorage) -> Compact:
 @pytest.fixture(scope="package")  # other tests need the processors for a control plane of theirs
 def plane() -> Iterator[ControlPlane]:
     """One real API server for all cases."""
-    plane = asyncio.run(ControlPlane.start(controller_manager=False, scheduler=False))
-    yield plane
-    asyncio.run(plane.stop())
+    with running_plane(controller_manager=False, scheduler=False) as plane:
+        yield plane
 
 
 @pytest.fixture
 async def real(plane: ControlPlane) -> AsyncIterator[HttpTransport]:
     """A way to the real API server."""
-    transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
+    transport = HttpTransport(connection(plane.kubeconfig))
     yield transport
     await transport.close()
 

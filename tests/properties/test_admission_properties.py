@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pykruise.admission.reviewers import reviewers
@@ -20,6 +20,7 @@ from pykruise.kube.documents import same
 from pykruise.kube.resources import PODS, Resource
 from support.certificates import Authority
 from support.cloneset_builder import cloneset
+from support.examples import examples
 from support.reviews import Reply, posted, read, request
 
 ALL_ON = AdmissionSettings(deletion_protection=True, crd_cascading=True, enhanced_liveness=True)
@@ -209,7 +210,7 @@ http_pieces = st.sampled_from(
 
 @pytest.mark.real_time
 def test_any_traffic_leaves_the_server_serving(tmp_path: Path) -> None:
-    @settings(max_examples=60)
+    @examples(0.6)
     @given(st.lists(st.lists(http_pieces | st.binary(max_size=20), max_size=8), min_size=1, max_size=4))
     @example([[b"POST /convert HTTP/1.1\r\n", b"Host: x\r\n", b"Content-Length: 2\r\n", b"\r\n", b"{}"]])
     def send(connections: list[list[bytes]]) -> None:

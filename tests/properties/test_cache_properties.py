@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from pykruise.kube.cache import Cache, Change
@@ -19,6 +19,7 @@ from pykruise.kube.errors import ConnectionLostError, UnreachableError
 from pykruise.kube.ids import Key
 from pykruise.kube.inbox import Pace
 from pykruise.sandbox.virtual_time import VirtualLoop
+from support.examples import examples
 from support.model_server import WIDGETS, Item, ModelServer, Written, failure, key, line, project
 
 NAMES = ("a", "b")
@@ -317,7 +318,7 @@ def virtual_time() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@examples(2, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps, seed=st.integers(0, 3))
 @example(
     # An object that others deleted and made anew while the own write that follows overtakes all of it.

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.cloneset.numbers import limits_of
@@ -29,6 +29,7 @@ from pykruise.pods.claims import project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView, project_pod
 from support.cloneset_builder import NAME, NOW, UID, CloneSetBuilder, cloneset, revision, template
+from support.examples import examples
 from support.plan_views import (
     created,
     created_claims,
@@ -554,7 +555,7 @@ def test_surplus_pods_go_in_the_order_of_the_specification(builder: CloneSetBuil
             assert max(gone) <= min(stayed)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(st.integers(1, 8), st.integers(0, 8), st.integers(0, 2), st.integers(1, 3))
 def test_a_rollout_never_has_fewer_available_pods_than_it_may(
     replicas: int, partition: int, max_surge: int, max_unavailable: int
@@ -578,7 +579,7 @@ def test_a_rollout_never_has_fewer_available_pods_than_it_may(
     assert len(pods) == replicas
 
 
-@settings(max_examples=80, deadline=None)
+@examples(0.8)
 @given(
     st.integers(1, 8),
     st.integers(0, 8),
@@ -619,7 +620,7 @@ def test_a_rollout_in_place_keeps_every_pod_and_the_budget_whatever_comes_in_bet
     assert sum(image == target for image in ran) >= max(replicas - partition, 0)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(st.integers(0, 6), st.lists(st.integers(0, 6), min_size=1, max_size=6), st.integers(0, 6))
 def test_going_back_and_forth_keeps_one_revision_per_template(
     replicas: int, images: list[int], limit: int

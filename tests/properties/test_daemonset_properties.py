@@ -8,7 +8,7 @@ import copy
 from typing import Any
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.daemonset.placement import Place
@@ -25,6 +25,7 @@ from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from pykruise.pods.views import PodView
 from support.daemonset_builder import DaemonSetBuilder, daemonset, node_of, revision, template
+from support.examples import examples
 from support.plan_views import created, deleted, left
 
 POD = definition_for(PODS) or ""
@@ -127,7 +128,7 @@ def test_no_pod_is_written_to_twice_and_none_that_is_left_is_written_to(builder:
     assert not names(deleted(plan)) & set(plan.left)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(builders())
 def test_status_sums_agree(builder: DaemonSetBuilder) -> None:
     status = builder.plan().status
@@ -188,7 +189,7 @@ def test_the_order_in_which_pods_and_nodes_come_does_not_matter(builder: DaemonS
     assert [node_of(pod) for pod in created(one)] == [node_of(pod) for pod in created(other)]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(builders(), st.booleans())
 def test_a_selector_that_was_changed_stops_everything(builder: DaemonSetBuilder, with_labels: bool) -> None:
     builder.with_spec(selector={"matchLabels": {"app": "other"}})
@@ -346,7 +347,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
     assert plan_daemonset(snapshot).is_settled
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(
     st.integers(1, 6),
     st.integers(1, 3),
@@ -389,7 +390,7 @@ def test_a_rollout_takes_no_more_nodes_down_than_it_may_whatever_comes_in_betwee
     assert all(pod.is_ready for pod in pods)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(
     st.integers(1, 6),
     st.integers(1, 3),
@@ -417,7 +418,7 @@ def test_a_surging_rollout_takes_no_node_down_and_adds_no_more_pods_than_it_may(
         assert len(pods) == nodes
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(st.integers(0, 4), st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 5))
 def test_going_back_and_forth_keeps_one_revision_per_template(
     nodes: int, images: list[int], limit: int

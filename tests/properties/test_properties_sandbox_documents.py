@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.builtin_types import fields_of
@@ -16,6 +16,7 @@ from pykruise.sandbox.apiserver.json_path import JSONPathError, compile_path
 from pykruise.sandbox.apiserver.protobuf import ProtobufError, to_document
 from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
 from pykruise.sandbox.apiserver.tables import human_duration, table_for
+from support.examples import examples
 
 ENTRIES = {str(entry.resource): entry for entry in Catalog(builtin_entries(strategy_for)).entries()}
 KINDS = ("pods", "deployments.apps", "services", "persistentvolumeclaims", "jobs.batch", "secrets")
@@ -64,7 +65,7 @@ _SCALARS_OF: dict[str, st.SearchStrategy[Any]] = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=60)
+@examples(0.6)
 @given(data=st.data())
 def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st.DataObject) -> None:
     # given

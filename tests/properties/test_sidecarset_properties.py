@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.sidecarset.choosing import kept_back, most_unavailable
@@ -12,6 +12,7 @@ from pykruise.kinds.sidecarset.expressions import ExpressionError, check, evalua
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.quantities import Quantity
 from pykruise.kube.selectors import overlap, selector_from
+from support.examples import examples
 from support.sidecar_paper import Paper, upgraded
 from support.sidecarsets import container, hot, injected, names, pod, sidecarset
 
@@ -65,7 +66,7 @@ def pods(draw: st.DrawFn) -> Document:
 
 
 @given(pods(), sets(), st.randoms(use_true_random=False))
-@settings(max_examples=80)
+@examples(0.8)
 def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
     doc: Document, given_sets: list[Document], chance: Any
 ) -> None:
@@ -119,7 +120,7 @@ amounts = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda number: f"
         st.tuples(st.sampled_from(["run", "fail", "image", "plan"]), st.integers(0, 7)), max_size=25
     ),
 )
-@settings(max_examples=40)
+@examples(0.4)
 def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
     count: int, partition: Any, unavailable: Any, moves: list[tuple[str, int]], *, is_hot: bool
 ) -> None:

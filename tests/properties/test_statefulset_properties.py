@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.statefulset.ordinals import split_name
@@ -26,6 +26,7 @@ from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from pykruise.pods.views import PodView
+from support.examples import examples
 from support.statefulset_builder import (
     StatefulSetBuilder,
     claim_template,
@@ -123,7 +124,7 @@ def is_available(snapshot: Snapshot, pod: PodView | None) -> bool:
     return pod.ready_since + seconds <= snapshot.now
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(builders())
 def test_only_wanted_numbers_are_made_and_only_missing_ones(builder: StatefulSetBuilder) -> None:
     snapshot = builder.snapshot()
@@ -132,7 +133,7 @@ def test_only_wanted_numbers_are_made_and_only_missing_ones(builder: StatefulSet
     assert len(made) == len(set(made))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(0.8)
 @given(builders())
 def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
     """OrderedReady: one pod is made or deleted at a time, in its turn."""
@@ -153,7 +154,7 @@ def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
         assert all(is_available(snapshot, pod) and pod is not None and not pod.is_deleting for pod in below)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(0.8)
 @given(builders())
 def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetBuilder) -> None:
     # given all ways in which a plan takes a wanted pod that serves out of service
@@ -189,7 +190,7 @@ def taken_out(plan: Plan) -> set[str]:
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@examples(0.8)
 @given(builders())
 def test_nobody_is_written_to_twice_and_none_that_is_left_is_deleted(builder: StatefulSetBuilder) -> None:
     plan = builder.plan()
@@ -203,7 +204,7 @@ def test_nobody_is_written_to_twice_and_none_that_is_left_is_deleted(builder: St
     assert not {f"web-{number}" for number in deleted(plan)} & set(plan.left)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(builders(), st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_come_does_not_matter(builder: StatefulSetBuilder, rng: Any) -> None:
     one = builder.plan()
@@ -218,7 +219,7 @@ def _values(plan: Plan) -> Any:
     return [steps, plan.status, plan.after, sorted(plan.left.items())]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(builders())
 def test_a_set_that_is_not_as_wanted_says_what_it_waits_for(builder: StatefulSetBuilder) -> None:
     """Never silently stuck."""
@@ -395,7 +396,7 @@ def settle(world: World, rng: Any, *, turns: int = 400, look: Callable[[], None]
     raise AssertionError(f"still not settled: {plan}")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder, rng: Any) -> None:
     # given a world that moves by chance while plans are carried out, and managers that are killed in between
@@ -425,7 +426,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
     assert plan_statefulset(snapshot).is_settled
 
 
-@settings(max_examples=15, deadline=None)
+@examples(0.15)
 @given(
     st.integers(1, 6),
     st.integers(1, 3),

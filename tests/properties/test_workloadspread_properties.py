@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.workloadspread.injection import Matched
@@ -17,6 +17,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
+from support.examples import examples
 from support.spreads import NOW, pod, spread, subset, view
 
 EVENTS = st.sampled_from(["admit", "admit", "show", "delete", "sync"])
@@ -86,7 +87,7 @@ class World:
         return Counter([*self.admitted.values(), *self.there.values()])
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.lists(EVENTS, max_size=40))
 def test_no_subset_is_given_more_than_it_takes_and_no_place_is_lost(
     limits: list[int], events: list[str]

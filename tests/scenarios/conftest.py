@@ -41,10 +41,9 @@ from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
-from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import (
@@ -68,7 +67,7 @@ from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
 from pykruise.sandbox.pod_state import KubeletSettings
-from support.control_plane import allow_election, running_plane
+from support.control_plane import connection, running_plane
 from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
@@ -331,19 +330,21 @@ async def _real_stage(
     of_managers: list[MeteredTransport] = []
 
     def transport(kubeconfig: Path) -> HttpTransport:
-        transports.append(HttpTransport(load_kubeconfig(kubeconfig)))
+        transports.append(HttpTransport(connection(kubeconfig)))
         return transports[-1]
 
     def manager_transport() -> MeteredTransport:
         of_managers.append(MeteredTransport(transport(plane.manager_kubeconfig)))
         return of_managers[-1]
 
-    client = Client(transport(plane.kubeconfig), user_agent="scenario", rng=rng)
+    shared = transport(plane.kubeconfig)  # each connection costs both sides more than some requests do
+    client = Client(shared, user_agent="scenario", rng=rng)
     # Nodes stay from test to test, and pods may come to any of them.
-    nodes = max(settings.nodes, len((await client.list(NODES)).items))
+    found = [decode(raw) for raw in (await client.list(NODES)).items]
     kubelets = Kubelets(
-        Client(transport(plane.kubeconfig), user_agent="kubelet", rng=rng),
-        nodes=node_specs(nodes, pods=settings.pods_per_node),
+        Client(shared, user_agent="kubelet", rng=rng),
+        nodes=node_specs(max(settings.nodes, len(found)), pods=settings.pods_per_node),
+        found=found,
         settings=settings.kubelet_settings(),
         clock=system_clock,
         rng=rng,
@@ -364,9 +365,6 @@ async def _real_stage(
     try:
         await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
-        await allow_election(stage.client, stage.namespace)
-        with suppress(AlreadyExistsError):
-            await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
         yield stage
     finally:
         await stage.close()

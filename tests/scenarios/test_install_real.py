@@ -22,13 +22,12 @@ from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATIN
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client, RetryPolicy
-from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
-from support.control_plane import running_plane
+from support.control_plane import connection, running_plane
 from support.processes import ManagerProcess, balancer, manager_process
 from support.scenario import cloneset, rolling
 from support.up import Kubectl, pykruise, running
@@ -373,7 +372,7 @@ async def replicas(
 
 @asynccontextmanager
 async def client_of(plane: ControlPlane) -> AsyncIterator[Client]:
-    transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
+    transport = HttpTransport(connection(plane.kubeconfig))
     try:
         yield Client(transport, retry=RetryPolicy(writes=0, reads=0))
     finally:

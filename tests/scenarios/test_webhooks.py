@@ -22,7 +22,6 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
@@ -45,7 +44,7 @@ from pykruise.kube.resources import (
 from pykruise.kube.selectors import selector_from
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
-from support.control_plane import running_plane
+from support.control_plane import connection, running_plane
 from support.replicas import Balancer, replica_settings
 from support.replicas import replicas as several_replicas
 from support.scenario import cloneset
@@ -79,7 +78,7 @@ def bare_plane() -> Iterator[ControlPlane]:
 @pytest.fixture
 async def client(bare_plane: ControlPlane) -> AsyncIterator[Client]:
     """Everything of pykruise is gone again at the end."""
-    transport = HttpTransport(load_kubeconfig(bare_plane.kubeconfig))
+    transport = HttpTransport(connection(bare_plane.kubeconfig))
     client = Client(transport, retry=RetryPolicy(writes=0, reads=0))
     try:
         yield client

@@ -20,7 +20,6 @@ from pykruise.kinds import crds
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
@@ -30,7 +29,7 @@ from pykruise.manager.webhooks import Webhooks
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.webhook_caller import WebhookCaller
-from support.control_plane import running_plane
+from support.control_plane import connection, running_plane
 from support.real_webhooks import until_asked
 from support.replicas import Balancer, replica_settings, replicas
 from support.spreads import placed_in, pod, spread, subset
@@ -171,8 +170,8 @@ async def _transports(plane: ControlPlane | None, stack: AsyncExitStack) -> tupl
         server = ApiServer(clock=system_clock, rng=random.Random(1), webhooks=caller)
         user, manager = (LocalTransport(server, username=name) for name in ("user", "manager"))
     else:
-        user = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=AT_ONCE)
-        manager = HttpTransport(load_kubeconfig(plane.manager_kubeconfig))
+        user = HttpTransport(connection(plane.kubeconfig), pool=AT_ONCE)
+        manager = HttpTransport(connection(plane.manager_kubeconfig))
     for one in (user, manager):
         stack.push_async_callback(one.close)
     return user, manager

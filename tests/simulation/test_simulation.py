@@ -18,7 +18,7 @@ from simulation.script import Script, from_json, to_json
 from simulation.shrinking import shrink
 from simulation.world import run
 
-SEEDS = {"cloneset": 80, "daemonset": 50, "statefulset": 60, "workloadspread": 15, "sidecarset": 20}
+SEEDS = {"cloneset": 40, "daemonset": 25, "statefulset": 30, "workloadspread": 10, "sidecarset": 10}
 AT_ONCE = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 

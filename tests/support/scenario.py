@@ -30,6 +30,7 @@ from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
 from pykruise.pods.views import PodView, project_pod
 from pykruise.sandbox.kubelet import Kubelets
+from support.control_plane import allow_election
 
 Object = dict[str, Any]
 
@@ -122,6 +123,8 @@ class Stage:
         `identity`: it stands for election under this name; empty: it works alone.
         """
         client = Client(transport or self.manager_transport(), clock=self.clock, rng=self.rng)
+        if identity:
+            await allow_election(self.client, self.namespace)
         manager = Manager(
             client,
             settings=settings,
@@ -264,7 +267,7 @@ class Stage:
             if loop.time() >= end:
                 raise AssertionError(f"{what or 'it'} did not come true: {value!r}\n{await self._scene()}")
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 1.1, self.patience_s / 240)
+            pause_s = min(pause_s * 1.25, self.patience_s / 240)
 
     async def settled(
         self, name: str = "web", *, replicas: int, updated: int | None = None, within_s: float | None = None

@@ -85,6 +85,7 @@ class _Node(msgspec.Struct):
 class Kubelets:
     """All simulated nodes of a cluster.
 
+    `found`: Node objects that are there already, as listed; they are taken over without being asked for again.
     `pods`: a cache of all pods that somebody else runs; without it one of its own is run. `recorder`, when
     given, hears of failed pulls and crashes. Component: `run()` until `stop()`.
     """
@@ -94,6 +95,7 @@ class Kubelets:
         client: Client,
         *,
         nodes: Sequence[NodeSpec],
+        found: Iterable[Document] = (),
         settings: KubeletSettings | None = None,
         clock: Clock,
         rng: random.Random,
@@ -118,6 +120,7 @@ class Kubelets:
         self.pods.subscribe(self._on_pod)
         self._writer = Writer(client, {PODS: self.pods})
         self._nodes = {spec.name: _Node(spec) for spec in nodes}
+        self._found = {node["metadata"]["name"]: node for node in found}
         self._states: dict[Key, PodState] = {}
         self._addresses = Addresses()
         self._is_registered = asyncio.Event()
@@ -432,10 +435,12 @@ class Kubelets:
 
     async def _register(self, node: _Node, now: Instant) -> None:
         document = node_document(node.spec, now=now)
-        try:
-            stored = decode(await self._client.create(NODES, "", document))
-        except AlreadyExistsError:
-            stored = decode(await self._client.get(NODES, "", node.spec.name))
+        stored = self._found.pop(node.spec.name, None)
+        if stored is None:
+            try:
+                stored = decode(await self._client.create(NODES, "", document))
+            except AlreadyExistsError:
+                stored = decode(await self._client.get(NODES, "", node.spec.name))
         node.uid = stored["metadata"]["uid"]
         # The status of an older registration, or one that a server took off the new object.
         if get_path(stored, "status", "nodeInfo", "kubeletVersion") != node.spec.version or not _is_well(
