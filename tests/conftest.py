@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--brief",
         action="store_true",
-        help="with --cluster=real: of each scenario's parameters a quarter, at least one",
+        help="with --cluster=real: of each scenario's parameters an eighth, at least one",
     )
     parser.addoption(
         "--record",

@@ -12,7 +12,7 @@ On the real one time is real, so a scenario says what of it is worth that time:
     @pytest.mark.sandbox_only         not there: it is about the sandbox's own command line
     @pytest.mark.real                 only there
 
-`--brief` runs each of them, but with parameters only a quarter of its sets.
+`--brief` runs each of them, but with parameters only an eighth of its sets.
 """
 
 import asyncio
@@ -158,7 +158,7 @@ def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytes
         marker = group[0].get_closest_marker("few_on_real")
         count = min(marker.args[0], len(group)) if marker else len(group)
         if is_brief and "stage" in getattr(group[0], "fixturenames", ()):
-            count = math.ceil(count / 4)
+            count = math.ceil(count / 8)
         if count < len(group):
             kept = {int((number * _GOLDEN % 1) * len(group)) for number in range(count)}
             unwanted |= {item for number, item in enumerate(group) if number not in kept}
