@@ -16,6 +16,7 @@ from pykruise.kinds.workloadspread.claims import ClaimError, Desk
 from pykruise.kinds.workloadspread.injection import InjectionError, Matched, inject, read_matched
 from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
+from pykruise.kinds.workloadspread.places import is_active
 from pykruise.kinds.workloadspread.readers import OwnerMissingError, SpreadReader
 from pykruise.kinds.workloadspread.targets import BUILT_IN, GroupKind, PathError, WhiteListError, group_kind
 from pykruise.kinds.workloadspread.types import Subset
@@ -27,19 +28,13 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 
-__all__ = ["Assignment", "AssignmentError", "Spreading", "is_active"]
+__all__ = ["Assignment", "AssignmentError", "Spreading"]
 
 _log = logging.getLogger(__name__)
 
 
 class AssignmentError(Exception):
     """It cannot be said where the pod belongs: the request is refused, and its sender tries again."""
-
-
-def is_active(pod: Mapping[str, Any]) -> bool:
-    """Neither on its way out nor finished."""
-    phase = (pod.get("status") or {}).get("phase")
-    return not (pod.get("metadata") or {}).get("deletionTimestamp") and phase not in ("Succeeded", "Failed")
 
 
 class Assignment:

@@ -5,7 +5,8 @@ deletion of a pod  ──▶ Desk.give() ──┴▶ all that wait for one Work
 
 How no subset gets more than its maximum: a place is taken by a write of the status that names the
 resourceVersion it was decided on. Whoever was later gets 409, reads what is stored now and decides anew. It is
-the API server that serialises, so any number of replicas may serve.
+the API server that serialises, so any number of replicas may serve. A place that is free only because the deletion of
+its pod was admitted is taken when the API server shows that the pod goes.
 
 How that costs little: while one write is under way, what else comes for the same object waits, and goes with the
 next write together. In a burst the next write waits a moment longer for more to come. Where another replica is at
@@ -16,13 +17,22 @@ a batch is refused goes with its next attempt.
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.workloadspread.limits import LimitError, depends_on_replicas, limit_of
-from pykruise.kinds.workloadspread.places import Taken, fresh_entries, give_back, needs_limit, take
+from pykruise.kinds.workloadspread.places import (
+    Taken,
+    doubtful,
+    fresh_entries,
+    give_back,
+    is_active,
+    needs_limit,
+    take,
+)
 from pykruise.kinds.workloadspread.readers import SpreadReader
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
@@ -102,6 +112,8 @@ class _Queue:
         """A write ended without an answer: what is stored must be read."""
         self.written_at = float("-inf")
         self.conflicted_at = float("-inf")
+        self.going: frozenset[tuple[str, str]] = frozenset()
+        """Pods that were seen to go, of those whose deletion was admitted, with when it was."""
 
     def is_contended(self, now: float) -> bool:
         """Whether another replica is at work on the same object, at this time of the loop."""
@@ -215,7 +227,8 @@ class Desk:
             if view is None or view.uid != uid or view.is_deleting:
                 _settle_without_place(batch)
                 return
-            lists = await self._decided(view, batch)
+            going = await self._going(queue, view, batch)
+            lists = await self._decided(view, batch, going)
             if not lists:
                 return
             for wish in batch:
@@ -249,14 +262,49 @@ class Desk:
             raise ClaimError(f"WorkloadSpread {key} cannot be read: {error}") from error
         return _newer(queue.last, found) if found is not None else None
 
-    async def _decided(self, view: SpreadView, batch: Sequence[_Wish]) -> dict[str, Sequence[SubsetStatus]]:
+    async def _going(self, queue: _Queue, view: SpreadView, batch: Sequence[_Wish]) -> Collection[str]:
+        """Of the pods whose deletion was admitted those that are seen to go. Asked is only for what matters."""
+        takes = Counter(wish.version for wish in batch if not wish.subset)
+        noted = {
+            pod
+            for version in takes
+            for entry in view.entries(version)
+            for pod in (entry.deleting_pods or {}).items()
+        }
+        queue.going &= noted
+        for version, wanted in takes.items():
+            known = {name for name, _ in queue.going}
+            for names, lacking in doubtful(view.entries(version), wanted=wanted, going=known):
+                gone = await self._gone(view, names, lacking)
+                queue.going |= {(name, since) for name, since in noted if name in gone}
+        return {name for name, _ in queue.going}
+
+    async def _gone(self, view: SpreadView, names: Sequence[str], wanted: int) -> Collection[str]:
+        """So many of these pods that go, if there are so many; the others need not be asked about."""
+        gone: set[str] = set()
+        while names and (lacking := wanted - len(gone)) > 0:
+            asked, names = names[:lacking], names[lacking:]
+            stay = await asyncio.gather(*(self._stays(view, name) for name in asked))
+            gone |= {name for name, stays in zip(asked, stay, strict=True) if not stays}
+        return gone
+
+    async def _stays(self, view: SpreadView, pod_name: str) -> bool:
+        try:
+            pod = await self._reader.pod(view.namespace, pod_name)
+        except KubeError as error:
+            raise ClaimError(f"pod {view.namespace}/{pod_name} cannot be read: {error}") from error
+        return pod is not None and is_active(pod)
+
+    async def _decided(
+        self, view: SpreadView, batch: Sequence[_Wish], going: Collection[str]
+    ) -> dict[str, Sequence[SubsetStatus]]:
         """The lists that change, by version; the wishes have their answers, if these can be stored."""
         lists: dict[str, Sequence[SubsetStatus]] = {}
         changed: dict[str, Sequence[SubsetStatus]] = {}
         for wish in batch:
             entries = lists.get(wish.version) or view.entries(wish.version) or await self._fresh_list(view)
             limit = await self._limit(view, entries, wish)
-            new = self._applied(entries, wish, limit)
+            new = self._applied(entries, wish, limit, going)
             lists[wish.version] = new or entries
             if new is not None:
                 changed[wish.version] = new
@@ -280,12 +328,16 @@ class Desk:
             return None
 
     def _applied(
-        self, entries: Sequence[SubsetStatus], wish: _Wish, limit: int | None = None
+        self,
+        entries: Sequence[SubsetStatus],
+        wish: _Wish,
+        limit: int | None = None,
+        going: Collection[str] | None = None,
     ) -> Sequence[SubsetStatus] | None:
         now = format_time(self._clock())
         if wish.subset:
             return give_back(entries, pod_name=wish.pod_name, subset=wish.subset, now=now, limit=limit)
-        wish.taken = take(entries, pod_name=wish.pod_name, fresh_id=self._fresh_id, now=now)
+        wish.taken = take(entries, pod_name=wish.pod_name, fresh_id=self._fresh_id, now=now, going=going)
         return wish.taken.entries
 
     def _queue(self, uid: str) -> _Queue:

@@ -4,10 +4,14 @@ entries (one version's list in the status) + pod ──▶ take() ──▶ Take
                                                  ──▶ give_back() ──▶ the new list, or None: nothing to store
 
 Pure. An entry's `missingReplicas` is the number of free places, or -1: any number.
+
+A place is given back when the deletion of its pod is admitted, so that the pod's successor finds it. Admission is not
+the last word: an API server may refuse the deletion afterwards, because the pod is no longer the one that was meant
+(preconditions). So nobody takes such a place before its pod is seen to go: `doubtful()` says of whom that matters.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -18,8 +22,10 @@ __all__ = [
     "SCHEDULABLE",
     "Taken",
     "condition_of",
+    "doubtful",
     "fresh_entries",
     "give_back",
+    "is_active",
     "is_schedulable",
     "needs_limit",
     "take",
@@ -61,19 +67,52 @@ def is_schedulable(entry: SubsetStatus) -> bool:
     return condition_of(entry) != "False"
 
 
-def take(entries: Sequence[SubsetStatus], *, pod_name: str, fresh_id: Callable[[], str], now: str) -> Taken:
-    """The first subset with room, in order. A pod that is noted already gets its place again."""
+def is_active(pod: Mapping[str, Any]) -> bool:
+    """Neither on its way out nor finished."""
+    phase = (pod.get("status") or {}).get("phase")
+    return not (pod.get("metadata") or {}).get("deletionTimestamp") and phase not in ("Succeeded", "Failed")
+
+
+def doubtful(
+    entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
+) -> Iterable[tuple[Sequence[str], int]]:
+    """By subset, pods whose deletion was admitted and of whom it is not known that they go, and how many of them have
+    to go until so many places are free as are `wanted`. Subsets where it does not matter are left out.
+
+    `going`: those of whom it is known.
+    """
+    for entry in entries:
+        unknown = [name for name in entry.deleting_pods or () if name not in going]
+        lacking = wanted - (entry.missing_replicas - len(unknown))
+        if unknown and entry.missing_replicas > 0 and lacking > 0:
+            yield unknown, lacking
+
+
+def take(
+    entries: Sequence[SubsetStatus],
+    *,
+    pod_name: str,
+    fresh_id: Callable[[], str],
+    now: str,
+    going: Collection[str] | None = None,
+) -> Taken:
+    """The first subset with room, in order. A pod that is noted already gets its place again.
+
+    `going`: of the pods whose deletion was admitted those that are seen to go; places of others are not free.
+    None: all of them.
+    """
     if pod_name:
         for entry in entries:
             if pod_name in (entry.creating_pods or {}) or pod_name in (entry.deleting_pods or {}):
                 return Taken(subset=entry.name, key=pod_name)
     for number, entry in enumerate(entries):
-        if not is_schedulable(entry) or (
-            entry.missing_replicas <= 0 and entry.missing_replicas != ANY_NUMBER
-        ):
+        if not is_schedulable(entry):
             continue
         if entry.missing_replicas == ANY_NUMBER:
             return Taken(subset=entry.name)
+        staying = 0 if going is None else sum(name not in going for name in entry.deleting_pods or ())
+        if entry.missing_replicas <= staying:
+            continue
         key = pod_name or fresh_id()
         taken = msgspec.structs.replace(
             entry,

@@ -450,6 +450,36 @@ async def test_a_pod_that_goes_gives_its_place_back_case_30() -> None:
     assert server.missing()["a"] == 1
 
 
+async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_deletion_was_admitted() -> None:
+    """An API server refuses a deletion after its admission, when the pod is no longer as a precondition has it."""
+    # given
+    server, document = await full()
+    replica = server.replica()
+    await replica.delete(document)
+    # when the deletion was refused all the same, then nobody gets the place
+    assert placed_in(await replica.create(pod("p4"))) == "b"
+    # and when it goes at last, somebody does, and one only
+    document["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    placed = [await replica.create(pod(name)) for name in ("p5", "p6")]
+    assert [placed_in(one) for one in placed] == ["a", "b"]
+
+
+async def test_who_comes_at_once_with_a_deletion_does_not_get_its_place_yet() -> None:
+    # given two pods of three that go, and one whose deletion is under way
+    server, _ = await full()
+    replica = server.replica()
+    for name in ("p1", "p2"):
+        await replica.delete(server.pods[name])
+        del server.pods[name]
+    # when four come
+    placed, _ = await asyncio.gather(
+        asyncio.gather(*(replica.create(pod(f"new-{number}")) for number in range(4))),
+        replica.delete(server.pods["p3"]),
+    )
+    # then
+    assert sorted(placed_in(one) for one in placed) == ["a", "a", "b", "b"]
+
+
 @pytest.mark.parametrize(("most", "missing"), [(2, [0, 1, 2]), (1, [0, 0, 1]), ("40%", [0, 1, 2])])
 async def test_a_pod_beyond_the_maximum_gives_no_place_back(most: int | str, missing: list[int]) -> None:
     # given three pods, and a maximum that was lowered since; the percentage is of five replicas
