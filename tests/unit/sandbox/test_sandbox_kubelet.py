@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from pykruise.kube.client import Client
@@ -291,6 +292,45 @@ async def test_a_pod_whose_deletion_was_refused_half_way_is_removed_by_a_write()
     # then
     assert not (await admin.list(PODS)).items
     await kubelets.stop()
+    await running
+
+
+async def test_nodes_that_were_found_are_taken_over_without_being_asked_for() -> None:
+    # given one node that is there, and one that is not
+    clock = loop_clock(start=START)
+    server = ApiServer(clock=clock, rng=random.Random(1))
+    counted = MeteredTransport(LocalTransport(server))
+    admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
+
+    def kubelets(client: Client, *names: str, found: Sequence[Any] = ()) -> Kubelets:
+        return Kubelets(
+            client,
+            nodes=[NodeSpec(name=name) for name in names],
+            found=found,
+            settings=KubeletSettings(lease_s=None),
+            clock=clock,
+            rng=random.Random(4),
+        )
+
+    before = kubelets(admin, "old")
+    running = asyncio.create_task(before.run())
+    await before.wait_registered()
+    await before.stop()
+    await running
+    # when
+    found = [decode(raw) for raw in (await admin.list(NODES)).items]
+    after = kubelets(Client(counted, clock=clock, rng=random.Random(3)), "old", "new", found=found)
+    running = asyncio.create_task(after.run())
+    await after.wait_registered()
+    # then
+    assert counted.requests["POST nodes"] == 1
+    assert counted.requests["GET nodes"] == 0
+    assert {decode(raw)["metadata"]["name"] for raw in (await admin.list(NODES)).items} == {"old", "new"}
+    # and its pods run
+    await admin.create(PODS, "default", pod("web", nodeName="old"))
+    await asyncio.sleep(10)
+    assert decode(await admin.get(PODS, "default", "web"))["status"]["phase"] == "Running"
+    await after.stop()
     await running
 
 
