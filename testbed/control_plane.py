@@ -65,12 +65,7 @@ class ControlPlane:
     """
 
     def __init__(
-        self,
-        kubernetes: str,
-        settings: Settings,
-        components: Sequence[str],
-        wait_seconds: float,
-        environment: Mapping[str, str],
+        self, kubernetes: str, settings: Settings, components: Sequence[str], wait_seconds: float
     ) -> None:
         self.kubernetes = kubernetes
         self.directory = settings.directory
@@ -87,7 +82,7 @@ class ControlPlane:
                 settings.file(f"{name}.log"),
                 health[name],
                 wait_seconds,
-                environment,
+                settings.environment,
             )
             for name in components
         }
@@ -122,10 +117,11 @@ class ControlPlane:
             feature_gates={**FEATURE_GATES.get(minor, {}), **(feature_gates or {})},
             extra_args=extra_args or {},
             audit=audit,
+            heap_growth=heap_growth,
         )
         optional = {CONTROLLER_MANAGER: controller_manager, SCHEDULER: scheduler}
         components = [ETCD, API_SERVER, *(name for name, wanted in optional.items() if wanted)]
-        plane = cls(minor, settings, components, wait_seconds, {"GOGC": str(heap_growth)})
+        plane = cls(minor, settings, components, wait_seconds)
         try:
             await plane._start_all()
         except BaseException as error:

@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -64,7 +64,7 @@ class Component:
     log: Path
     healthy: Health
     wait_seconds: float
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str]
     """Beside this process's own."""
     process: subprocess.Popen[bytes] | None = None
 

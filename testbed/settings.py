@@ -103,10 +103,17 @@ class Settings:
     feature_gates: Mapping[str, bool]
     extra_args: Mapping[str, Sequence[str]]
     audit: bool
+    heap_growth: int
+    """By how many percent a component's memory may grow before garbage is collected."""
     authority: Authority = field(default_factory=Authority)
     tokens: Mapping[str, str] = field(
         default_factory=lambda: {name: secrets.token_urlsafe(32) for name in USERS}
     )
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What every component gets beside this process's environment."""
+        return {"GOGC": str(self.heap_growth)}
 
     @property
     def url(self) -> str:

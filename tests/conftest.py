@@ -5,7 +5,7 @@ import functools
 import gc
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """With `-n auto`. Tests over sockets and of processes wait a good deal, so there are more than processors."""
-    return math.ceil(1.5 * len(os.sched_getaffinity(0)))
+    counted = yield
+    return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else math.ceil(1.5 * counted)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -27,7 +27,6 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.admission.configurations import (
-    CONFIRMED,
     MUTATING,
     MUTATING_NAME,
     told_conditions,
@@ -159,11 +158,10 @@ class Narrowing:
             except NotFoundError:
                 return float("-inf")  # nobody is asked about pods at all
             version = live["metadata"]["resourceVersion"]
-            annotations: Document = {OPENED_FOR: f"{request.name} {request.uid}"}
+            annotations = {OPENED_FOR: f"{request.name} {request.uid}"}
             body: Document = {"metadata": {"resourceVersion": version, "annotations": annotations}}
             if any(told_conditions(live).values()):
                 body["webhooks"] = without_conditions(live)["webhooks"]
-                annotations[CONFIRMED] = None
             try:
                 raw = await self._client.patch(MUTATING, "", MUTATING_NAME, body, patch_type=PatchType.MERGE)
             except ConflictError:

@@ -231,13 +231,14 @@ class Upkeep:
         """Write a configuration that has stood for a moment once more, if nobody has yet."""
         name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
         wanted, now = confirmed(live), asyncio.get_running_loop().time()
-        known, since = self._unconfirmed.pop(name, ("", now))
+        known, since = self._unconfirmed.get(name, ("", now))
         if wanted is None:
-            return
-        if known != version or now < since + CONFIRM_S:
-            self._unconfirmed[name] = (version, since if known == version else now)
-            return
-        await self._write(resource, live, wanted)
+            self._unconfirmed.pop(name, None)
+        elif known != version:
+            self._unconfirmed[name] = (version, now)
+        elif now >= since + CONFIRM_S:
+            del self._unconfirmed[name]
+            await self._write(resource, live, wanted)
 
     async def _tell_crd(self, crd: CrdView, bundle: bytes) -> None:
         wanted = kept_conversion(crd.conversion, endpoint=self._endpoint, bundle=bundle)

@@ -400,6 +400,12 @@ class PodProjector:
         return views
 
 
+def is_active(pod: Mapping[str, Any]) -> bool:
+    """`PodView.is_active` of a pod as admission gets it: neither on its way out nor finished."""
+    phase = (pod.get("status") or {}).get("phase")
+    return not (pod.get("metadata") or {}).get("deletionTimestamp") and phase not in ("Succeeded", "Failed")
+
+
 def project_pod(raw: bytes | msgspec.Raw) -> PodView:
     """One view on its own. A cache uses a `PodProjector`, whose views share their common values."""
     return PodProjector()(raw)

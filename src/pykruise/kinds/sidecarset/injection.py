@@ -33,10 +33,9 @@ from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.sidecars import injected_sets
+from pykruise.pods.views import is_active
 
-__all__ = ["Surroundings", "inject", "is_injectable"]
-
-_FINISHED = ("Succeeded", "Failed")
+__all__ = ["Surroundings", "inject"]
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,18 +56,12 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate EnableSortSidecarContainerByName."""
 
 
-def is_injectable(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod can get sidecars: it is neither finished nor being deleted."""
-    phase = (pod.get("status") or {}).get("phase")
-    return phase not in _FINISHED and not (pod.get("metadata") or {}).get("deletionTimestamp")
-
-
 def inject(pod: Document, around: Surroundings) -> Document | None:
     """The pod with the sidecars of all SidecarSets that mean it; None when none does.
 
     Raises InjectionError when one of them cannot be injected as it asks: the pod is to be refused.
     """
-    if not is_injectable(pod):
+    if not is_active(pod):
         return None
     labels = labels_of(pod)
     sets = matching_sets(

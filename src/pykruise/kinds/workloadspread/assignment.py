@@ -16,7 +16,6 @@ from pykruise.kinds.workloadspread.claims import ClaimError, Desk
 from pykruise.kinds.workloadspread.injection import InjectionError, Matched, inject, read_matched
 from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
-from pykruise.kinds.workloadspread.places import is_active
 from pykruise.kinds.workloadspread.readers import OwnerMissingError, SpreadReader
 from pykruise.kinds.workloadspread.targets import BUILT_IN, GroupKind, PathError, WhiteListError, group_kind
 from pykruise.kinds.workloadspread.types import Subset
@@ -27,6 +26,7 @@ from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.views import is_active
 
 __all__ = ["Assignment", "AssignmentError", "Spreading"]
 

@@ -29,7 +29,6 @@ from pykruise.kinds.workloadspread.places import (
     doubtful,
     fresh_entries,
     give_back,
-    is_active,
     needs_limit,
     take,
 )
@@ -39,6 +38,7 @@ from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.pods.views import is_active
 
 __all__ = ["ATTEMPTS", "ClaimError", "Desk", "DeskStats"]
 

@@ -10,8 +10,8 @@ the last word: an API server may refuse the deletion afterwards, because the pod
 (preconditions). So nobody takes such a place before its pod is seen to go: `doubtful()` says of whom that matters.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,6 @@ __all__ = [
     "doubtful",
     "fresh_entries",
     "give_back",
-    "is_active",
     "is_schedulable",
     "needs_limit",
     "take",
@@ -65,12 +64,6 @@ def condition_of(entry: SubsetStatus) -> str:
 def is_schedulable(entry: SubsetStatus) -> bool:
     """Whether new pods may go there: unless it is known that they would find no node."""
     return condition_of(entry) != "False"
-
-
-def is_active(pod: Mapping[str, Any]) -> bool:
-    """Neither on its way out nor finished."""
-    phase = (pod.get("status") or {}).get("phase")
-    return not (pod.get("metadata") or {}).get("deletionTimestamp") and phase not in ("Succeeded", "Failed")
 
 
 def doubtful(

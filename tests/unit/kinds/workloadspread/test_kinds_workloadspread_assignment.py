@@ -8,6 +8,7 @@ import pytest
 from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.workloadspread.targets import GroupKind, Listed, WhiteList, WhiteListError
 from pykruise.kube.documents import get_path
+from pykruise.kube.errors import UnreachableError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from support.spreads import (
     CLONE_SET,
@@ -462,6 +463,44 @@ async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_delet
     document["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     placed = [await replica.create(pod(name)) for name in ("p5", "p6")]
     assert [placed_in(one) for one in placed] == ["a", "b"]
+
+
+async def test_a_pod_is_asked_about_only_where_its_place_is_needed_and_once_it_goes_no_more() -> None:
+    # given a subset with a free place and two pods that go
+    server, _ = await full()
+    replica, asked = server.replica(), list[str]()
+    look = replica.pod
+
+    async def noted(namespace: str, name: str) -> Any:
+        asked.append(name)
+        return await look(namespace, name)
+
+    replica.pod = noted  # type: ignore[method-assign]
+    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        if one["name"] == "a":
+            one |= {"replicas": 2, "missingReplicas": 1}
+    for name in ("p1", "p2"):
+        await replica.delete(server.pods[name])
+        del server.pods[name]
+    # when
+    placed = [placed_in(await replica.create(pod(f"new-{number}"))) for number in range(4)]
+    # then
+    assert placed == ["a", "a", "a", "b"]
+    assert asked == ["p1", "p2"]
+
+
+async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
+    """Nobody is placed by guess: the workload's controller tries again."""
+    server, document = await full()
+    replica = server.replica()
+    await replica.delete(document)
+
+    async def unreachable(namespace: str, name: str) -> Any:
+        raise UnreachableError("no API server")
+
+    replica.pod = unreachable  # type: ignore[method-assign]
+    with pytest.raises(StepError, match="pod shop/p1 cannot be read: no API server"):
+        await replica.create(pod("p4"))
 
 
 async def test_who_comes_at_once_with_a_deletion_does_not_get_its_place_yet() -> None:
