@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import settings
 
 from pykruise.sandbox.virtual_time import VirtualLoop
@@ -110,9 +111,13 @@ def pytest_asyncio_loop_factories(
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Virtual time for everything, fixtures included; `@pytest.mark.real_time` and real clusters opt out.
 
+    On a real cluster the loop is the one of the manager's process.
+
     Fixtures must share the test's time: what a cluster's fixture has scheduled would else be due in another one.
     """
     on_real_cluster = config.getoption("--cluster") == "real" and "scenarios" in item.path.parts
-    if on_real_cluster or item.get_closest_marker("real_time"):
+    if on_real_cluster:
+        return {"real": uvloop.new_event_loop}
+    if item.get_closest_marker("real_time"):
         return {"real": asyncio.new_event_loop}
     return {"virtual": VirtualLoop}

@@ -44,14 +44,14 @@ def golden(request: pytest.FixtureRequest, name: str, found: Outlook) -> None:
 
 
 async def run(spread: Spread, resource: Resource, replicas: int) -> None:
-    """A manager and a workload whose pods run."""
+    """A manager and a workload whose pods are ready: which of them goes first changes until then."""
     await spread.stage.start_manager()
     await spread.run(resource, replicas)
 
-    async def do_run() -> bool:
-        return len(await spread.running()) == replicas
+    async def are_ready() -> bool:
+        return sum(pod.is_ready for pod in await spread.running()) == replicas
 
-    await spread.stage.until(do_run)
+    await spread.stage.until(are_ready)
 
 
 @pytest.mark.parametrize("resource", [CLONE_SETS, DEPLOYMENTS], ids=lambda one: one.kind)

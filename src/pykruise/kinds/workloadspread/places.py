@@ -123,10 +123,12 @@ def give_back(
 
     `limit`: how many pods the subset takes. Where it has more, the place of a pod that goes is not free: a subset
     would never come down to a lower maximum. None: it is not known, or does not matter (`needs_limit`).
+
+    A pod that goes before the controller has seen it come is noted among both: its successor comes at once, and would
+    find the subset full. (OpenKruise lets it keep the place.)
     """
-    for entry in entries:
-        if pod_name in (entry.creating_pods or {}) or pod_name in (entry.deleting_pods or {}):
-            return None
+    if any(pod_name in (entry.deleting_pods or {}) for entry in entries):
+        return None
     for number, entry in enumerate(entries):
         if entry.name != subset:
             continue

@@ -451,6 +451,36 @@ async def test_a_pod_that_goes_gives_its_place_back_case_30() -> None:
     assert server.missing()["a"] == 1
 
 
+async def test_a_pod_that_goes_before_the_controller_has_seen_it_come_gives_its_place_back() -> None:
+    # given three pods in a(3), just admitted
+    server = SpreadServer(spread(subset("a", 3), subset("b")), owners=[workload(CLONE_SET, replicas=3)])
+    replica = server.replica()
+    for name in ("p1", "p2", "p3"):
+        server.pods[name] = await replica.create(pod(name)) or {}
+    assert set(server.entries()["a"]["creatingPods"]) == {"p1", "p2", "p3"}
+    # when one goes, which is reviewed twice
+    for _ in range(2):
+        await replica.delete(server.pods["p1"])
+    server.pods["p1"]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    # then its successor gets its place, and nobody else
+    assert server.missing()["a"] == 1
+    placed = [await replica.create(pod(name)) for name in ("p4", "p5")]
+    assert [placed_in(one) for one in placed] == ["a", "b"]
+
+
+async def test_a_pod_beyond_a_lowered_maximum_that_nobody_has_seen_gives_no_place_back() -> None:
+    # given two pods that were seen and one that was not, and a maximum that is two now
+    server, document = await full()
+    server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = 2
+    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        if one["name"] == "a":
+            one |= {"replicas": 2, "missingReplicas": 0, "creatingPods": {"p1": "2026-01-31T12:00:00Z"}}
+    # when that one goes
+    await server.replica().delete(document)
+    # then
+    assert server.missing()["a"] == 0
+
+
 async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_deletion_was_admitted() -> None:
     """An API server refuses a deletion after its admission, when the pod is no longer as a precondition has it."""
     # given
