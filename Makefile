@@ -40,6 +40,8 @@ $(VENV)/bin/python:
 	  || { echo "pykruise needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "could not make a virtual environment with $(PYTHON); on Debian and Ubuntu install python3-venv"; exit 1; }
+	@$(PIP) install --no-compile --upgrade -c constraints.txt pip \
+	  || echo "going on with the pip that comes with $(PYTHON), which may take twice as long"
 
 $(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import gc
-import math
 import os
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -83,7 +82,7 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """With `-n auto`. Tests over sockets and of processes wait a good deal, so there are more than processors."""
     counted = yield
-    return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else math.ceil(1.5 * counted)
+    return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else counted + 2
 
 
 @pytest.hookimpl(optionalhook=True)
