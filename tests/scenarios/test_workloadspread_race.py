@@ -44,14 +44,12 @@ async def test_while_a_workload_grows_and_shrinks_nobody_sees_too_many(stage: St
     await stage.start_manager()
     await spread.create(CLONE_SETS, spread.subset("a", 8), spread.subset("b", 6), spread.subset("b2"))
     most: Counter[str] = Counter()
-    active: dict[str, str] = {}
 
-    def watch(change: Change[PodView]) -> None:
-        if change.new is not None and change.new.is_active:
-            active[change.key.name] = noted_in(change.new)
-        else:
-            active.pop(change.key.name, None)
-        for name, count in Counter(active.values()).items():
+    def active() -> list[PodView]:
+        return [pod for pod in cache.values() if pod.is_active]
+
+    def watch(_: Change[PodView]) -> None:
+        for name, count in Counter(noted_in(pod) for pod in active()).items():
             most[name] = max(most[name], count)
 
     cache = Cache(
@@ -62,10 +60,10 @@ async def test_while_a_workload_grows_and_shrinks_nobody_sees_too_many(stage: St
     try:
         # when
         await spread.run(CLONE_SETS, 14)
-        await stage.until(lambda: len(active) == 14)
+        await stage.until(lambda: len(active()) == 14)
         for replicas in (3, 12, 5, 14):
             await spread.scale(CLONE_SETS, replicas)
-            await stage.until(lambda wanted=replicas: len(active) == wanted)  # type: ignore[misc]
+            await stage.until(lambda wanted=replicas: len(active()) == wanted)  # type: ignore[misc]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

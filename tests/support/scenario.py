@@ -21,7 +21,6 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.controller import unmeasured
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError, NotFoundError
-from pykruise.kube.ids import Key
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, PODS, Resource
@@ -324,7 +323,6 @@ class Audience:
             rng=rng,
         )
         self._cache.subscribe(self._on_change)
-        self._active: dict[Key, bool] = {}
         self._uids: set[str] = set()
         self.most = 0
         self.fewest_available: int | None = None
@@ -343,20 +341,22 @@ class Audience:
     def watch_from_now(self) -> None:
         """Forget what was seen, and remember the lowest availability from here on."""
         self._counting = True
-        self.most = len(self._active)
-        self.fewest_available = sum(self._active.values())
+        active = self._active()
+        self.most = len(active)
+        self.fewest_available = sum(pod.is_serving for pod in active)
+
+    def _active(self) -> list[PodView]:
+        return [pod for pod in self._cache.values() if pod.is_active]
 
     def _on_change(self, change: Change[PodView]) -> None:
-        pod = change.new
-        if pod is None or not pod.is_active:
-            self._active.pop(change.key, None)
-        else:
-            self._uids.add(pod.uid)
-            self._active[change.key] = pod.is_serving
-        self.most = max(self.most, len(self._active))
+        if change.new is not None and change.new.is_active:
+            self._uids.add(change.new.uid)
+        # What is there now, and not change by change: of a list after an outage these come one after the other, and
+        # between them are states that never were.
+        active = self._active()
+        self.most = max(self.most, len(active))
         if self._counting:
-            available = sum(self._active.values())
-            self.fewest_available = min(self.fewest_available or 0, available)
+            self.fewest_available = min(self.fewest_available or 0, sum(pod.is_serving for pod in active))
 
 
 @asynccontextmanager

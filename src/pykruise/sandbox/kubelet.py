@@ -20,7 +20,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import AlreadyExistsError, KubeError, NotFoundError
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
@@ -126,8 +126,6 @@ class Kubelets:
         self._is_registered = asyncio.Event()
         self._status_writes = 0
         self._removals = 0
-        self._refused_removals: set[Key] = set()
-        """Pods whose last DELETE was refused, or lost."""
         # Resting by measured CPU time is off: pods are cheap, and runs with equal seeds must be equal.
         self._pod_queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._node_queue: WorkQueue[str] = WorkQueue(cost_factor=0, rng=rng)
@@ -251,7 +249,6 @@ class Kubelets:
                 self._pod_queue.add(pod.key)
 
     def _forget(self, key: Key) -> None:
-        self._refused_removals.discard(key)
         state = self._states.pop(key, None)
         if state is not None:
             self._addresses.release(state.ip)
@@ -344,18 +341,9 @@ class Kubelets:
         now = self._clock()
         if look_at > now:
             return self._until(look_at)
-        # A DELETE that was refused half-way (an API server asks webhooks twice) may have left the pod without any
-        # grace period: another one is answered 200 and does nothing then, but any write removes the pod.
-        if (self.settings.report_stopped and not pod.is_over) or pod.key in self._refused_removals:
+        if self.settings.report_stopped and not pod.is_over:
             await self._write_status(pod, patch_for(pod, stopped_status(pod, state, now)))
-        try:
-            await self._writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
-        except NotFoundError:
-            raise
-        except KubeError:
-            self._refused_removals.add(pod.key)
-            raise
-        self._refused_removals.discard(pod.key)
+        await self._writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
         self._removals += 1
         return None
 

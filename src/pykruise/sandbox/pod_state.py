@@ -52,6 +52,7 @@ __all__ = [
 
 NEVER: Instant = math.inf
 NOTHING_MISSING: Mapping[str, str] = {}
+_HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
@@ -363,9 +364,13 @@ def _with_allotment(container: Container, run: Run, now: Instant) -> Run:
 
 
 def removal_due(state: PodState, pod: PodView, world: World) -> Instant:
-    """When a pod that is being deleted has stopped; NEVER when its kubelet has nothing (more) to do."""
-    if state.stopping_since is None or pod.grace_s == 0:
+    """When a pod that is being deleted is to be removed; NEVER when its kubelet has nothing (more) to do."""
+    if state.stopping_since is None:
         return NEVER
+    if pod.grace_s == 0:
+        # With finalizers it waits for others. Without, it goes by itself, unless its API server was held up between
+        # the two writes of a deletion (takes the grace period, removes): another DELETE has it finish.
+        return NEVER if pod.finalizers else state.stopping_since + _HALF_DELETED_S
     if not any(run.state is RunState.RUNNING for run in state.runs):
         return state.stopping_since
     asked = [
