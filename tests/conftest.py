@@ -3,15 +3,18 @@
 import asyncio
 import functools
 import gc
+import itertools
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import settings
 
+from pykruise.admission import certificates
 from pykruise.sandbox.virtual_time import VirtualLoop
 
 # How many examples of each property. They are the same in every run, so more of them find what is new only once.
@@ -19,6 +22,9 @@ from pykruise.sandbox.virtual_time import VirtualLoop
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("exhaustive", settings.get_profile("default"), max_examples=400)
 settings.load_profile("default")
+
+KEYS = 12
+"""More than any test makes."""
 
 GC_THRESHOLDS = (20_000, 20, 50)
 """Allocations between looks at the youngest objects, and so on: a cluster makes many that live as long as it does."""
@@ -76,6 +82,23 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_keys() -> Iterator[None]:
+    """Webhooks make an RSA key for every authority and certificate, 70 ms each: here the same few, in turn."""
+    made = list[rsa.RSAPrivateKey]()
+    number = itertools.count()
+    make = certificates._new_key
+
+    def next_key() -> rsa.RSAPrivateKey:
+        if len(made) < KEYS:
+            made.append(make())
+        return made[next(number) % len(made)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "_new_key", next_key)
+        yield
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

@@ -195,6 +195,7 @@ class _Replica:
         self._changing = SpreadInjection(self.spreading)
         self._judging = SpreadRelease(self.spreading)
         self.owner_reads = 0
+        self.pod_reads: list[str] = []
 
     async def create(
         self, document: Document, *, namespace: str = NAMESPACE, **fields: Any
@@ -261,6 +262,7 @@ class _Replica:
         return found
 
     async def pod(self, namespace: str, name: str) -> Document | None:
+        self.pod_reads.append(name)
         return self._server.pods.get(name)
 
 

@@ -26,7 +26,7 @@ ALONE = (
 )
 """Flags of a manager that is not one of several, that nobody asks for its health, and no API server for reviews."""
 
-PYKRUISE = (sys.executable, "-c", "from pykruise.cli.entry import main; main()")
+PYKRUISE = (sys.executable, "-m", "pykruise")
 
 
 READY_S = 120.0

@@ -70,15 +70,21 @@ def doubtful(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
     """By subset, pods whose deletion was admitted and of whom it is not known that they go, and how many of them have
-    to go until so many places are free as are `wanted`. Subsets where it does not matter are left out.
+    to go until so many places are free as are `wanted`. Subsets where it does not matter are left out, and those
+    after enough places that are free in any case.
 
     `going`: those of whom it is known.
     """
     for entry in entries:
+        if not is_schedulable(entry):
+            continue
+        if entry.missing_replicas == ANY_NUMBER or wanted <= 0:
+            return
         unknown = [name for name in entry.deleting_pods or () if name not in going]
-        lacking = wanted - (entry.missing_replicas - len(unknown))
-        if unknown and entry.missing_replicas > 0 and lacking > 0:
-            yield unknown, lacking
+        certain = max(entry.missing_replicas - len(unknown), 0)
+        if unknown and entry.missing_replicas > 0 and wanted > certain:
+            yield unknown, wanted - (entry.missing_replicas - len(unknown))
+        wanted -= certain
 
 
 def take(

@@ -498,14 +498,7 @@ async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_delet
 async def test_a_pod_is_asked_about_only_where_its_place_is_needed_and_once_it_goes_no_more() -> None:
     # given a subset with a free place and two pods that go
     server, _ = await full()
-    replica, asked = server.replica(), list[str]()
-    look = replica.pod
-
-    async def noted(namespace: str, name: str) -> Any:
-        asked.append(name)
-        return await look(namespace, name)
-
-    replica.pod = noted  # type: ignore[method-assign]
+    replica = server.replica()
     for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
         if one["name"] == "a":
             one |= {"replicas": 2, "missingReplicas": 1}
@@ -516,7 +509,30 @@ async def test_a_pod_is_asked_about_only_where_its_place_is_needed_and_once_it_g
     placed = [placed_in(await replica.create(pod(f"new-{number}"))) for number in range(4)]
     # then
     assert placed == ["a", "a", "a", "b"]
-    assert asked == ["p1", "p2"]
+    assert replica.pod_reads == ["p1", "p2"]
+
+
+async def test_nobody_is_asked_about_pods_of_a_subset_behind_one_with_room() -> None:
+    # given room in a, and a pod of b that goes
+    server = SpreadServer(
+        spread(subset("a", 2), subset("b", 1), subset("c")), owners=[workload(CLONE_SET, replicas=3)]
+    )
+    placed = [await server.replica().create(pod(f"p{number}")) for number in range(3)]
+    assert [placed_in(one) for one in placed] == ["a", "a", "b"]
+    for one in placed:
+        assert one is not None
+        server.pods[one["metadata"]["name"]] = one
+    for entry in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        if entry["name"] == "a":
+            entry |= {"replicas": 1, "missingReplicas": 1, "creatingPods": {}}
+    replica = server.replica()
+    await replica.delete(server.pods["p2"])
+    server.pods["p2"]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    # when, then
+    assert placed_in(await replica.create(pod("p3"))) == "a"
+    assert replica.pod_reads == []
+    assert placed_in(await replica.create(pod("p4"))) == "b"
+    assert replica.pod_reads == ["p2"]
 
 
 async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
