@@ -23,8 +23,8 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.register_profile("exhaustive", settings.get_profile("default"), max_examples=400)
 settings.load_profile("default")
 
-KEYS = 12
-"""More than any test makes."""
+KEYS = 30
+"""A test makes up to 24."""
 
 GC_THRESHOLDS = (20_000, 20, 50)
 """Allocations between looks at the youngest objects, and so on: a cluster makes many that live as long as it does."""
