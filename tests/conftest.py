@@ -24,7 +24,7 @@ settings.register_profile("exhaustive", settings.get_profile("default"), max_exa
 settings.load_profile("default")
 
 KEYS = 30
-"""A test makes up to 24."""
+"""None comes again before so many others have; tests of several replicas make about 24."""
 
 GC_THRESHOLDS = (20_000, 20, 50)
 """Allocations between looks at the youngest objects, and so on: a cluster makes many that live as long as it does."""

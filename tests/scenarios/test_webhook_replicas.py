@@ -45,6 +45,7 @@ from pykruise.sandbox.webhook_caller import WebhookCaller
 from support.cloneset_builder import cloneset
 from support.reviews import posted, read, request
 from support.webhooks import (
+    QUIET_S,
     install_configurations,
     install_namespace,
     running_webhooks,
@@ -377,7 +378,7 @@ async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path)
 
             await until(so)
 
-        async with running_webhooks(client, settings, quiet_s=0.5):
+        async with running_webhooks(client, settings, quiet_s=QUIET_S):
             await asks(not_about="labels")
             # when
             await client.create(SIDECAR_SETS, "", sidecarset_for("web"))

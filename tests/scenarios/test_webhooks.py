@@ -51,6 +51,7 @@ from support.scenario import cloneset
 from support.webhooks import (
     GATES,
     LOOPBACK,
+    QUIET_S,
     install_configurations,
     install_namespace,
     running_webhooks,
@@ -313,11 +314,6 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
         # then it turned some away, is not ready for more, and every write was made all the same
         assert [answer for answer in answers if isinstance(answer, BaseException)] == []
         assert webhooks.server.shed > 0
-
-
-QUIET_S = 2.5
-"""Before API servers ask about fewer pods. The review of a SidecarSet may take a second of it, and the SidecarSet is
-stored only then; nothing else takes long here."""
 
 
 async def is_narrow(client: Client) -> bool:

@@ -20,6 +20,10 @@ from pykruise.manager.webhooks import Webhooks, admission_settings, endpoint_of
 
 LOOPBACK = "127.0.0.1"
 
+QUIET_S = 2.5
+"""For `running_webhooks`, before API servers ask about fewer pods. The review of a SidecarSet may take a second of it,
+and the SidecarSet is stored only then; nothing else takes long here."""
+
 GATES = Gates.of(
     ResourcesDeletionProtection=True,
     DeletionProtectionForCRDCascadingGate=True,

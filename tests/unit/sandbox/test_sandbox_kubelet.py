@@ -23,6 +23,7 @@ from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.nodes import NodeSpec
 from pykruise.sandbox.pod_state import KubeletSettings
+from support.faults import Answer, FaultyTransport, deletes
 from support.paper import START
 from support.sandbox import pod, small_cluster
 
@@ -263,9 +264,20 @@ async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
     await asyncio.wait_for(running, 1.0)
 
 
+def leave_half_deleted(storage: MemoryStorage) -> None:
+    """What an API server leaves that takes the grace period of the pod `web` and not yet the pod."""
+    stored = storage.get("pods", Key("default", "web"))
+    assert stored is not None
+    revision = storage.revision + 1
+    left = decode(stored.raw)
+    left["metadata"] |= {"deletionGracePeriodSeconds": 0, "resourceVersion": str(revision)}
+    changed = msgspec.structs.replace(stored, raw=encode(left), revision=revision)
+    storage.commit(Change(revision=revision, shelf="pods", old=stored, new=changed))
+
+
 @pytest.mark.parametrize("finalizers", [[], ["example.com/kept"]])
 async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(finalizers: list[str]) -> None:
-    # given an API server that died when it had taken the grace period and not yet the pod
+    # given such a pod, and no kubelet yet
     clock = loop_clock(start=START)
     storage = MemoryStorage()
     server = ApiServer(clock=clock, rng=random.Random(1), storage=storage)
@@ -274,15 +286,8 @@ async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(f
     document = pod("web", nodeName="n")
     document["metadata"]["finalizers"] = finalizers
     await admin.create(PODS, "default", document)
-    left = decode(await admin.delete(PODS, "default", "web"))
-    left["metadata"] |= {
-        "deletionGracePeriodSeconds": 0,
-        "resourceVersion": str(revision := storage.revision + 1),
-    }
-    stored = storage.get("pods", Key("default", "web"))
-    assert stored is not None
-    changed = msgspec.structs.replace(stored, raw=encode(left), revision=revision)
-    storage.commit(Change(revision=revision, shelf="pods", old=stored, new=changed))
+    await admin.delete(PODS, "default", "web")
+    leave_half_deleted(storage)
     kubelets = Kubelets(
         Client(counted, clock=clock, rng=random.Random(3)),
         nodes=[NodeSpec(name="n")],
@@ -296,6 +301,35 @@ async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(f
     # then it is finished, unless it waits for somebody else: then there is nothing to finish
     assert counted.requests["DELETE pods"] == (0 if finalizers else 1)
     assert len((await admin.list(PODS)).items) == len(finalizers)
+    await kubelets.stop()
+    await running
+
+
+async def test_a_pod_whose_deletion_was_refused_half_way_is_removed() -> None:
+    # given a kubelet at work, and an API server that fails between the two writes of its DELETE
+    clock = loop_clock(start=START)
+    storage = MemoryStorage()
+    server = ApiServer(clock=clock, rng=random.Random(1), storage=storage)
+    faulty = FaultyTransport(LocalTransport(server))
+    admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
+    kubelets = Kubelets(
+        Client(faulty, clock=clock, rng=random.Random(3)),
+        nodes=[NodeSpec(name="n")],
+        settings=KubeletSettings(lease_s=None),
+        clock=clock,
+        rng=random.Random(4),
+    )
+    running = asyncio.create_task(kubelets.run())
+    await admin.create(PODS, "default", pod("web", nodeName="n"))
+    await asyncio.sleep(5)
+    faulty.on(deletes("/pods/web"), Answer(500, reason="InternalError", message="failed calling webhook"))
+    # when
+    await admin.delete(PODS, "default", "web")
+    leave_half_deleted(storage)
+    await asyncio.sleep(60)
+    # then
+    assert len([one for one in faulty.log if one.method == "DELETE"]) == 2
+    assert not (await admin.list(PODS)).items
     await kubelets.stop()
     await running
 

@@ -81,10 +81,10 @@ def doubtful(
         if entry.missing_replicas == ANY_NUMBER or wanted <= 0:
             return
         unknown = [name for name in entry.deleting_pods or () if name not in going]
-        certain = max(entry.missing_replicas - len(unknown), 0)
+        certain = entry.missing_replicas - len(unknown)
         if unknown and entry.missing_replicas > 0 and wanted > certain:
-            yield unknown, wanted - (entry.missing_replicas - len(unknown))
-        wanted -= certain
+            yield unknown, wanted - certain
+        wanted -= max(certain, 0)
 
 
 def take(
