@@ -57,7 +57,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Generic, Never, Protocol, TypeVar
+from typing import Final, Generic, Never, Protocol, TypeVar
 
 import msgspec
 
@@ -113,6 +113,9 @@ class Projected(Protocol):
 
 
 T = TypeVar("T", bound=Projected)
+
+NOT_SERVED: Final = 404
+"""What an API server answers to a list of a resource that it does not know."""
 
 Project = Callable[[bytes | msgspec.Raw], T]
 IndexFunction = Callable[[T], Iterable[Hashable]]
@@ -414,6 +417,12 @@ class Cache(Generic[T]):
     async def wait_synced(self) -> None:
         """Return when `synced`."""
         await self._synced.wait()
+
+    async def wait_served(self) -> bool:
+        """Return when `synced`; False as soon as the API server says that it does not serve the resource."""
+        if not self.synced and self.stats().last_code != NOT_SERVED:
+            await self.wait_synced()
+        return self.synced
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
         """Call `handler` with every change from now on; returns what ends that.
