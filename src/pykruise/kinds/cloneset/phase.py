@@ -11,12 +11,13 @@ from pykruise.plans import phases
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.plan import Note, Step
 from pykruise.pods import keys
+from pykruise.pods.reasons import Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["delete_steps", "mark_step"]
 
 
-def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], str]:
+def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], Reason | None]:
     """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
     hook = ws.spec.lifecycle.pre_delete if ws.spec.lifecycle else None
     steps, waits = phases.delete_steps(pod, hook=hook, now=ws.now, because=because)

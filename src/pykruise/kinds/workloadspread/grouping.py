@@ -28,6 +28,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["IGNORES_METADATA", "NOWHERE", "Adoption", "Grouped", "grouped"]
@@ -57,7 +58,7 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, Mapping[str, Sequence[PodView]]]
     adoptions: Mapping[str, Adoption]
     """By name of the pod."""
-    nowhere: Mapping[str, str]
+    unassigned: Mapping[str, Reason]
     """Pods of no subset, by name → why."""
 
     def of(self, subset: str) -> Iterator[PodView]:
@@ -66,13 +67,18 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
             yield from subsets.get(subset, ())
 
 
+GOES_FIRST: Final = (
+    "nothing has to be done: it goes first at the next scale-down; delete it to have it placed"
+)
+
+
 def grouped(snapshot: Snapshot) -> Grouped:
     """Every pod in its place."""
     spread = snapshot.spread
     names = {one.name for one in spread.subsets}
     versions: dict[str, dict[str, list[PodView]]] = {}
     homeless: list[tuple[str, PodView]] = []
-    nowhere: dict[str, str] = {}
+    unassigned: dict[str, Reason] = {}
     for pod in snapshot.pods:
         version = _version(pod, snapshot)
         subsets = versions.setdefault(version, {})
@@ -83,20 +89,21 @@ def grouped(snapshot: Snapshot) -> Grouped:
             subsets.setdefault(noted, []).append(pod)
         else:
             subsets.setdefault(NOWHERE, []).append(pod)
-            nowhere[pod.name] = f"its subset {noted} is not there any more"
+            message = f"its subset {noted} is not there any more"
+            unassigned[pod.name] = Reason(Code.NO_SUBSET, message, GOES_FIRST)
     # Pods with notes count first: they are in their subsets, wherever the others would fit.
     free = {version: _free(snapshot, subsets) for version, subsets in versions.items()}
     adoptions: dict[str, Adoption] = {}
     for version, pod in homeless:
         found = _best(pod, snapshot, free[version])
-        if isinstance(found, str):
+        if isinstance(found, Reason):
             versions[version].setdefault(NOWHERE, []).append(pod)
-            nowhere[pod.name] = found
+            unassigned[pod.name] = found
             continue
         adoptions[pod.name] = _adoption(pod, found, snapshot)
         versions[version].setdefault(found.name, []).append(pod)
         free[version][found.name] -= 1
-    return Grouped(versions=versions, adoptions=adoptions, nowhere=nowhere)
+    return Grouped(versions=versions, adoptions=adoptions, unassigned=unassigned)
 
 
 def _version(pod: PodView, snapshot: Snapshot) -> str:
@@ -125,22 +132,24 @@ def _free(snapshot: Snapshot, subsets: Mapping[str, Sequence[PodView]]) -> Count
 # ── adoption ─────────────────────────────────────────────────────────────────
 
 
-def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset | str:
+def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset | Reason:
     """The subset that fits best; or why there is none."""
     if not pod.node_name:
-        return "it is on no node yet; then the node says which subset it is of"
+        return Reason(Code.NO_SUBSET, "it is on no node yet; then the node says which subset it is of")
     document = snapshot.documents.get(pod.uid)
     if document is None:
-        return "it is looked at in a moment"
+        return Reason(Code.NO_SUBSET, "it is looked at in a moment")
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
-        return f"its node {pod.node_name} is not known"
+        return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")
     best: tuple[int, Subset] | None = None
     for subset in snapshot.spread.subsets:
         score = _score(document, node, subset, has_room=free[subset.name] > 0)
         if score is not None and (best is None or score > best[0]):
             best = (score, subset)
-    return best[1] if best is not None else f"node {node.name} fits no subset"
+    if best is None:
+        return Reason(Code.NO_SUBSET, f"node {node.name} fits no subset", GOES_FIRST)
+    return best[1]
 
 
 def _score(pod: Document, node: NodeView, subset: Subset, *, has_room: bool) -> int | None:

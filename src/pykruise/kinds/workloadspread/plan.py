@@ -19,7 +19,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
 from pykruise.pods.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.views import PodView
 
@@ -42,15 +42,15 @@ def plan_spread(snapshot: Snapshot) -> Plan:
     found = computed(snapshot, groups)
     marks = tuple(_marks(snapshot, groups))
     moves = tuple(_moves(snapshot, groups, found.timed_out))
-    stages = [Stage(name="mark pods", chains=marks[:MOST_AT_ONCE])] if marks else []
+    stages = [Stage(purpose=Purpose.MARK_PODS, chains=marks[:MOST_AT_ONCE])] if marks else []
     if moves:
-        stages.append(Stage(name="reschedule pods", chains=moves, regardless=True))
+        stages.append(Stage(purpose=Purpose.RESCHEDULE_PODS, chains=moves, regardless=True))
     is_written = found.status == normalized(spread.status)
     return Plan(
         stages=tuple(stages),
         status=None if is_written else found.status.document(),
-        after=_after(snapshot, found, is_partial=len(marks) > MOST_AT_ONCE),
-        left=groups.nowhere,
+        requeue_after_s=_requeue_after(snapshot, found, is_partial=len(marks) > MOST_AT_ONCE),
+        skipped=groups.unassigned,
         notes=found.notes,
     )
 
@@ -120,7 +120,7 @@ def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) ->
         yield pod_chain(pod, step)
 
 
-def _after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
+def _requeue_after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
     if is_partial or snapshot.has_more:
         return 0.0
     times: list[float] = []
