@@ -1,10 +1,13 @@
 """A CloneSet lives: created, scaled, updated, paused, rolled back, deleted."""
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
 
 from pykruise.kube.errors import BadRequestError, InvalidError, NotFoundError
+from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
 from support.scenario import Audience, Stage, cloneset, rolling
@@ -71,6 +74,37 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Au
     assert seen.fewest_available == 4
     assert seen.most == 6
     assert seen.created == 12
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [({"maxUnavailable": 2}, 6), ({"maxUnavailable": 0, "maxSurge": 2}, 4)],
+    ids=["without-surge", "with-surge"],
+)
+async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no_further_write(
+    stage: Stage, budget: dict[str, int], told: int
+) -> None:
+    """With surge the last old pods go as surplus, as they do with the original."""
+    # given
+    metered = MeteredTransport(stage.manager_transport())
+    await stage.start_manager(metered)
+    await stage.create(cloneset(replicas=6, updateStrategy=rolling(**budget)))
+    await stage.settled(replicas=6)
+    before = metered.requests.copy()
+    # when
+    await stage.set_image("web", "nginx:2")
+    found = await stage.settled(replicas=6)
+    # then each is told, beside its deletion
+    for reason, count in (("SuccessfulUpdatePodReCreate", told), ("SuccessfulDelete", 6)):
+        events = await stage.until(partial(_events_of, stage, reason, count=count))
+        assert {event["type"] for event in events} == {"Normal"}
+        assert {event["involvedObject"]["name"] for event in events} == {"web"}
+    (event, *_) = await stage.events("SuccessfulUpdatePodReCreate")
+    assert f"specified-delete for update(revision {found['status']['updateRevision']})" in event["message"]
+    # and a pod costs its deletion and its successor, which is brought into service by one write more
+    cost = metered.requests - before
+    assert (cost["DELETE pods"], cost["POST pods"]) == (6, 6)
+    assert "maxSurge" in budget or cost["PATCH pods"] == 0
 
 
 async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: Audience) -> None:
@@ -293,3 +327,9 @@ async def _count(stage: Stage, count: int) -> bool:
 
 async def _none_of(stage: Stage, names: list[str]) -> bool:
     return not {pod.name for pod in await stage.pods()} & set(names)
+
+
+async def _events_of(stage: Stage, reason: str, *, count: int) -> list[dict[str, Any]]:
+    """The events of a reason once they tell of so many pods; else none."""
+    events = await stage.events(reason)
+    return events if sum(event["count"] for event in events) == count else []
