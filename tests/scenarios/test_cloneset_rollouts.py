@@ -140,6 +140,25 @@ async def test_a_partition_holds_pods_back_until_it_is_lowered(stage: Stage) -> 
     assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
 
 
+async def test_scaled_to_nothing_within_a_rollout_all_pods_come_back_new(stage: Stage) -> None:
+    """cloneset case 84, with a partition that held the rollout back"""
+    # given a rollout that its partition holds
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1, partition=3)))
+    await stage.settled(replicas=5)
+    await stage.set_image("web", "nginx:2")
+    await stage.settled(replicas=5, updated=2)
+    # when
+    await stage.scale("web", 0)
+    found = await stage.settled(replicas=0)
+    # then
+    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    # when
+    await stage.scale("web", 5)
+    # then
+    await stage.settled(replicas=5, updated=5)
+
+
 async def test_a_paused_rollout_stands_still_and_still_scales(stage: Stage) -> None:
     # given a rollout that is paused at once
     await stage.start_manager()

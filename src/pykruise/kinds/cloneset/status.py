@@ -103,23 +103,11 @@ def status_of(
 def _current(ws: WorkingSet, counted: Mapping[str, int]) -> str:
     """The update revision becomes current once every pod is of it, ready or not.
 
-    Scaled to nothing, a rollout that a partition holds back is not complete: scaled up again, the same number
-    of pods has to come back old.
+    Without replicas that is at once, also where a partition held the rollout back: scaled up again, all pods
+    are new, as with OpenKruise.
     """
-    replicas = ws.limits.replicas
-    if not counted["updated_replicas"] == counted["replicas"] == replicas:
-        return ws.current.name
-    if replicas == 0 and _has_partition(ws.spec):
-        return ws.current.name
-    return ws.update.name
-
-
-def _has_partition(spec: CloneSetSpec) -> bool:
-    block = spec.rolling_update
-    partition = block.partition if block else None
-    if isinstance(partition, str):
-        return any(digit in partition for digit in "123456789")
-    return bool(partition)
+    is_complete = counted["updated_replicas"] == counted["replicas"] == ws.limits.replicas
+    return (ws.update if is_complete else ws.current).name
 
 
 # Conditions

@@ -79,29 +79,21 @@ def test_the_update_revision_becomes_current_when_all_pods_are_of_it_ready_or_no
     assert (found["currentRevision"], found["readyReplicas"]) == (builder.update_revision, 0)
 
 
-def test_without_replicas_the_current_revision_follows_at_once() -> None:
-    """cloneset case 84"""
-    builder = cloneset(0)
-    builder.with_current(builder.old_revision)
-    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
-    assert status(builder)["currentRevision"] == builder.update_revision
-
-
-@pytest.mark.parametrize("partition", [3, "60%"])
-def test_a_rollout_held_back_by_its_partition_is_not_completed_by_scaling_to_nothing(
+@pytest.mark.parametrize("partition", [0, 3, "60%"])
+def test_without_replicas_the_current_revision_follows_at_once_whatever_the_partition(
     partition: int | str,
 ) -> None:
-    """cloneset section 9.3"""
+    """cloneset case 84"""
     # given
     builder = cloneset(0, partition=partition)
     builder.with_current(builder.old_revision)
     builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
     # then
-    assert status(builder)["currentRevision"] == builder.old_revision
-    # and scaled up again, as many pods come back old
+    assert status(builder)["currentRevision"] == builder.update_revision
+    # and scaled up again, all pods are new
     settled(builder).with_spec(replicas=5)
     made = [pod["metadata"]["labels"]["controller-revision-hash"] for pod in created(planned(builder))]
-    assert made.count(builder.old_revision) == 3
+    assert made == [builder.update_revision] * 5
 
 
 def test_availability_waits_for_min_ready_seconds_and_the_plan_says_when() -> None:
