@@ -1,15 +1,21 @@
 """A CloneSet lives: created, scaled, updated, paused, rolled back, deleted."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
+from pykruise.kinds.cloneset.snapshot import CloneSetView, project_cloneset
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import BadRequestError, InvalidError, NotFoundError
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
+from pykruise.sandbox.faults import Rule
 from support.scenario import Audience, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
@@ -346,6 +352,56 @@ async def _count(stage: Stage, count: int) -> bool:
 
 async def _none_of(stage: Stage, names: list[str]) -> bool:
     return not {pod.name for pod in await stage.pods()} & set(names)
+
+
+async def test_a_rollout_that_is_overdue_says_so_until_it_is_complete(stage: Stage) -> None:
+    """What waits for the one or the other does not see them take turns: pods come slowly, one after another."""
+    # given
+    await stage.start_manager()
+    update = rolling(maxUnavailable=1)
+    await stage.create(cloneset(replicas=3, updateStrategy=update, progressDeadlineSeconds=3))
+    await stage.settled(replicas=3)
+    stage.kubelets.set_rules([Rule(image="nginx:2", ready_s=6.0)])
+    async with _reasons_of_progress(stage) as reasons:
+        # when
+        await stage.set_image("web", "nginx:2")
+        await stage.settled(replicas=3)
+        await stage.until(lambda: reasons[-1] == "CloneSetAvailable")
+    # then
+    assert reasons == [
+        "CloneSetAvailable",
+        "CloneSetUpdated",
+        "ProgressDeadlineExceeded",
+        "CloneSetAvailable",
+    ]
+
+
+@asynccontextmanager
+async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
+    """The reasons that the condition Progressing has while the block runs, each time it has another."""
+    reasons: list[str] = []
+
+    def note(change: Change[CloneSetView]) -> None:
+        condition = change.new.status.condition("Progressing") if change.new else None
+        if condition is not None and reasons[-1:] != [condition.reason]:
+            reasons.append(condition.reason)
+
+    cache = Cache(
+        stage.client,
+        CLONE_SETS,
+        project=project_cloneset,
+        namespace=stage.namespace,
+        clock=stage.clock,
+        rng=stage.rng,
+    )
+    cache.subscribe(note)
+    watching = asyncio.create_task(cache.run())
+    try:
+        await cache.wait_synced()
+        yield reasons
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 async def _events_of(stage: Stage, reason: str, *, count: int) -> list[dict[str, Any]]:

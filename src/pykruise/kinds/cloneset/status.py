@@ -206,10 +206,13 @@ def _with_progressing(
     if expected < spec.replicas and expected <= status.updated_available_replicas:
         message = "CloneSet has been paused due to partition ready"
         return _true(conditions, PARTITION_AVAILABLE, message, now=now)
+    is_exceeded = old is not None and old.reason == DEADLINE_EXCEEDED
+    if is_exceeded and status.update_revision == stored.update_revision:
+        return conditions  # progress does not take it back: pipelines wait for the one or the other
     if _has_progressed(status, stored, old):
         return [*without(conditions, PROGRESSING), _updated(old, now=now)]
     due = deadline_at(old, deadline_s)
-    if old is not None and (old.reason == DEADLINE_EXCEEDED or (due is not None and due < now)):
+    if due is not None and due < now:
         return with_condition(
             conditions,
             PROGRESSING,

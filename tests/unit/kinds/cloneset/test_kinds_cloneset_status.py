@@ -187,12 +187,39 @@ def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -
     # then it stays so
     settled(builder)
     assert planned(builder.at(NOW + 500)).status is None
-    # until something gets better
+    # also when something gets better
     builder.set_condition("c", "Ready", "True")
-    assert progressing(builder)["reason"] == "CloneSetUpdated"
-    # and all is well
+    assert progressing(builder)["reason"] == "ProgressDeadlineExceeded"
+    # until all is well
     builder.add("a", "b")
     assert progressing(builder)["reason"] == "CloneSetAvailable"
+
+
+def _overdue(builder: CloneSetBuilder) -> CloneSetBuilder:
+    return with_progressing(builder, "ProgressDeadlineExceeded", age=10, status="False")
+
+
+def test_an_overdue_rollout_that_is_paused_or_stops_at_its_partition_is_overdue_no_longer() -> None:
+    paused = _overdue(deadline(cloneset(4, old=3, partition=2, max_unavailable=1))).paused()
+    assert progressing(paused)["reason"] == "CloneSetPaused"
+    held = _overdue(deadline(cloneset(4, old=2, partition=2, max_unavailable=1)))
+    assert progressing(held)["reason"] == "ProgressPartitionAvailable"
+    # and going on, the deadline is counted anew
+    going = settled(held).with_rolling(partition=0).at(NOW + 500)
+    found = progressing(going)
+    assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
+
+
+def test_another_template_gives_an_overdue_rollout_its_full_deadline() -> None:
+    # given
+    builder = _overdue(deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c"))
+    # when
+    builder.spec["template"] = template("nginx:2")
+    builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
+    # then
+    found = progressing(builder)
+    assert (found["reason"], found["status"]) == ("CloneSetUpdated", "True")
+    assert found["lastUpdateTime"] == format_time(NOW)
 
 
 def test_an_idle_cloneset_has_its_full_deadline_when_a_rollout_starts() -> None:
