@@ -9,6 +9,7 @@ before their WorkloadSpread are read whole, once, to find their subset.
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from pykruise.kinds.workloadspread.targets import (
     WhiteListError,
     replicas_of,
 )
-from pykruise.kinds.workloadspread.versions import versioned_kinds
+from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
@@ -254,11 +255,14 @@ class Gatherer:
 
     async def _whole(self, spread: SpreadView, facts: Facts) -> tuple[Mapping[str, Document], bool]:
         """Pods without a note that are on a node, whole; and whether there are more than one turn reads."""
+        pods = [
+            pod for pod in self._pods(facts) if spread.selector is None or spread.selector.matches(pod.labels)
+        ]
+        full = self._full_versions(spread, pods)
         wanted = [
             pod
-            for pod in self._pods(facts)
-            if pod.node_name and not _is_noted(pod, spread.name)
-            if spread.selector is None or spread.selector.matches(pod.labels)
+            for pod in pods
+            if pod.node_name and not _is_noted(pod, spread.name) and self._version(pod) not in full
         ]
         known = self._documents.get(spread.key, {})
         found = {pod.uid: known[pod.uid] for pod in wanted if pod.uid in known}
@@ -278,6 +282,23 @@ class Gatherer:
         else:
             self._documents.pop(spread.key, None)
         return found, len(missing) > MOST_READ
+
+    def _full_versions(self, spread: SpreadView, pods: Iterable[PodView]) -> frozenset[str]:
+        """Versions of which no subset has room, as the stored status says: their other pods need not be read.
+
+        Not while it counts pods that have no note yet: those are adopted next.
+        """
+        noted = Counter(self._version(pod) for pod in pods if pod.is_active and _is_noted(pod, spread.name))
+        return frozenset(
+            version
+            for version, entries in (spread.status.versioned_subset_statuses or {}).items()
+            if all(entry.missing_replicas == 0 for entry in entries)
+            if sum(entry.replicas for entry in entries) <= noted[version]
+        )
+
+    def _version(self, pod: PodView) -> str:
+        kind = pod.controller.kind if pod.controller is not None else ""
+        return version_of(pod.labels, owner_kind=kind, versioned=self._versioned)
 
 
 def _is_noted(pod: PodView, name: str) -> bool:
