@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from functools import partial
 
+import msgspec
 import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -292,3 +293,20 @@ async def test_a_patch_is_tried_with_the_volumes_of_claims(
         await stage.merge("ws", {"spec": {"subsets": [bad]}}, resource=WORKLOAD_SPREADS)
     [cause] = refused.value.causes
     assert cause.field == "spec.subsets[0].patch.containers[0].image"
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+@pytest.mark.parametrize("patch", ["spec: {}", 3], ids=["a-string", "a-number"])
+async def test_a_patch_that_is_no_object_is_refused_with_its_place(
+    spread: Spread, stage: Stage, patch: str | int, version: str
+) -> None:
+    # given
+    resource = msgspec.structs.replace(WORKLOAD_SPREADS, version=version)
+    subsets = [spread.subset("a", 2), spread.subset("b", patch=patch)]
+    doc = {**spread.spread(CLONE_SETS, *subsets), "apiVersion": resource.api_version}
+    # when
+    with pytest.raises(InvalidError) as refused:
+        await stage.create(doc, resource=resource)
+    # then
+    [cause] = refused.value.causes
+    assert (cause.field, cause.reason) == ("spec.subsets[1].patch", "FieldValueInvalid")
