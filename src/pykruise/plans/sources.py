@@ -8,7 +8,7 @@ A pod is mirrored once, however many kinds look at it.
 
 import asyncio
 import random
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Never, TypeVar
 
 import msgspec
@@ -204,6 +204,11 @@ class Sources:
         )
 
     @property
+    def caches(self) -> Sequence[Cache[Any]]:
+        """All of them, those beside others too."""
+        return (*self._caches.values(), *self._beside)
+
+    @property
     def by_resource(self) -> Mapping[Resource, Cache[Any]]:
         """Every cache under the resource it mirrors."""
         return self._caches
@@ -222,7 +227,7 @@ class Sources:
         """Tell every object again to who has subscribed, about every `every_s` seconds, until cancelled."""
         while True:
             await asyncio.sleep(every_s * self._rng.uniform(0.9, 1.1))
-            for cache in (*self._caches.values(), *self._beside):
+            for cache in self.caches:
                 await cache.redeliver()
 
     async def run(self) -> None:
