@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
+    SilentStreamError,
     UnreachableError,
     error_for,
 )
@@ -338,7 +339,7 @@ class Swap:
 class StallAfter:
     """Nothing comes any more after `lines_count` lines: a half-open connection.
 
-    As every transport, it raises ConnectionLostError after `idle_timeout_s`, where one was asked for.
+    As every transport, it raises SilentStreamError after `idle_timeout_s`, where one was asked for.
     """
 
     lines_count: int
@@ -353,7 +354,7 @@ class StallAfter:
             await asyncio.get_running_loop().create_future()
         else:
             await asyncio.sleep(idle_timeout_s)
-        raise ConnectionLostError(f"stream: nothing arrived for {idle_timeout_s} s, on purpose")
+        raise SilentStreamError(f"stream: nothing arrived for {idle_timeout_s} s, on purpose")
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ class _CrdMeta(msgspec.Struct, rename="camel"):
     name: str = ""
     uid: str = ""
     resource_version: str = "0"
+    generation: int = 0
 
 
 class _Crd(msgspec.Struct):
@@ -90,6 +91,7 @@ class CrdView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     resource_version: int
+    generation: int = 0
     group: str
     kind: str
     versions: int
@@ -106,6 +108,7 @@ def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
         name=crd.metadata.name,
         uid=crd.metadata.uid,
         resource_version=int(crd.metadata.resource_version),
+        generation=crd.metadata.generation,
         group=crd.spec.group,
         kind=crd.spec.names.kind,
         versions=len(crd.spec.versions),

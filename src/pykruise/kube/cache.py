@@ -44,7 +44,7 @@ An object that cannot be read keeps its last readable value; W moves on, the cou
 **Pace.** With a pace, what comes in a crowd waits a moment and is read together (kube/inbox.py). Order is kept, and
 whoever asks the cache has all of it read first, so this is as if it had taken that moment longer to arrive.
 
-**Faults.** The stream's normal end: watch again from W. 410 in any form: list. Cut connections, 429, 5xx,
+**Faults.** The stream's normal end, and silence: watch again from W. 410 in any form: list. Cut connections, 429, 5xx,
 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch from W.
 404 (the CRD is not there yet): keep asking; what is known is kept, an error never reads as "nothing there".
 """
@@ -72,6 +72,7 @@ from pykruise.kube.errors import (
     KubeError,
     NotFoundError,
     RequestTimeoutError,
+    SilentStreamError,
 )
 from pykruise.kube.ids import Key
 from pykruise.kube.inbox import Inbox, Pace
@@ -353,6 +354,7 @@ class Cache(Generic[T]):
         self._must_list = True
         self._distrust = ""  # why what the watch says cannot be relied on any more
         self._end_watch: Callable[[], None] = _nothing
+        self._is_replaced = False  # what is watched: the present watch may hear nothing of what comes
 
         self._handlers: tuple[Callable[[Change[T]], None], ...] = ()
         self._outbox: deque[Change[T]] = deque()
@@ -448,6 +450,15 @@ class Cache(Generic[T]):
                     self._outbox.append(Change(key, held, held))
             self._deliver()
             await asyncio.sleep(0)
+
+    def watch_anew(self) -> None:
+        """Open the watch again, from where it is: what serves it has been replaced (kube/definitions.py).
+
+        Does nothing while no watch is open: the next one is a new one in any case.
+        """
+        if self._is_connected:
+            self._is_replaced = self._has_progressed = True
+            self._end_watch()
 
     @property
     def position(self) -> int:
@@ -812,6 +823,9 @@ class Cache(Generic[T]):
             if self._must_list or self._distrust:
                 await self._list()
             await self._watch()
+        except SilentStreamError as error:
+            _log.debug("%s: %s; watching from %d", self.resource, error, self._position)
+            self._has_progressed = True  # a quiet resource is no failing server
         except (KubeError, _DistrustError) as error:
             return self._note_failure(error)
         except Exception as error:  # the mirror must not stop because of a bug, in whatever part
@@ -884,7 +898,7 @@ class Cache(Generic[T]):
             except TimeoutError as err:
                 raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
             opened_at = loop.time()
-            self._is_connected = True
+            self._is_connected, self._is_replaced = True, False
             self._last_error = self._told_error = ""
             self._last_code = 0
             try:
@@ -892,9 +906,10 @@ class Cache(Generic[T]):
                     self._end_watch = lambda: scope.reschedule(loop.time())
                     await self._follow(events)
             except TimeoutError:
-                if not self._distrust:
+                if self._distrust:  # found in what had waited
+                    raise _DistrustError(self._distrust) from None
+                if not self._is_replaced:
                     raise
-                raise _DistrustError(self._distrust) from None  # found in what had waited
             finally:
                 self._end_watch = _nothing
                 self._is_connected = False

@@ -26,6 +26,7 @@ from pykruise.kube.connection import Connection
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
+    SilentStreamError,
     TransportError,
     UnreachableError,
     error_for,
@@ -404,7 +405,7 @@ async def _lines(what: str, answer: _Opened, idle_timeout_s: float | None) -> As
                 if line:
                     yield line
     except _SilentError as err:
-        raise ConnectionLostError(f"{what}: nothing arrived for {idle_timeout_s:g} s") from err
+        raise SilentStreamError(f"{what}: nothing arrived for {idle_timeout_s:g} s") from err
     except _BROKEN as err:
         raise _lost(what, err) from err
     finally:

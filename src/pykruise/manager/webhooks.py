@@ -65,6 +65,7 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.definitions import Renewal
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
@@ -243,6 +244,7 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
+        self._crds.subscribe(Renewal((self._sidecars.sets, self._spreads.cache)).on_definition)
         self._wake = asyncio.Event()
         self._interests.subscribe(self._wake.set)
         self._stop = asyncio.Event()

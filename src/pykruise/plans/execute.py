@@ -244,13 +244,12 @@ class Executor:
                     run.is_incomplete = True
                     if not failure.is_stale:
                         run.incomplete.add(stage.purpose)
-                if step.failed and not failure.is_stale:
-                    message = f"{step.failed.message}: {error}"
-                    run.notes.append((chain.subject, msgspec.structs.replace(step.failed, message=message)))
+                for note in () if failure.is_stale else step.notes_when_failed:
+                    message = f"{note.message}: {error}"
+                    run.notes.append((chain.subject, msgspec.structs.replace(note, message=message)))
                 return
             run.written += 1
-            if step.done:
-                run.notes.append((chain.subject, step.done))
+            run.notes += [(chain.subject, note) for note in step.notes_when_done]
 
     @contextmanager
     def _noted(self, action: Action) -> Iterator[None]:

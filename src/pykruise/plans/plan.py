@@ -48,6 +48,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     done: Note | None = None
     failed: Note | None = None
     """Recorded on failure, with the error appended to its message."""
+    also: tuple[Note, ...] = ()
+    """Further events of the same write: Normal ones are recorded like `done`, Warnings like `failed`."""
+
+    @property
+    def notes_when_done(self) -> tuple[Note, ...]:
+        """Events to record when the write took effect."""
+        return (*((self.done,) if self.done else ()), *(note for note in self.also if not note.warning))
+
+    @property
+    def notes_when_failed(self) -> tuple[Note, ...]:
+        """Events to record when the write failed; the error is still to be appended."""
+        return (*((self.failed,) if self.failed else ()), *(note for note in self.also if note.warning))
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):

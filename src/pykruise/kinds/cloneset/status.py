@@ -98,23 +98,11 @@ def status_of(
 def _current(ws: WorkingSet, counted: Mapping[str, int]) -> str:
     """The update revision becomes current once every pod is of it, ready or not.
 
-    Scaled to nothing, a rollout that a partition holds back is not complete: scaled up again, the same number
-    of pods has to come back old.
+    Without replicas that is at once, also where a partition held the rollout back: scaled up again, all pods
+    are new, as with OpenKruise.
     """
-    replicas = ws.limits.replicas
-    if not counted["updated_replicas"] == counted["replicas"] == replicas:
-        return ws.current.name
-    if replicas == 0 and _has_partition(ws.spec):
-        return ws.current.name
-    return ws.update.name
-
-
-def _has_partition(spec: CloneSetSpec) -> bool:
-    block = spec.rolling_update
-    partition = block.partition if block else None
-    if isinstance(partition, str):
-        return any(digit in partition for digit in "123456789")
-    return bool(partition)
+    is_complete = counted["updated_replicas"] == counted["replicas"] == ws.limits.replicas
+    return (ws.update if is_complete else ws.current).name
 
 
 # Conditions
@@ -211,10 +199,13 @@ def _with_progressing(
     if expected < spec.replicas and expected <= status.updated_available_replicas:
         message = "CloneSet has been paused due to partition ready"
         return _true(conditions, PARTITION_AVAILABLE, message, now=now)
+    is_exceeded = old is not None and old.reason == DEADLINE_EXCEEDED
+    if is_exceeded and status.update_revision == stored.update_revision:
+        return conditions  # progress does not take it back: pipelines wait for the one or the other
     if _has_progressed(status, stored, old):
         return [*without(conditions, PROGRESSING), _updated(old, now=now)]
     due = deadline_at(old, deadline_s)
-    if old is not None and (old.reason == DEADLINE_EXCEEDED or (due is not None and due < now)):
+    if due is not None and due < now:
         return with_condition(
             conditions,
             PROGRESSING,

@@ -8,20 +8,21 @@ by specifying it for deletion: the scale phase then replaces it under all its ru
 delete it at once anyway, it is deleted here, which saves a write per pod.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy
 from pykruise.kinds.cloneset.numbers import Numbers
-from pykruise.kinds.cloneset.phase import mark_step
+from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
-from pykruise.plans.actions import Patch
+from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -265,10 +266,10 @@ def _recreate(
         for why, group in _by_reason(free, target, reasons).items():
             going = part(ws, group, ready_budget=budget, why=why)
             budget = going.ready_budget
-            chains += going.chains
+            chains += _with_recreation_notes(going.chains, fresh, target)
     at_once = {chain.subject for chain in chains}
     chains += [
-        pod_chain(pod, mark_step(ws, pod, because=f"{why}, once it may go"))
+        pod_chain(pod, mark_step(ws, pod, target=target, because=f"{why}, once it may go"))
         for why, group in _by_reason(fresh, target, reasons).items()
         for pod in group
         if pod.name not in at_once
@@ -277,6 +278,24 @@ def _recreate(
     skipped |= skip(later, Reason(Code.TURN, f"{_why(target)}, after those that go first"))
     stages = (Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else ()
     return Phase(stages=stages, skipped=skipped, is_partial=bool(later))
+
+
+def _with_recreation_notes(
+    chains: Iterable[Chain], pods: Iterable[PodView], target: RevisionView
+) -> Iterator[Chain]:
+    """The same chains; the deletion of a pod says too that it is for an update."""
+    named = {pod.name: pod for pod in pods}
+    for chain in chains:
+        notes = recreation_notes(named[chain.subject], target)
+        yield msgspec.structs.replace(
+            chain,
+            steps=tuple(
+                msgspec.structs.replace(step, also=notes)
+                if isinstance(step.action, Delete) and step.action.resource == PODS
+                else step
+                for step in chain.steps
+            ),
+        )
 
 
 def _by_reason(
