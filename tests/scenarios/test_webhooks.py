@@ -42,6 +42,7 @@ from pykruise.kube.resources import (
     SERVICES,
 )
 from pykruise.kube.selectors import selector_from
+from pykruise.kube.transport import Request
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 from support.control_plane import connection, running_plane
@@ -121,9 +122,11 @@ async def _left_over(client: Client) -> object:
 async def _names_of_crds(client: Client) -> list[str]:
     """Without the CRDs themselves, a megabyte and more of schemas."""
     answer = await client.transport.request(
-        "GET",
-        CUSTOM_RESOURCE_DEFINITIONS.path(),
-        headers={"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+        Request(
+            "GET",
+            CUSTOM_RESOURCE_DEFINITIONS.path(),
+            headers={"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+        )
     )
     if answer.status != 200:
         raise error_for(answer.status, answer.body, answer.headers)

@@ -41,7 +41,7 @@ the cluster was set back (restored from a backup), and what the server says is t
 An event behind W that nothing explains (servers never do that) means the order was broken: list again.
 An object that cannot be read keeps its last readable value; W moves on, the count `unreadable` tells.
 
-**Pace.** With a pace, what comes in a crowd waits a moment and is read together (kube/inbox.py). Order is kept, and
+**Pace.** With a pace, what comes in a crowd waits a moment and is read together (event_batching.py). Order is kept, and
 whoever asks the cache has all of it read first, so this is as if it had taken that moment longer to arrive.
 
 **Faults.** The stream's normal end: watch again from W. 410 in any form: list. Cut connections, 429, 5xx,
@@ -73,8 +73,8 @@ from pykruise.kube.errors import (
     NotFoundError,
     RequestTimeoutError,
 )
+from pykruise.kube.event_batching import Inbox, Pace
 from pykruise.kube.ids import Key
-from pykruise.kube.inbox import Inbox, Pace
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import parse_field_selector, parse_label_selector
 

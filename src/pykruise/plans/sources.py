@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kube.cache import Cache, Projected
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.inbox import Pace
+from pykruise.kube.event_batching import Pace
 from pykruise.kube.node_rules import Taint
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from pykruise.pods.claims import ClaimView, project_claim

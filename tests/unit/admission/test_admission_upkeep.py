@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 import pytest
@@ -30,7 +29,7 @@ from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, WrappedTransport
 from support.sandbox import small_cluster
 
 CERTIFICATES = Certificates(authority_key=b"", authority=b"bundle", key=b"", certificate=b"")
@@ -60,21 +59,14 @@ async def upkeep_of(
         yield upkeep, place.client
 
 
-class WithoutPatch:
+class WithoutPatch(WrappedTransport):
     """Rights as OpenKruise's own role gives them for CRDs: update, but not patch."""
 
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(self, method: str, path: str, **options: Any) -> Response:
+    async def request(self, request: Request, /) -> Response:
         """PATCH is forbidden."""
-        if method == "PATCH":
+        if request.method == "PATCH":
             return Response(403, {}, encode({"kind": "Status", "code": 403, "reason": "Forbidden"}))
-        return await self._inner.request(method, path, **options)
-
-    def stream(self, path: str, **options: Any) -> Any:
-        """Unchanged."""
-        return self._inner.stream(path, **options)
+        return await self._inner.request(request)
 
 
 def cloneset_crd(conversion: Document | None) -> Document:
