@@ -21,7 +21,7 @@ from pykruise.admission.configurations import (
     MUTATING_NAME,
     VALIDATING,
     VALIDATING_NAME,
-    told_conditions,
+    current_conditions,
 )
 from pykruise.admission.stores import CertificateFolder, SecretStore
 from pykruise.kinds import crds
@@ -373,7 +373,9 @@ async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path)
 
         async def asks(*terms: str, not_about: str = "nobody") -> None:
             async def so() -> bool:
-                told = told_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
+                told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))[
+                    "/mutate-pod"
+                ]
                 text = told[0].expression if told else ""
                 return bool(text) and all(term in text for term in terms) and not_about not in text
 

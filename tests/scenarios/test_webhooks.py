@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from pykruise.admission.certificates import DAY_S, YEAR_S, authorities_of, renewed
-from pykruise.admission.configurations import MUTATING, MUTATING_NAME, told_conditions
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.protection import LABEL
 from pykruise.admission.server import Limits
 from pykruise.admission.stores import SecretStore
@@ -321,7 +321,7 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
 
 async def is_narrow(client: Client) -> bool:
     """Whether API servers ask only about the pods that somebody means."""
-    told = told_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
+    told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
     await asyncio.sleep(0.5)  # they have to hear of it
     return bool(told)
 
@@ -367,7 +367,7 @@ LABELLED: tuple[dict[str, str], ...] = (
 async def means_no_labels(client: Client) -> bool:
     """Whether a SidecarSet that is gone has had its effect."""
     live = decode(await client.get(MUTATING, "", MUTATING_NAME))
-    told = told_conditions(live)["/mutate-pod"]
+    told = current_conditions(live)["/mutate-pod"]
     return not told or "labels" not in told[0].expression
 
 

@@ -4,7 +4,7 @@ settings + Counts ──▶ reviewers() ──▶ the sandbox (asks in process)
                                   ──▶ server.py (answers by path)
                                   ──▶ configurations.py (what an API server is told)
 
-A kind adds its rows here; it reviews its hub version (hub.py). Order within the table is the order in which
+A kind adds its rows here; it reviews its hub version (hub_version.py). Order within the table is the order in which
 mutating reviews run.
 """
 
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.admission.gated import behind, behind_one_of
-from pykruise.admission.hub import in_hub_version
-from pykruise.admission.narrowing import Announce, announced
+from pykruise.admission.feature_gates import behind, behind_one_of
+from pykruise.admission.hub_version import in_hub_version
+from pykruise.admission.match_conditions import Announce, announced
 from pykruise.admission.pods import chain
 from pykruise.admission.pods.sidecars import Refused
 from pykruise.admission.pods.steps import PodStep

@@ -75,7 +75,7 @@ class CertificateStore(Protocol):
     """Where certificates are kept."""
 
     @property
-    def is_ours(self) -> bool:
+    def is_managed(self) -> bool:
         """Whether this program makes and renews them."""
         ...
 
@@ -94,7 +94,7 @@ class CertificateStore(Protocol):
 class SecretStore:
     """A Secret in the manager's namespace. An installer may create it empty."""
 
-    is_ours = True
+    is_managed = True
 
     def __init__(self, client: Client, *, namespace: str, name: str) -> None:
         self._client = client
@@ -132,7 +132,7 @@ class SecretStore:
 class ExternalStore:
     """A Secret that somebody else fills, cert-manager for one; it is only read."""
 
-    is_ours = False
+    is_managed = False
 
     def __init__(self, client: Client, *, namespace: str, name: str) -> None:
         self._client = client
@@ -157,7 +157,7 @@ class ExternalStore:
 class FileStore:
     """A folder with the six files; for a manager outside the cluster, or certificates that are mounted."""
 
-    is_ours = True
+    is_managed = True
 
     def __init__(self, folder: "CertificateFolder") -> None:
         self._folder = folder
