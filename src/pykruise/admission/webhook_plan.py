@@ -43,6 +43,7 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cel import Interests
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
+from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.patches import diff_json
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
@@ -81,23 +82,13 @@ _GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 # ── what is observed ─────────────────────────────────────────────────────────
 
 
-class CrdView(msgspec.Struct, frozen=True, kw_only=True):
+class CrdView(MetadataView, frozen=True, kw_only=True):
     """What is needed of a CRD."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: int
     group: str
     kind: str
     versions: int
     conversion: Mapping[str, Any] | None
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    uid: str = ""
-    resource_version: str = "0"
 
 
 class _Names(msgspec.Struct):
@@ -112,7 +103,6 @@ class _Spec(msgspec.Struct):
 
 
 class _Crd(msgspec.Struct):
-    metadata: _Meta
     spec: _Spec
 
 
@@ -121,15 +111,13 @@ _decode_crd = msgspec.json.Decoder(_Crd).decode
 
 def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
     """A CRD's view; of foreign ones nothing of the conversion is kept. Raises msgspec.DecodeError."""
-    crd = _decode_crd(raw)
+    meta, spec = project_metadata(raw), _decode_crd(raw).spec
     return CrdView(
-        name=crd.metadata.name,
-        uid=crd.metadata.uid,
-        resource_version=int(crd.metadata.resource_version),
-        group=crd.spec.group,
-        kind=crd.spec.names.kind,
-        versions=len(crd.spec.versions),
-        conversion=crd.spec.conversion if crd.spec.group in _GROUPS else None,
+        **msgspec.structs.asdict(meta),
+        group=spec.group,
+        kind=spec.names.kind,
+        versions=len(spec.versions),
+        conversion=spec.conversion if spec.group in _GROUPS else None,
     )
 
 

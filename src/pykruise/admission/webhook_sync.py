@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -24,10 +25,9 @@ import msgspec
 from pykruise.admission.certificates import Certificates, renewed
 from pykruise.admission.configurations import MUTATING_NAME
 from pykruise.admission.match_conditions import ConditionRemover
-from pykruise.admission.stores import CertificateStore
+from pykruise.admission.stores import CertificateStore, StoreError
 from pykruise.admission.webhook_plan import (
     CONFIGURATIONS,
-    CertificatePlan,
     ConfigurationPlan,
     CrdView,
     Observed,
@@ -117,31 +117,29 @@ class WebhookSync:
 
     async def sync_certificates(self) -> Certificates:
         """What the store holds, renewed where that was due and served where that can be at once."""
-        stored = await self._store.read()
-        certificates = stored.certificates if stored is not None else None
-        plan = self._plan_certificates(certificates, self._renew_before_s)
-        if plan.renew_because or certificates is None:
+        for renew_before_s in (self._renew_before_s, None):
+            stored = await self._store.read()
+            certificates = stored.certificates if stored is not None else None
+            plan = plan_certificates(
+                certificates,
+                self.served,
+                host=self._target.endpoint.name,
+                renew_before_s=renew_before_s,
+                now=self._clock(),
+                at=asyncio.get_running_loop().time(),
+                waits=self._certificate_waits,
+            )
+            if not plan.renew_because:
+                break
             _log.info("webhook certificates are made anew: %s", plan.renew_because)
-            certificates = self._make(certificates, host=self._target.endpoint.name, now=self._clock())
-            await self._store.write(certificates, over=stored)
-            plan = self._plan_certificates(certificates, None)
+            made = self._make(certificates, host=self._target.endpoint.name, now=self._clock())
+            await self._store.write(made, over=stored)
+        if certificates is None:
+            raise StoreError("webhook certificates are gone as soon as they are stored")
         self._certificate_waits = plan.waits
         if plan.serves_at_once:
             await self._serve(certificates)
         return certificates
-
-    def _plan_certificates(
-        self, stored: Certificates | None, renew_before_s: float | None
-    ) -> CertificatePlan:
-        return plan_certificates(
-            stored,
-            self.served,
-            host=self._target.endpoint.name,
-            renew_before_s=renew_before_s,
-            now=self._clock(),
-            at=asyncio.get_running_loop().time(),
-            waits=self._certificate_waits,
-        )
 
     async def _serve(self, certificates: Certificates) -> None:
         await self._serve_with(certificates)
@@ -201,21 +199,16 @@ class WebhookSync:
             else crd
             for crd in observed.crds
         ]
-        listed = await self._listed_selectors() if plan.needs_selectors else None
+        listed = None
+        if plan.needs_selectors:
+            with suppress(KubeError):  # when the API server cannot say, nothing is narrowed for now
+                listed = await self._list_selectors()
         return msgspec.structs.replace(observed, crds=crds, listed_selectors=listed)
 
     async def _live(self, resource: Resource, name: str) -> Document | None:
         try:
             return decode(await self._client.get(resource, "", name))
         except NotFoundError:
-            return None
-
-    async def _listed_selectors(self) -> Interests | None:
-        """None: the API server cannot say, and nothing is narrowed for now."""
-        try:
-            return await self._list_selectors()
-        except KubeError as error:
-            _log.debug("which pods SidecarSets and WorkloadSpreads select cannot be read: %s", error)
             return None
 
     async def _write(self, patch: Patch) -> None:

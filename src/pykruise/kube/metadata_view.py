@@ -8,7 +8,7 @@ __all__ = ["MetadataView", "project_metadata"]
 class MetadataView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What every cached object has."""
 
-    namespace: str
+    namespace: str = ""
     name: str
     uid: str
     resource_version: int

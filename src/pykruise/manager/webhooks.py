@@ -13,6 +13,7 @@ import logging
 import random
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -352,11 +353,9 @@ class Webhooks:
 
     async def _sleep(self, seconds: float) -> None:
         """Until something changed, or so long."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
-        except TimeoutError:
-            pass
 
     # ── the server, asked as an API server asks it ───────────────────────────
 
