@@ -32,6 +32,7 @@ from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.transport import Request
 from pykruise.plans.in_place import begun_at_once
 
 if TYPE_CHECKING:
@@ -231,11 +232,11 @@ class Script:
         path = PODS.path(NAMESPACE)
         decode_list, decode = msgspec.json.Decoder(_List).decode, msgspec.json.Decoder(_Event).decode
         while True:
-            listed = decode_list((await self._transport.request("GET", path)).body)
+            listed = decode_list((await self._transport.request(Request("GET", path))).body)
             for pod in listed.items:
                 self._see(pod)
             query = {"watch": "true", "resourceVersion": listed.metadata.resourceVersion}
-            async with self._transport.stream(path, query=query) as lines:
+            async with self._transport.stream(Request("GET", path, query=query)) as lines:
                 async for line in lines:
                     self._see(decode(line).object)
 
@@ -280,10 +281,12 @@ class Script:
         self, method: str, name: str, body: Any = None, *, subresource: str = "", content: str = STRATEGIC
     ) -> None:
         answer = await self._transport.request(
-            method,
-            PODS.path(NAMESPACE, name, subresource),
-            headers={"content-type": content, "accept": JSON},
-            body=orjson.dumps(body) if body is not None else None,
+            Request(
+                method,
+                PODS.path(NAMESPACE, name, subresource),
+                headers={"content-type": content, "accept": JSON},
+                body=orjson.dumps(body) if body is not None else None,
+            )
         )
         if answer.status >= 300:
             raise _RefusedError(f"{method} {name}: {answer.status} {answer.body[:300]!r}")

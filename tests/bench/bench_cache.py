@@ -9,7 +9,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ import uvloop
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.resources import PODS
-from pykruise.kube.transport import Response
+from pykruise.kube.transport import Request, Response
 
 
 class PodItem(msgspec.Struct, frozen=True, gc=False):
@@ -109,13 +109,11 @@ class Feed:
         self.lines = lines
         self.done = asyncio.Event()
 
-    async def request(self, method: str, path: str, **_: Any) -> Response:
+    async def request(self, request: Request, /) -> Response:
         return Response(200, {}, b'{"metadata":{"resourceVersion":"1"},"items":[]}')
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, **_: Any
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         yield self._lines()
 
     async def _lines(self) -> AsyncIterator[bytes]:

@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.configurations import MUTATING, MUTATING_NAME, told_conditions
-from pykruise.admission.narrowing import QUIET_S
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
+from pykruise.admission.webhook_plan import QUIET_S
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.config import load_kubeconfig
@@ -319,7 +319,7 @@ async def _narrowed(client: Client) -> None:
     no WorkloadSpread has changed for two minutes."""
     async with asyncio.timeout(2 * QUIET_S):
         while True:
-            told = told_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
+            told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
             if any(told.values()):
                 return
             await asyncio.sleep(1)

@@ -15,6 +15,7 @@ from conformance.dsl import BasedOn, Case, Define, Forget, Pause, Request, Step,
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import NAMESPACES
+from pykruise.kube.transport import Request as HttpRequest
 from pykruise.kube.transport import Transport
 from pykruise.sandbox.apiserver.statuses import status_document
 
@@ -67,7 +68,7 @@ class _Conversation:
     async def make_namespace(self) -> None:
         doc = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._case.namespace}}
         answer = await self._transport.request(
-            "POST", NAMESPACES.path(), headers=_JSON, body=orjson.dumps(doc)
+            HttpRequest("POST", NAMESPACES.path(), headers=_JSON, body=orjson.dumps(doc))
         )
         assert answer.status == 201, answer.body
 
@@ -90,11 +91,13 @@ class _Conversation:
     async def _request(self, step: Request) -> Answer:
         body = self._body(step.body)
         response = await self._transport.request(
-            step.method,
-            self._path(step.path),
-            query=self._filled(step.query) or None,
-            headers=self._headers(step),
-            body=body,
+            HttpRequest(
+                step.method,
+                self._path(step.path),
+                query=self._filled(step.query),
+                headers=self._headers(step),
+                body=body,
+            )
         )
         content_type = response.headers.get("content-type", "")
         headers = {name: value for name, value in response.headers.items() if name in _HEADERS}
@@ -108,7 +111,9 @@ class _Conversation:
         events: list[Any] = []
         try:
             async with self._transport.stream(
-                self._path(step.path), query=query, headers=dict(step.headers), idle_timeout_s=10
+                HttpRequest(
+                    "GET", self._path(step.path), query=query, headers=dict(step.headers), timeout_s=10
+                )
             ) as lines:
                 changes = asyncio.create_task(self._change(step.during))
                 async for line in lines:
@@ -126,15 +131,17 @@ class _Conversation:
         """The wait is for a real server: it learns of its own CRDs by watching."""
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         crd = self._filled(step.crd)
-        posted = await self._transport.request("POST", crds, headers=_JSON, body=orjson.dumps(crd))
+        posted = await self._transport.request(
+            HttpRequest("POST", crds, headers=_JSON, body=orjson.dumps(crd))
+        )
         assert posted.status == 201, posted.body
         spec = crd["spec"]
         version = next(each["name"] for each in spec["versions"] if each["served"])
         path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
         async with asyncio.timeout(_DEFINED_WITHIN_S):
             while True:
-                served = await self._transport.request("GET", path)
-                found = await self._transport.request("GET", f"{crds}/{crd['metadata']['name']}")
+                served = await self._transport.request(HttpRequest("GET", path))
+                found = await self._transport.request(HttpRequest("GET", f"{crds}/{crd['metadata']['name']}"))
                 told = _read(found.body)
                 if served.status == 200 and _is_established(told):
                     return Answer(found.status, told)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
+from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
-from pykruise.kube.inbox import Pace
 from pykruise.sandbox.virtual_time import VirtualLoop
 from support.examples import examples
 from support.model_server import WIDGETS, Item, ModelServer, Written, failure, key, line, project

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
@@ -14,7 +15,8 @@ from pykruise.kube.documents import decode
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request as SentRequest
+from pykruise.kube.transport import Response, WrappedTransport
 from pykruise.manager.settings import Settings
 from pykruise.pods import keys
 from pykruise.sandbox.images import ImageTable
@@ -196,29 +198,20 @@ async def test_a_partition_holds_pods_back_and_going_back_restores_all(stage: St
 # ── unknown fields survive ───────────────────────────────────────────────────
 
 
-class Injecting:
+class Injecting(WrappedTransport):
     """What a cluster's own webhooks do to new pods: a sidecar, and fields that pykruise knows nothing of."""
 
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(self, method: str, path: str, *, body: bytes | None = None, **options: Any) -> Response:
-        if method == "POST" and path.endswith("/pods") and body is not None:
-            pod = json.loads(body)
+    async def request(self, request: SentRequest, /) -> Response:
+        if request.method == "POST" and request.path.endswith("/pods") and request.body is not None:
+            pod = json.loads(request.body)
             main = pod["spec"]["containers"][0]
             main["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
             main["resources"] = {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
             pod["spec"]["containers"].append({"name": "proxy", "image": "mesh/proxy:7", "stdin": True})
             pod["spec"]["hostname"] = "injected"
             pod["metadata"].setdefault("annotations", {})["mesh.example.com/injected"] = '{"by": "mesh"}'
-            body = json.dumps(pod).encode()
-        return await self._inner.request(method, path, body=body, **options)
-
-    def stream(self, path: str, **options: Any) -> Any:
-        return self._inner.stream(path, **options)
-
-    async def close(self) -> None:
-        await self._inner.close()
+            request = msgspec.structs.replace(request, body=json.dumps(pod).encode())
+        return await self._inner.request(request)
 
 
 @pytest.mark.parametrize("vertical_scaling", [False, True])

@@ -23,6 +23,7 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
+from pykruise.kube.transport import Request
 from support.scenario import Object, Stage, cloneset
 
 pytestmark = pytest.mark.needs_admission
@@ -110,7 +111,9 @@ async def test_deleting_many_at_once_spares_the_protected_ones(stage: Stage) -> 
     """pitfall 13"""
     await stage.create(protected(cloneset(replicas=0), "Always"))
     path = CLONE_SETS.path(stage.namespace)
-    answer = await stage.client.transport.request("DELETE", path, headers={"accept": "application/json"})
+    answer = await stage.client.transport.request(
+        Request("DELETE", path, headers={"accept": "application/json"})
+    )
     assert answer.status == 403
     assert await stage.exists("web")
     await set_label(stage, CLONE_SETS, "web", None)

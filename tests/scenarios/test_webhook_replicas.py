@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import orjson
 import pytest
 
@@ -20,7 +21,7 @@ from pykruise.admission.configurations import (
     MUTATING_NAME,
     VALIDATING,
     VALIDATING_NAME,
-    told_conditions,
+    current_conditions,
 )
 from pykruise.admission.stores import CertificateFolder, SecretStore
 from pykruise.kinds import crds
@@ -35,7 +36,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, UnreachableError
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.x509 import pem_of
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import WebhooksNotReadyError
@@ -372,7 +373,9 @@ async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path)
 
         async def asks(*terms: str, not_about: str = "nobody") -> None:
             async def so() -> bool:
-                told = told_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
+                told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))[
+                    "/mutate-pod"
+                ]
                 text = told[0].expression if told else ""
                 return bool(text) and all(term in text for term in terms) and not_about not in text
 
@@ -436,24 +439,20 @@ def sidecarset_for(app: str) -> Document:
     }
 
 
-class WithoutConditions:
+class WithoutConditions(WrappedTransport):
     """In front of an API server that does not know match conditions."""
 
     def __init__(self, inner: Transport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.patches = 0
 
-    async def request(self, method: str, path: str, **options: Any) -> Response:
+    async def request(self, request: Request, /) -> Response:
         """Drops them from patches of the validating configuration."""
-        if method == "PATCH" and path.endswith(VALIDATING_NAME):
+        if request.method == "PATCH" and request.path.endswith(VALIDATING_NAME):
             self.patches += 1
-            ops = [op for op in orjson.loads(options["body"]) if "matchConditions" not in op["path"]]
-            options["body"] = orjson.dumps(ops)
-        return await self._inner.request(method, path, **options)
-
-    def stream(self, path: str, **options: Any) -> Any:
-        """Unchanged."""
-        return self._inner.stream(path, **options)
+            ops = [op for op in orjson.loads(request.body or b"[]") if "matchConditions" not in op["path"]]
+            request = msgspec.structs.replace(request, body=orjson.dumps(ops))
+        return await self._inner.request(request)
 
 
 async def test_without_configurations_it_ends_when_its_time_is_over_and_says_why(tmp_path: Path) -> None:
@@ -616,25 +615,21 @@ async def test_a_start_into_errors_succeeds_when_they_are_over(tmp_path: Path, c
             await wait_ready([webhooks])
 
 
-class Away:
+class Away(WrappedTransport):
     """A transport whose other end is away for a while."""
 
     def __init__(self, inner: Transport, *, code: int = 0) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._code = code
         self.is_away = False
 
-    async def request(self, method: str, path: str, **options: Any) -> Response:
+    async def request(self, request: Request, /) -> Response:
         """Refused, or the answer that proxies give for others."""
         if not self.is_away:
-            return await self._inner.request(method, path, **options)
+            return await self._inner.request(request)
         if not self._code:
             raise UnreachableError("away")
         return Response(self._code, {}, b"away")
-
-    def stream(self, path: str, **options: Any) -> Any:
-        """Watches that are open stay."""
-        return self._inner.stream(path, **options)
 
 
 # ── files ────────────────────────────────────────────────────────────────────

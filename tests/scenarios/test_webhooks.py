@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from pykruise.admission.certificates import DAY_S, YEAR_S, authorities_of, renewed
-from pykruise.admission.configurations import MUTATING, MUTATING_NAME, told_conditions
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.protection import LABEL
 from pykruise.admission.server import Limits
 from pykruise.admission.stores import SecretStore
@@ -42,6 +42,7 @@ from pykruise.kube.resources import (
     SERVICES,
 )
 from pykruise.kube.selectors import selector_from
+from pykruise.kube.transport import Request
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 from support.control_plane import connection, running_plane
@@ -121,9 +122,11 @@ async def _left_over(client: Client) -> object:
 async def _names_of_crds(client: Client) -> list[str]:
     """Without the CRDs themselves, a megabyte and more of schemas."""
     answer = await client.transport.request(
-        "GET",
-        CUSTOM_RESOURCE_DEFINITIONS.path(),
-        headers={"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+        Request(
+            "GET",
+            CUSTOM_RESOURCE_DEFINITIONS.path(),
+            headers={"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+        )
     )
     if answer.status != 200:
         raise error_for(answer.status, answer.body, answer.headers)
@@ -318,7 +321,7 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
 
 async def is_narrow(client: Client) -> bool:
     """Whether API servers ask only about the pods that somebody means."""
-    told = told_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
+    told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
     await asyncio.sleep(0.5)  # they have to hear of it
     return bool(told)
 
@@ -364,7 +367,7 @@ LABELLED: tuple[dict[str, str], ...] = (
 async def means_no_labels(client: Client) -> bool:
     """Whether a SidecarSet that is gone has had its effect."""
     live = decode(await client.get(MUTATING, "", MUTATING_NAME))
-    told = told_conditions(live)["/mutate-pod"]
+    told = current_conditions(live)["/mutate-pod"]
     return not told or "labels" not in told[0].expression
 
 

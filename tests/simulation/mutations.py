@@ -38,7 +38,7 @@ from pykruise.kinds.statefulset import working_set as set_working_set
 from pykruise.kinds.statefulset.building import RevisionChoice
 from pykruise.kinds.statefulset.ordinals import Reserved
 from pykruise.kinds.statefulset.types import StatefulSetSpec
-from pykruise.kube import cache
+from pykruise.kube import cache, reflector
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
 from pykruise.plans import execute, in_place_turns, phases, reconcile, refreshing
@@ -201,7 +201,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             lambda original: lambda pods, **given: [mark & ~4 for mark in original(pods, **given)],
         ),
     ),
-    "a 410 is answered by watching on": ((cache, "_needs_list", _gone_is_ignored),),
+    "a 410 is answered by watching on": ((reflector, "_needs_list", _gone_is_ignored),),
     "the history forgets revisions that pods are of": (
         (
             plan,

@@ -14,8 +14,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, Transport
 from simulation.history import SENDER, TURN
 from simulation.script import Fault
 from support.faults import Answer
@@ -123,23 +125,15 @@ class Wire:
         """Per path: the version of an event that is held back while a later one goes first."""
         self.writes = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
+    async def request(self, request: Request, /) -> Response:
         if self.dead:
             await asyncio.Event().wait()
+        method, path, timeout_s = request.method, request.path, request.timeout_s
         self.writes += method != "GET" and not path.endswith("/events")
         fault = self._weather.take(REQUEST_FAULTS, path, method)
 
         async def forward() -> Response:
-            return await self._inner.request(method, path, query=query, headers=headers, body=body)
+            return await self._inner.request(msgspec.structs.replace(request, timeout_s=None))
 
         sent = self._send(self._travel(fault, forward))
         try:
@@ -198,24 +192,12 @@ class Wire:
             await forward()
         return given.response()
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._stream(path, query, headers, idle_timeout_s)
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(request)
 
     @asynccontextmanager
-    async def _stream(
-        self,
-        path: str,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-        idle_timeout_s: float | None,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        path = request.path
         if self.dead:
             await asyncio.Event().wait()
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
@@ -225,9 +207,8 @@ class Wire:
                 raise UnreachableError("refused on purpose")
             answer = _ANSWERS[fault.kind].response()
             raise error_for(answer.status, answer.body, answer.headers)
-        opened = self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
-        async with opened as lines:
-            generator = self._lines(path, lines, idle_timeout_s)
+        async with self._inner.stream(request) as lines:
+            generator = self._lines(path, lines, request.timeout_s)
             try:
                 yield generator
             finally:

@@ -51,7 +51,7 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_s: float = 0.02
     """Requests take up to this long each way."""
     reads_in_portions: bool = False
-    """Whether the manager lets what it hears of pods wait for more (kube/inbox.py)."""
+    """Whether the manager lets what it hears of pods wait for more (kube/event_batching.py)."""
     hook_s: float = 3.0
     """How long the handler of lifecycle hooks takes."""
     kubelet: dict[str, float] = {}

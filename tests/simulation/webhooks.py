@@ -19,26 +19,22 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.transport import Transport
+from pykruise.kube.transport import Transport, WrappedTransport
 
 __all__ = ["Webhooks"]
 
 NAMESPACE = "kruise-system"
 
 
-class _Later:
+class _Later(WrappedTransport):
     """A transport that is known only once the cluster is there."""
 
-    inner: Transport
+    def __init__(self) -> None:
+        """Nothing to pass requests on to yet."""
 
-    def request(self, *args: Any, **given: Any) -> Any:
-        return self.inner.request(*args, **given)
-
-    def stream(self, *args: Any, **given: Any) -> Any:
-        return self.inner.stream(*args, **given)
-
-    async def close(self) -> None:
-        await self.inner.close()
+    def connect(self, inner: Transport) -> None:
+        """From now on there is."""
+        self._inner = inner
 
 
 class Webhooks:
@@ -86,7 +82,7 @@ class Webhooks:
     def running(self, connect: Callable[[str], Transport]) -> Iterator[None]:
         """Keep caches while the block runs."""
         for name, later in self._laters.items():
-            later.inner = connect(name)
+            later.connect(connect(name))
         caches = self._spreads if self._kind == WORKLOAD_SPREADS.plural else self._sidecars
         tasks = [asyncio.get_running_loop().create_task(one.run()) for one in caches]
         try:

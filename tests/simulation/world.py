@@ -22,7 +22,7 @@ from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.controller import unmeasured
-from pykruise.kube.inbox import Pace
+from pykruise.kube.event_batching import Pace
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,

@@ -18,6 +18,8 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
@@ -25,19 +27,15 @@ from pykruise.kube.errors import (
     UnreachableError,
     error_for,
 )
+from pykruise.kube.transport import Request as SentRequest
 from pykruise.kube.transport import Response, Transport
 
 # ── what is asked, and by whom it is matched ─────────────────────────────────
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(SentRequest, frozen=True, kw_only=True):
     """One request as the transport saw it. `method` of a stream is STREAM; `number` counts from 0."""
 
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: bytes | None
     number: int
 
     @property
@@ -407,22 +405,11 @@ class FaultyTransport:
         """From now on all goes well."""
         self._rules.clear()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        request = self._note(method, path, query, body)
+    async def request(self, sent: SentRequest, /) -> Response:
+        request = self._note(sent)
 
         async def forward() -> Response:
-            return await self.inner.request(
-                method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
-            )
+            return await self.inner.request(sent)
 
         fault = self._next(request)
         if fault is None:
@@ -432,25 +419,12 @@ class FaultyTransport:
         answer: Response = await fault.request(request, forward, self)
         return answer
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._stream(path, query, headers, idle_timeout_s)
+    def stream(self, sent: SentRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(sent)
 
     @asynccontextmanager
-    async def _stream(
-        self,
-        path: str,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-        idle_timeout_s: float | None,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        request = self._note("STREAM", path, query, None)
+    async def _stream(self, sent: SentRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        request = self._note(msgspec.structs.replace(sent, method="STREAM"))
         fault = self._next(request)
         if fault is not None:
             self.faults_done += 1
@@ -464,12 +438,11 @@ class FaultyTransport:
 
             await fault.request(request, nothing, self)
             fault = None  # a Delay is over; every other one has raised
-        stream = self.inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
-        async with stream as lines:
+        async with self.inner.stream(sent) as lines:
             if fault is None:
                 yield lines
             else:
-                async with aclosing(fault.lines(lines, idle_timeout_s)) as changed:
+                async with aclosing(fault.lines(lines, sent.timeout_s)) as changed:
                     yield changed
 
     async def close(self) -> None:
@@ -477,8 +450,8 @@ class FaultyTransport:
         await asyncio.gather(*self.later)
         await self.inner.close()
 
-    def _note(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None) -> Request:
-        request = Request(method, path, dict(query or {}), body, len(self.log))
+    def _note(self, sent: SentRequest) -> Request:
+        request = Request(**msgspec.structs.asdict(sent), number=len(self.log))
         self.log.append(request)
         return request
 

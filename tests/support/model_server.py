@@ -21,7 +21,7 @@ from pykruise.kube.errors import ConnectionLostError, KubeError, SilentStreamErr
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import parse_label_selector
-from pykruise.kube.transport import Response
+from pykruise.kube.transport import Request, Response
 
 WIDGETS = Resource("example.io", "v1", "widgets", "Widget")
 NAMESPACE = "ns"
@@ -308,21 +308,12 @@ class ModelServer:
 
     # ── Transport ────────────────────────────────────────────────────────────
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        assert method == "GET"
-        if path != WIDGETS.path():
-            assert path != WIDGETS.path(NAMESPACE), "the model shows its namespace or an empty one"
+    async def request(self, request: Request, /) -> Response:
+        assert request.method == "GET"
+        if request.path != WIDGETS.path():
+            assert request.path != WIDGETS.path(NAMESPACE), "the model shows its namespace or an empty one"
             return Response(200, {}, orjson.dumps({"metadata": {"resourceVersion": str(self.version)}}))
-        query = query or {}
+        query = request.query
         assert "resourceVersion" not in query, "caches read consistently"
         if self.refusals["list"]:
             refusal = self.refusals["list"].popleft()
@@ -356,15 +347,8 @@ class ModelServer:
         return Response(200, {}, orjson.dumps({"metadata": meta, "items": documents[start:end]}))
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        query = dict(query or {})
+    async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
+        query = dict(request.query)
         self.watches.append(query)
         if self.refusals["watch"]:
             refusal = self.refusals["watch"].popleft()
@@ -375,7 +359,7 @@ class ModelServer:
         if version < self.oldest:
             gone = failure(410, "Expired")
             raise error_for(gone.status, gone.body)
-        stream = _Stream(self, version, query.get("labelSelector", ""), idle_timeout_s)
+        stream = _Stream(self, version, query.get("labelSelector", ""), request.timeout_s)
         self.streams.append(stream)
         try:
             yield stream

@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from pykruise.kube.errors import error_for
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
 USER = "system:serviceaccount:kruise-system:kruise-manager"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -42,60 +44,32 @@ class Authorizer:
         )
 
 
-class AuthorizingTransport:
+class AuthorizingTransport(WrappedTransport):
     """Refuses what `authorizer` does not allow. `refused` remembers it."""
 
     def __init__(self, inner: Transport, authorizer: Authorizer) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._authorizer = authorizer
         self.refused: list[str] = []
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        if (answer := self._refusal(method, path, query or {})) is not None:
+    async def request(self, request: Request, /) -> Response:
+        if (answer := self._refusal(request)) is not None:
             return answer
-        return await self._inner.request(
-            method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
-        )
+        return await self._inner.request(request)
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._stream(path, query or {}, headers, idle_timeout_s)
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(request)
 
     @asynccontextmanager
-    async def _stream(
-        self,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str] | None,
-        idle_timeout_s: float | None,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        if (answer := self._refusal("WATCH", path, query)) is not None:
+    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        if (answer := self._refusal(msgspec.structs.replace(request, method="WATCH"))) is not None:
             raise error_for(answer.status, answer.body, answer.headers)
-        async with self._inner.stream(
-            path, query=query, headers=headers, idle_timeout_s=idle_timeout_s
-        ) as lines:
+        async with self._inner.stream(request) as lines:
             yield lines
 
-    async def close(self) -> None:
-        await self._inner.close()
-
-    def _refusal(self, method: str, path: str, query: Mapping[str, str]) -> Response | None:
-        parts = path.strip("/").split("/")
+    def _refusal(self, request: Request) -> Response | None:
+        method, query = request.method, request.query
+        parts = request.path.strip("/").split("/")
         if parts[0] not in ("api", "apis") or len(parts) < 3:
             return None  # discovery, /version: everybody may
         group = "" if parts[0] == "api" else parts[1]

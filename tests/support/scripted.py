@@ -11,22 +11,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from pykruise.kube.transport import Response
+import msgspec
+
+from pykruise.kube.transport import Request, Response
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Request, frozen=True, kw_only=True):
     """One request as it arrived, and when (seconds of the event loop)."""
 
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: bytes | None
-    timeout_s: float | None
     at: float
 
     @property
@@ -72,17 +66,8 @@ class ScriptedTransport:
         self.open_streams = 0
         self._repeat_last = repeat_last
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        asked = self._note(method, path, query, headers, body, timeout_s)
+    async def request(self, request: Request, /) -> Response:
+        asked = self._note(request)
         entry = self._next()
         if isinstance(entry, float | int):
             await asyncio.sleep(entry)
@@ -92,15 +77,8 @@ class ScriptedTransport:
             raise entry
         return entry if isinstance(entry, Response) else entry(asked)
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        self._note("STREAM", path, query, headers, None, idle_timeout_s)
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        self._note(msgspec.structs.replace(request, method="STREAM"))
         return self._stream(self.streams.pop(0))
 
     async def close(self) -> None:
@@ -129,16 +107,7 @@ class ScriptedTransport:
         assert self.script, f"nothing was scripted for {self.asked[-1]}"
         return self.script[0] if self._repeat_last and len(self.script) == 1 else self.script.pop(0)
 
-    def _note(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-        body: bytes | None,
-        timeout_s: float | None,
-    ) -> Asked:
-        at = asyncio.get_running_loop().time()
-        asked = Asked(method, path, dict(query or {}), dict(headers or {}), body, timeout_s, at)
+    def _note(self, request: Request) -> Asked:
+        asked = Asked(**msgspec.structs.asdict(request), at=asyncio.get_running_loop().time())
         self.asked.append(asked)
         return asked

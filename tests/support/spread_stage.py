@@ -13,6 +13,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
+from pykruise.kube.transport import Request
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
 from support.daemonsets import Pool
@@ -136,7 +137,9 @@ class Spread:
         """What `kubectl get ws` shows in a column."""
         path = WORKLOAD_SPREADS.path(self.stage.namespace, "ws")
         headers = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-        table = decode((await self.stage.client.transport.request("GET", path, headers=headers)).body)
+        table = decode(
+            (await self.stage.client.transport.request(Request("GET", path, headers=headers))).body
+        )
         columns = [one["name"] for one in table["columnDefinitions"]]
         return table["rows"][0]["cells"][columns.index(name)]
 

@@ -10,6 +10,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from pykruise.admission.configurations import VALIDATING
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation, text
@@ -17,7 +19,7 @@ from pykruise.cli.insight.workloads import Known
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 from pykruise.manager.roles import RBAC
 from support.scenario import Object, Stage
 
@@ -169,20 +171,21 @@ class Refusal:
 _NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 
 
-class _As:
+class _As(WrappedTransport):
     """Requests in another user's name, as `kubectl --as` sends them. The stage closes what is below."""
 
     def __init__(self, inner: Transport, user: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._user = {"Impersonate-User": user}
 
-    async def request(self, method: str, path: str, **given: Any) -> Response:
-        given["headers"] = {**(given.get("headers") or {}), **self._user}
-        return await self._inner.request(method, path, **given)
+    async def request(self, request: Request, /) -> Response:
+        return await self._inner.request(self._as_user(request))
 
-    def stream(self, path: str, **given: Any) -> Any:
-        given["headers"] = {**(given.get("headers") or {}), **self._user}
-        return self._inner.stream(path, **given)
+    def stream(self, request: Request, /) -> Any:
+        return self._inner.stream(self._as_user(request))
+
+    def _as_user(self, request: Request) -> Request:
+        return msgspec.structs.replace(request, headers={**request.headers, **self._user})
 
     async def close(self) -> None:
         """Nothing of its own."""

@@ -1,9 +1,10 @@
 """What API servers are told of the webhooks: webhook configurations and the conversion stanza of CRDs.
 
 ReviewRules ──▶ configurations() ──▶ both objects, for installing
-live object + Endpoint + bundle ──▶ kept_webhooks() ──▶ the object as it should be (upkeep.py writes the difference)
-live object                     ──▶ confirmed()     ──▶ the same, written once more (upkeep.py says when)
-live CRD    + Endpoint + bundle ──▶ kept_conversion() ──▶ its stanza as it should be, or None: not ours
+live object + Endpoint + bundle ──▶ desired_webhooks()   ──▶ the object as it should be
+live object                     ──▶ with_confirmation()  ──▶ the same, written once more
+live CRD    + Endpoint + bundle ──▶ desired_conversion() ──▶ its stanza as it should be, or None: not ours
+                                    (webhook_plan.py says when they are written)
 
 Pure. Object names, the annotation `template` and its meaning are OpenKruise's: the template holds the entries as
 they were installed, so that one which is left out while its feature is off comes back with it.
@@ -35,11 +36,11 @@ __all__ = [
     "ConfigurationError",
     "Endpoint",
     "configurations",
-    "confirmed",
-    "kept_conversion",
-    "kept_webhooks",
+    "current_conditions",
+    "desired_conversion",
+    "desired_webhooks",
     "mismatches",
-    "told_conditions",
+    "with_confirmation",
     "without_conditions",
 ]
 
@@ -64,7 +65,7 @@ TEMPLATE_OF: Final = "pykruise.io/template-of"
 """Annotation by the manager: of which table the template was taken. Another one: it is taken anew."""
 
 CONFIRMED: Final = "pykruise.io/confirmed"
-"""Annotation by the manager: which entries it wrote a second time, a moment after they came; see `confirmed`."""
+"""Annotation by the manager: which entries it wrote a second time, a moment later; see `with_confirmation`."""
 
 CONDITIONS: Final = frozenset({CONDITION})
 """Names of the match conditions that this program writes, and may replace."""
@@ -151,7 +152,7 @@ def _hash(entries: Sequence[Mapping[str, Any]]) -> str:
 # ── webhook configurations ───────────────────────────────────────────────────
 
 
-def kept_webhooks(
+def desired_webhooks(
     live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
     """A live webhook configuration as it should be; `rules` by every path that is served.
@@ -176,7 +177,7 @@ def kept_webhooks(
     return {**live, "metadata": metadata, "webhooks": webhooks}
 
 
-def confirmed(live: Mapping[str, Any]) -> Document | None:
+def with_confirmation(live: Mapping[str, Any]) -> Document | None:
     """The configuration with a note that its entries were written a second time; None: it has that note.
 
     Kubernetes' API servers (1.27 and newer) keep entries as they read them until the configuration is written
@@ -200,7 +201,7 @@ def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bund
     ]
 
 
-def told_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
+def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
     """What this program has API servers ask for at present, by the path of the entry; entries without any too."""
     return {
         _path(entry): tuple(
@@ -269,7 +270,7 @@ def _entry(
 # ── CRDs ─────────────────────────────────────────────────────────────────────
 
 
-def kept_conversion(
+def desired_conversion(
     conversion: Mapping[str, Any] | None, *, endpoint: Endpoint, bundle: bytes
 ) -> Document | None:
     """`spec.conversion` of one of our CRDs as it should be; None when it is as it should be.

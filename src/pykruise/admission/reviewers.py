@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.admission.gated import behind_gates
-from pykruise.admission.hub import in_hub_version
-from pykruise.admission.narrowing import Announce, announced
+from pykruise.admission.feature_gates import behind_gates
+from pykruise.admission.hub_version import in_hub_version
+from pykruise.admission.match_conditions import Announce, announced
 from pykruise.admission.pods import chain
 from pykruise.admission.pods.sidecars import Refused
 from pykruise.admission.pods.steps import PodStep

@@ -19,7 +19,7 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = MANAGER_NAMESPACE
     """The manager's own: webhooks of pods and built-in kinds leave it alone, as they leave kube-system."""
     gates: Gates = Gates()
-    """Kinds whose gate is off are refused (gated.py)."""
+    """Kinds whose gate is off are refused (feature_gates.py)."""
     pod_webhook: Annotated[bool, OnGate("PodWebhook")] = True
     readiness_gate_for_all: Annotated[bool, OnGate("KruisePodReadinessGate")] = False
     enhanced_liveness: Annotated[bool, OnGate("EnhancedLivenessProbe")] = False

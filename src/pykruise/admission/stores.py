@@ -75,7 +75,7 @@ class CertificateStore(Protocol):
     """Where certificates are kept."""
 
     @property
-    def is_ours(self) -> bool:
+    def is_managed(self) -> bool:
         """Whether this program makes and renews them."""
         ...
 
@@ -94,7 +94,8 @@ class CertificateStore(Protocol):
 class SecretStore:
     """A Secret in the manager's namespace. An installer may create it empty."""
 
-    is_ours = True
+    is_managed = True
+    _fields = _FIELDS
 
     def __init__(self, client: Client, *, namespace: str, name: str) -> None:
         self._client = client
@@ -106,49 +107,35 @@ class SecretStore:
             doc = decode(await self._client.get(SECRETS, self._namespace, self._name))
         except NotFoundError:
             return None
-        return Stored(_certificates(doc, _FIELDS), doc["metadata"].get("resourceVersion") or "")
+        return Stored(_certificates(doc, self._fields), doc["metadata"].get("resourceVersion") or "")
 
     async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
-        data = {name: _encoded(getattr(certificates, field)) for name, field in _FIELDS.items()}
-        if over is None:
-            try:
-                await self._client.create(
-                    SECRETS,
-                    self._namespace,
-                    {
-                        "apiVersion": "v1",
-                        "kind": "Secret",
-                        "metadata": {"name": self._name, "namespace": self._namespace},
-                        "data": data,
-                    },
-                )
-            except AlreadyExistsError as error:
-                raise ConflictError(error.status) from error
+        data = {name: _encoded(getattr(certificates, field)) for name, field in self._fields.items()}
+        if over is not None:
+            patch = {"metadata": {"resourceVersion": over.version}, "data": data}
+            await self._client.patch(SECRETS, self._namespace, self._name, patch, patch_type=PatchType.MERGE)
             return
-        patch = {"metadata": {"resourceVersion": over.version}, "data": data}
-        await self._client.patch(SECRETS, self._namespace, self._name, patch, patch_type=PatchType.MERGE)
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": self._name}, "data": data}
+        try:
+            await self._client.create(SECRETS, self._namespace, secret)
+        except AlreadyExistsError as error:
+            raise ConflictError(error.status) from error
 
 
-class ExternalStore:
+class ExternalStore(SecretStore):
     """A Secret that somebody else fills, cert-manager for one; it is only read."""
 
-    is_ours = False
+    is_managed = False
+    _fields = _EXTERNAL_FIELDS
 
-    def __init__(self, client: Client, *, namespace: str, name: str) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._name = name
-
-    async def read(self) -> Stored | None:
-        try:
-            doc = decode(await self._client.get(SECRETS, self._namespace, self._name))
-        except NotFoundError as error:
-            where = f"{self._namespace}/{self._name}"
+    async def read(self) -> Stored:
+        stored = await super().read()
+        if stored is None:
             raise StoreError(
-                f"gate EnableExternalCerts is on and Secret {where} is not there; create it with "
-                f"{', '.join(_EXTERNAL_FIELDS)}"
-            ) from error
-        return Stored(_certificates(doc, _EXTERNAL_FIELDS), doc["metadata"].get("resourceVersion") or "")
+                f"gate EnableExternalCerts is on and Secret {self._namespace}/{self._name} is not there; create it "
+                f"with {', '.join(_EXTERNAL_FIELDS)}"
+            )
+        return stored
 
     async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
         raise StoreError("certificates from outside are not written here")
@@ -157,7 +144,7 @@ class ExternalStore:
 class FileStore:
     """A folder with the six files; for a manager outside the cluster, or certificates that are mounted."""
 
-    is_ours = True
+    is_managed = True
 
     def __init__(self, folder: "CertificateFolder") -> None:
         self._folder = folder

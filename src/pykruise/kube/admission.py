@@ -144,7 +144,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     """None or NoneOnDryRun: whether a review changes anything but what is reviewed."""
     conditions: tuple[MatchCondition, ...] = ()
     narrowed: Callable[[Interests], tuple[MatchCondition, ...]] | None = None
-    """The conditions by what is stored now, for one who keeps them up to date (admission/narrowing.py)."""
+    """The conditions by what is stored now, for one who keeps them up to date (admission/match_conditions.py)."""
     needs: tuple[str, str] | None = None
     """Group and kind of a custom resource without which API servers are not told of this webhook."""
 

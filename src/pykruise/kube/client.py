@@ -37,7 +37,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Transport
 
 Body = Mapping[str, Any] | Sequence[Any] | bytes
 """A document, the operations of a JSON patch, or either already encoded."""
@@ -265,18 +265,16 @@ class Client:
         query = dict(selectors)
         if limit:
             query["limit"] = str(limit)
-        if resource_version:
-            query["resourceVersion"] = resource_version
-        page = await self._page(path, query, timeout_s, priority)
+        first = {**query, "resourceVersion": resource_version} if resource_version else query
+        page = await self._page(path, first, timeout_s, priority)
         # All pages are of one snapshot; should a server ever move on between them, the first page's version
         # makes the watch repeat events rather than miss some.
         version = page.metadata.resource_version
-        query.pop("resourceVersion", None)
         await on_page(page.items or ())
         while page.metadata.continue_:
-            query["continue"] = page.metadata.continue_
+            following = {**query, "continue": page.metadata.continue_}
             try:
-                page = await self._page(path, query, timeout_s, priority)
+                page = await self._page(path, following, timeout_s, priority)
             except GoneError as err:
                 raise _ExpiredPageError(err) from err
             await on_page(page.items or ())
@@ -327,10 +325,8 @@ class Client:
     async def _watch(
         self, path: str, query: Mapping[str, str], idle_timeout_s: float | None
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        stream = self.transport.stream(
-            path, query=query, headers=self._read_headers, idle_timeout_s=idle_timeout_s
-        )
-        async with stream as lines, aclosing(_events(path, lines)) as events:
+        request = Request("GET", path, query=query, headers=self._read_headers, timeout_s=idle_timeout_s)
+        async with self.transport.stream(request) as lines, aclosing(_events(path, lines)) as events:
             yield events
 
     # ── writes ───────────────────────────────────────────────────────────────
@@ -413,12 +409,8 @@ class Client:
         timeout_s: float | None = None,
         priority: int = 0,
     ) -> bytes:
-        async def attempt() -> Response:
-            return await self.transport.request(
-                "GET", path, query=query, headers=self._read_headers, timeout_s=timeout_s
-            )
-
-        return await self._attempts(attempt, self._retry.reads, _is_read_repeatable, priority)
+        request = Request("GET", path, query=query, headers=self._read_headers, timeout_s=timeout_s)
+        return await self._attempts(request, self._retry.reads, _is_read_repeatable, priority)
 
     async def _write(
         self,
@@ -446,16 +438,12 @@ class Client:
     async def _send(
         self, method: str, path: str, query: Mapping[str, str], data: bytes, content_type: str, priority: int
     ) -> bytes:
-        headers = self._write_headers[content_type]
-
-        async def attempt() -> Response:
-            return await self.transport.request(method, path, query=query, headers=headers, body=data)
-
-        return await self._attempts(attempt, self._retry.writes, _is_write_repeatable, priority)
+        request = Request(method, path, query=query, headers=self._write_headers[content_type], body=data)
+        return await self._attempts(request, self._retry.writes, _is_write_repeatable, priority)
 
     async def _attempts(
         self,
-        attempt: Callable[[], Awaitable[Response]],
+        request: Request,
         repetitions: int,
         is_repeatable: Callable[[KubeError], bool],
         priority: int,
@@ -465,7 +453,7 @@ class Client:
         while True:
             try:
                 async with self.limiter.slot(priority=priority):
-                    answer = await attempt()
+                    answer = await self.transport.request(request)
                     if answer.status < 300:
                         return answer.body
                     raise error_for(answer.status, answer.body, answer.headers)

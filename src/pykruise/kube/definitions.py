@@ -11,66 +11,23 @@ was opened before would be silent as well, so each is opened once more after it.
 import asyncio
 import random
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import msgspec
-
-from pykruise.kube.cache import Cache, Change, Projected
+from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 
-__all__ = ["DefinitionView", "Renewal", "definitions_of", "project_definition"]
+__all__ = ["Renewal", "definitions_of"]
 
 AGAIN_S: Final = (1.0, 5.0)
 """After the change; at once too. Taking a new definition over takes API servers some hundred milliseconds."""
 
 
-class Definition(Projected, Protocol):
-    """What is looked at of a CRD. `generation` grows with its spec."""
-
-    @property
-    def generation(self) -> int: ...
-
-
-class DefinitionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A CRD, as far as it matters here."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: int
-    generation: int
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-    generation: int = 0
-
-
-class _Crd(msgspec.Struct):
-    metadata: _Meta
-
-
-_decode = msgspec.json.Decoder(_Crd).decode
-
-
-def project_definition(raw: bytes | msgspec.Raw) -> DefinitionView:
-    """A CRD's view. Raises msgspec.DecodeError for what is no object."""
-    meta = _decode(raw).metadata
-    return DefinitionView(
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version),
-        generation=meta.generation,
-    )
-
-
-def definitions_of(client: Client, *, clock: Clock, rng: random.Random) -> Cache[DefinitionView]:
+def definitions_of(client: Client, *, clock: Clock, rng: random.Random) -> Cache[MetadataView]:
     """A mirror of all CRDs that keeps almost nothing of them; to be run by who makes it."""
-    return Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_definition, clock=clock, rng=rng)
+    return Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_metadata, clock=clock, rng=rng)
 
 
 class Renewal:
@@ -84,8 +41,8 @@ class Renewal:
         self._known: dict[str, tuple[str, int]] = {}
 
     def on_definition(self, change: Change[Any]) -> None:
-        """A handler for a cache of CRDs, whose values are `Definition`s. What is seen first is no change."""
-        new: Definition | None = change.new
+        """A handler for a cache of CRDs, whose values are MetadataViews. What is seen first is no change."""
+        new: MetadataView | None = change.new
         if new is None or new.name not in self._caches:
             return  # a CRD that is gone is remembered: another one of its name is a change
         seen = (new.uid, new.generation)

@@ -31,7 +31,7 @@ from weakref import WeakSet
 import httptools
 import msgspec
 
-from pykruise.kube.cutting import cut_of
+from pykruise.kube.http_connection import cut_of
 from pykruise.kube.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
 from pykruise.kube.transport import Response
 

@@ -20,8 +20,8 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -31,7 +31,7 @@ from pykruise.kube.clock import Clock, format_micro_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnreachableError
 from pykruise.kube.resources import LEASES
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
 __all__ = ["ElectorStats", "FencedTransport", "LeaderElector", "LeaseLostError", "NotLeadingError", "Term"]
 
@@ -74,50 +74,27 @@ class Term:
         self._until = self._taken_at = float("-inf")
 
 
-class FencedTransport:
+class FencedTransport(WrappedTransport):
     """A transport whose writes leave only while `term` holds, and end before anybody else can lead.
 
     Reads and watches pass.
     """
 
     def __init__(self, inner: Transport, term: Term) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._term = term
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
+    async def request(self, request: Request, /) -> Response:
         """See `Transport.request`. Raises NotLeadingError for a write out of term."""
-        if method != "GET":
+        if request.method != "GET":
             if not self._term.holds():
-                raise NotLeadingError(f"{method} {path}: not sent, this manager does not hold the lease")
+                what = f"{request.method} {request.path}"
+                raise NotLeadingError(f"{what}: not sent, this manager does not hold the lease")
             left_s = self._term.write_time_s()
-            timeout_s = left_s if timeout_s is None else min(timeout_s, left_s)
-        return await self._inner.request(
-            method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
-        )
-
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """See `Transport.stream`."""
-        return self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
-
-    async def close(self) -> None:
-        """Close the inner one."""
-        await self._inner.close()
+            asked_s = request.timeout_s
+            timeout_s = left_s if asked_s is None else min(asked_s, left_s)
+            request = msgspec.structs.replace(request, timeout_s=timeout_s)
+        return await self._inner.request(request)
 
 
 class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):

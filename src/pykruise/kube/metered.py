@@ -10,12 +10,12 @@ often it is asked for again.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from pykruise.kube.errors import ForbiddenError, error_for
 from pykruise.kube.histogram import Histogram
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
 _log = logging.getLogger(__name__)
 
@@ -23,11 +23,11 @@ _RIGHTS = " cannot "
 """Of the message with which an API server's authorizer refuses: `User "x" cannot list resource "pods" …`."""
 
 
-class MeteredTransport:
+class MeteredTransport(WrappedTransport):
     """Counts requests as `VERB resource[/subresource]`, such as `PATCH pods/status`; streams as `WATCH`."""
 
     def __init__(self, inner: Transport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
         """By method and HTTP status; 0: no answer came."""
@@ -41,26 +41,16 @@ class MeteredTransport:
         """Everything but reads and watches."""
         return sum(count for what, count in self.requests.items() if not what.startswith(("GET ", "WATCH ")))
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
+    async def request(self, request: Request, /) -> Response:
         """Count and pass on."""
-        what = f"{method} {_resource(path)}"
+        method = request.method
+        what = f"{method} {_resource(request.path)}"
         self.requests[what] += 1
         loop = asyncio.get_running_loop()
         started = loop.time()
         status = 0
         try:
-            answer = await self._inner.request(
-                method, path, query=query, headers=headers, body=body, timeout_s=timeout_s
-            )
+            answer = await self._inner.request(request)
             status = answer.status
         finally:
             self.answers[method, status] += 1
@@ -72,23 +62,14 @@ class MeteredTransport:
             self._refused(what, error_for(403, answer.body))
         return answer
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Count and pass on."""
-        what = f"WATCH {_resource(path)}"
+        what = f"WATCH {_resource(request.path)}"
         self.requests[what] += 1
-        return self._heard(
-            what, self._inner.stream(path, query=query, headers=headers, idle_timeout_s=idle_timeout_s)
-        )
+        return self._opened(what, self._inner.stream(request))
 
     @asynccontextmanager
-    async def _heard(
+    async def _opened(
         self, what: str, stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         async with AsyncExitStack() as stack:
@@ -104,10 +85,6 @@ class MeteredTransport:
         self.missing_rights[what] += 1
         if self.missing_rights[what] == 1:
             _log.error("a right is missing, %s is refused: %s", what, error)
-
-    async def close(self) -> None:
-        """Close the inner one."""
-        await self._inner.close()
 
 
 def _resource(path: str) -> str:

@@ -30,8 +30,8 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller, ControllerStats
 from pykruise.kube.definitions import Renewal, definitions_of
+from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
-from pykruise.kube.inbox import Pace
 from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
 from pykruise.kube.queue import QueueStats
 from pykruise.kube.writer import Writer
@@ -73,7 +73,7 @@ class Manager:
 
     `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
-    a process that is nothing but a manager. `pace`: of pods, see kube/inbox.py. `kinds` that the settings' gates
+    a process that is nothing but a manager. `pace`: of pods, see kube/event_batching.py. `kinds` that the settings' gates
     switch off are left out. Without `oversees` nobody looks every other second whether caches follow the cluster,
     nor at CRDs that are stored anew: right where they cannot fail.
     """

@@ -30,8 +30,8 @@ from prometheus_client.registry import CollectorRegistry
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.connection import Connection
+from pykruise.kube.event_batching import AT_LEISURE
 from pykruise.kube.http import HttpTransport
-from pykruise.kube.inbox import AT_LEISURE
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.metered import MeteredTransport
 from pykruise.manager.health import health_paths

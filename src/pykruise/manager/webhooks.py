@@ -1,15 +1,11 @@
 """The webhooks of a manager: their server, their certificates, and what API servers are told of them.
 
-Secret, configurations, CRDs ──changed──▶ pass: certificates ──▶ API servers told ──▶ served with
-                              ──each minute──▶
+Secret, configurations, CRDs, selectors ──changed──▶ a pass of WebhookSync (admission/webhook_sync.py) ──▶ served
+                                        ──each minute──▶
 
 Runs in every replica, whoever leads. It does not matter who comes first: the manager, the Secret, the webhook
 configurations or the CRDs; what is missing is looked for again until `initialize_timeout_s` is over, and after
 the first whole pass for ever. Replicas do the same work on the same objects; resourceVersions settle who wins.
-
-**A new authority** is told to API servers together with the one before it, and only when they had a moment to
-hear of it is it served with. A new pair of the same authority is served with at once. So no request fails,
-whichever replica it meets.
 """
 
 import asyncio
@@ -17,33 +13,21 @@ import logging
 import random
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.admission.certificates import (
-    Certificates,
-    problem_with,
-    read_renew_before,
-    shares_authority,
-)
-from pykruise.admission.configurations import (
-    CONVERT_PATH,
-    MUTATING,
-    MUTATING_NAME,
-    VALIDATING,
-    VALIDATING_NAME,
-    Endpoint,
-)
+from pykruise.admission.certificates import Certificates, read_renew_before
+from pykruise.admission.configurations import CONVERT_PATH, Endpoint
 from pykruise.admission.counts import LiveCounts
-from pykruise.admission.interests import StoredInterests
-from pykruise.admission.narrowing import QUIET_S, Narrowing
+from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.refusals import RefusalEvents
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
+from pykruise.admission.selector_index import SelectorIndex
 from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import admission_settings
 from pykruise.admission.stores import (
@@ -54,7 +38,8 @@ from pykruise.admission.stores import (
     SecretStore,
     StoreError,
 )
-from pykruise.admission.upkeep import CrdView, Upkeep, UpkeepError, project_crd
+from pykruise.admission.webhook_plan import CONFIGURATIONS, QUIET_S, CrdView, WebhookTarget, project_crd
+from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import CachedSidecars
@@ -67,6 +52,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.definitions import Renewal
 from pykruise.kube.errors import ConflictError, KubeError
+from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
@@ -92,12 +78,6 @@ PASS_S: Final = 30.0
 BACKOFF_S: Final = (0.5, 30.0)
 """The first wait after a pass that failed, and the longest; each is twice the one before, with jitter."""
 
-SETTLE_S: Final = 5.0
-"""How long API servers have to hear of a new authority before it is served with."""
-
-HOLD_S: Final = 300.0
-"""How long a new authority waits at most while API servers cannot be told of it."""
-
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
 """How often, and with how much time, the server is asked whether it answers."""
@@ -105,36 +85,6 @@ CHECK_S: Final = 5.0
 
 class WebhooksNotReadyError(RuntimeError):
     """No whole pass succeeded in time; the message says what the last one failed with."""
-
-
-class _Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """That an object is there, and which version of it."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: int
-
-
-class _SeenMeta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-
-
-class _SeenObject(msgspec.Struct):
-    metadata: _SeenMeta
-
-
-_decode_seen = msgspec.json.Decoder(_SeenObject).decode
-
-
-def _project_seen(raw: bytes | msgspec.Raw) -> _Seen:
-    meta = _decode_seen(raw).metadata
-    return _Seen(
-        namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=int(meta.resource_version)
-    )
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
@@ -150,7 +100,7 @@ class Webhooks:
 
     `client` must be one that writes whoever leads. `bind` and `port`: where the server listens; without `port`
     it is the one that API servers are told, which is behind something else otherwise. `over` may put something
-    over the reviewers. `quiet_s`: see admission/narrowing.py.
+    over the reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py.
     """
 
     name = "webhook-ready"
@@ -172,7 +122,7 @@ class Webhooks:
         settings = settings or Settings()
         rng = rng or random.Random()
         webhook = settings.webhook
-        self._clock, self._rng, self._settle_s = clock, rng, settle_s
+        self._clock, self._rng = clock, rng
         self._timeout_s = webhook.initialize_timeout_s
         self._endpoint = endpoint_of(settings)
         self.metrics = WebhookMetrics(log_folder=webhook.protection_log_folder)
@@ -198,15 +148,8 @@ class Webhooks:
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
-        self._interests = StoredInterests(
-            client, self._sidecars, self._spreads if self._spreads_pods else None
-        )
-        narrowing: Narrowing | None = None
-        if self._store.is_ours:
-            narrowing = Narrowing(
-                client, known=self._interests.known, read=self._interests.read, quiet_s=quiet_s
-            )
-        self._narrowing = narrowing
+        self._selectors = SelectorIndex(client, self._sidecars, self._spreads if self._spreads_pods else None)
+        remover = ConditionRemover(client)
         rules = over(
             reviewers(
                 admission,
@@ -220,7 +163,7 @@ class Webhooks:
                 on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
                 spreading=self.spreading,
-                announce=narrowing.opened if narrowing is not None else None,
+                announce=remover.remove if self._store.is_managed else None,
                 rng=rng,
             )
         )
@@ -229,15 +172,23 @@ class Webhooks:
         self.server = WebhookServer(
             paths, host=bind, port=webhook.port if port is None else port, limits=limits
         )
-        self._upkeep = Upkeep(
+        self._sync = WebhookSync(
             client,
             self._store,
-            rules=reviews.by_path,
-            converted=frozenset(conversions()),
-            endpoint=self._endpoint,
+            target=WebhookTarget(
+                rules=reviews.by_path,
+                converted=frozenset(conversions()),
+                endpoint=self._endpoint,
+                is_managed=self._store.is_managed,
+                quiet_s=quiet_s,
+            ),
+            remover=remover,
+            selectors=self._selectors.known,
+            list_selectors=self._selectors.read,
+            serve=self._serve,
             renew_before_s=read_renew_before(webhook.renew_before),
             clock=clock,
-            narrowing=narrowing,
+            settle_s=settle_s,
         )
         self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
         self._watches = self._watched(client, settings)
@@ -246,25 +197,22 @@ class Webhooks:
         self._crds.subscribe(self._on_crd)
         self._crds.subscribe(Renewal((self._sidecars.sets, self._spreads.cache)).on_definition)
         self._wake = asyncio.Event()
-        self._interests.subscribe(self._wake.set)
+        self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()
-        self._served: Certificates | None = None
-        self._waiting: Certificates | None = None
-        self._waiting_since = 0.0
         self._is_initialized = False
         self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
         self._check_problem = ""
 
-    def _watched(self, client: Client, settings: Settings) -> list[Cache[_Seen]]:
+    def _watched(self, client: Client, settings: Settings) -> list[Cache[MetadataView]]:
         """What a change of wakes a pass. The Secret only where it matters."""
-        named = [(MUTATING, "", MUTATING_NAME), (VALIDATING, "", VALIDATING_NAME)]
+        named = [(resource, "", name) for resource, name in CONFIGURATIONS]
         if not isinstance(self._store, FileStore):
             named.append((SECRETS, settings.own_namespace, settings.webhook.secret))
         return [
             Cache(
                 client,
                 resource,
-                project=_project_seen,
+                project=project_metadata,
                 namespace=namespace,
                 field_selector=f"metadata.name={name}",
                 clock=self._clock,
@@ -294,7 +242,7 @@ class Webhooks:
     @property
     def serves(self) -> Certificates | None:
         """What new connections are served with; None before the server listens."""
-        return self._served
+        return self._sync.served
 
     def register(self, registry: CollectorRegistry) -> None:
         """Show the webhooks' metrics."""
@@ -307,7 +255,7 @@ class Webhooks:
                 parts: dict[str, Coroutine[Any, Any, None]] = {
                     **{f"cache-{cache.resource}": cache.run() for cache in self._watches},
                     f"cache-{self._crds.resource}": self._crds.run(),
-                    "webhook-upkeep": self._keep_up(),
+                    "webhook-sync": self._keep_up(),
                     "webhook-check": self._check(),
                     "webhook-sidecars": self._sidecars.run(),
                     "webhook-events": self._recorder.run(),
@@ -326,7 +274,7 @@ class Webhooks:
         self._stop.set()
         await self.server.stop()
 
-    # ── upkeep ───────────────────────────────────────────────────────────────
+    # ── passes ───────────────────────────────────────────────────────────────
 
     async def _keep_up(self) -> None:
         loop = asyncio.get_running_loop()
@@ -335,8 +283,8 @@ class Webhooks:
             self._wake.clear()
             try:
                 async with asyncio.timeout(PASS_S):
-                    await self._pass()
-            except (KubeError, OSError, StoreError, UpkeepError, ValueError, TimeoutError) as error:
+                    again_s = await self._sync.reconcile(self._crd_views)
+            except (KubeError, OSError, StoreError, WebhookSyncError, ValueError, TimeoutError) as error:
                 failures += 1
                 self._note(error)
                 if not self._is_initialized and loop.time() >= deadline:
@@ -350,42 +298,15 @@ class Webhooks:
                 if not self._is_initialized:
                     _log.info("webhooks are in place at %s", self._endpoint.base_url or self._endpoint.name)
                 failures, self._is_initialized, self._problem = 0, True, ""
-                narrows_in_s = self._narrowing.wait_s() if self._narrowing is not None else None
-                due = (self._again_s, narrows_in_s, self._upkeep.wait_s())
-                wait_s = min(seconds for seconds in due if seconds is not None)
+                wait_s = self._again_s if again_s is None else min(self._again_s, again_s)
             await self._sleep(wait_s)
             # Somebody who changes back what is written here must not make both of us busy all the time.
             await asyncio.sleep(SPACING_S)
 
-    async def _pass(self) -> None:
-        certificates = await self._upkeep.certificates()
-        if self._is_served_at_once(certificates):
-            await self._serve(certificates)
+    async def _crd_views(self) -> Sequence[CrdView]:
         async with asyncio.timeout(PASS_S / 2):
             await self._crds.wait_synced()
-        await self._upkeep.tell(certificates, self._crds.values())
-        if certificates != self._served:
-            await asyncio.sleep(self._settle_s)
-            await self._serve(certificates)
-
-    def _is_served_at_once(self, certificates: Certificates) -> bool:
-        """Whether nobody is left behind: there is nothing to lose, or all who believe one believe the other."""
-        served, now = self._served, asyncio.get_running_loop().time()
-        if served is None:
-            return True
-        if certificates == served:
-            return False
-        if self._waiting != certificates:
-            self._waiting, self._waiting_since = certificates, now
-        is_held_long = now - self._waiting_since >= HOLD_S
-        is_dead = bool(problem_with(served, host=self._endpoint.name, now=self._clock(), lasting_s=0.0))
-        is_disowned = not shares_authority(certificates.authority, served.authority)
-        return (
-            is_held_long
-            or is_dead
-            or is_disowned
-            or shares_authority(served.authority, certificates.authority)
-        )
+        return self._crds.values()
 
     async def _serve(self, certificates: Certificates) -> None:
         self._folder.write(certificates)
@@ -393,9 +314,8 @@ class Webhooks:
         if not self.server.is_listening:
             await self.server.start()
             _log.info("webhooks are served on port %d", self.server.port)
-        elif self._served != certificates:
+        else:
             _log.info("webhooks are served with a new certificate")
-        self._served, self._waiting = certificates, None
 
     def _note(self, error: BaseException) -> None:
         if isinstance(error, ConflictError):
@@ -405,7 +325,7 @@ class Webhooks:
         if isinstance(error, TimeoutError):
             problem = "the API server takes too long to answer"
         if problem != self._problem:
-            _log.warning("webhooks cannot be kept up, trying again: %s", problem)
+            _log.warning("webhooks are not as they should be, trying again: %s", problem)
         self._problem = problem
 
     def _backoff_s(self, failures: int) -> float:
@@ -414,22 +334,20 @@ class Webhooks:
 
     async def _sleep(self, seconds: float) -> None:
         """Until something changed, or so long."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
-        except TimeoutError:
-            pass
 
     # ── the server, asked as an API server asks it ───────────────────────────
 
     async def _check(self) -> None:
         while True:
-            if self._served is not None:
-                problem = await self._answers(self._served)
+            if (served := self._sync.served) is not None:
+                problem = await self._answers(served)
                 if problem and not self._check_problem:
                     _log.error("webhooks: %s", problem)
                 self._check_problem = problem
-            await asyncio.sleep(CHECK_EVERY_S if self._served is not None else 1.0)
+            await asyncio.sleep(CHECK_EVERY_S if served is not None else 1.0)
 
     async def _answers(self, certificates: Certificates) -> str:
         """Why the server does not answer somebody who believes the authority; empty when it does."""

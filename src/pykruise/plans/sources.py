@@ -12,7 +12,7 @@ from typing import Any, Never, TypeVar
 from pykruise.kube.cache import Cache, Projected
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.inbox import Pace
+from pykruise.kube.event_batching import Pace
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.views import SHARED, Views
 

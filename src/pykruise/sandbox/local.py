@@ -18,7 +18,7 @@ from pykruise.kube.errors import (
     UnreachableError,
     error_for,
 )
-from pykruise.kube.transport import Response
+from pykruise.kube.transport import Request, Response
 from pykruise.sandbox.apiserver import ApiServer, LineStream
 from pykruise.sandbox.apiserver.access.users import User, trusted
 
@@ -54,67 +54,44 @@ class LocalTransport:
         self._streams: dict[LineStream, None] = {}  # in the order in which they were opened
         self._closed = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
+    async def request(self, request: Request, /) -> Response:
         """The server's answer. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
         if self._closed:
             raise UnreachableError("the transport is closed")
-        if timeout_s is None:
-            return await self._carried(method, path, query, headers, body)
+        if request.timeout_s is None:
+            return await self._handle(request)
         try:
-            async with asyncio.timeout(timeout_s):
-                return await self._carried(method, path, query, headers, body)
+            async with asyncio.timeout(request.timeout_s):
+                return await self._handle(request)
         except TimeoutError as err:
-            raise RequestTimeoutError(f"no answer to {method} {path} within {timeout_s:g} s") from err
+            what = f"{request.method} {request.path}"
+            raise RequestTimeoutError(f"no answer to {what} within {request.timeout_s:g} s") from err
 
-    async def _carried(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-        body: bytes | None,
-    ) -> Response:
+    async def _handle(self, request: Request) -> Response:
         await self._travel()
-        lower = {name.lower(): value for name, value in headers.items()} if headers else {}
         return await self._server.handle(
-            method,
-            path,
-            query=query,
-            headers=lower,
-            body=body,
+            request.method,
+            request.path,
+            query=request.query,
+            headers=_in_lower_case(request.headers),
+            body=request.body,
             user=self._user,
             managed_fields=self._managed_fields,
         )
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of a watch, or of a log that is followed. Entering raises the ApiError of a refusal."""
         if self._closed:
             raise UnreachableError("the transport is closed")
         await self._travel()
-        lower = {name.lower(): value for name, value in headers.items()} if headers else {}
+        query, idle_timeout_s = request.query, request.timeout_s
         if self._steady:
-            query, idle_timeout_s = _STEADY if query is None else {**query, **_STEADY}, None
+            query, idle_timeout_s = {**query, **_STEADY}, None
         opened = await self._server.stream(
-            path,
+            request.path,
             query=query,
-            headers=lower,
+            headers=_in_lower_case(request.headers),
             user=self._user,
             managed_fields=self._managed_fields,
         )
@@ -152,3 +129,7 @@ class LocalTransport:
         self._closed = True
         for opened in tuple(self._streams):
             await opened.aclose()
+
+
+def _in_lower_case(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

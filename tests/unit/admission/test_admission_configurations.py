@@ -12,13 +12,13 @@ from pykruise.admission.configurations import (
     ConfigurationError,
     Endpoint,
     configurations,
-    confirmed,
-    kept_conversion,
-    kept_webhooks,
+    desired_conversion,
+    desired_webhooks,
     mismatches,
+    with_confirmation,
     without_conditions,
 )
-from pykruise.admission.narrowing import conditions_due, with_conditions
+from pykruise.admission.match_conditions import conditions_due, with_conditions
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.settings import AdmissionSettings
@@ -51,7 +51,7 @@ def kept(
     rules = rules_by_path(reviewers(settings))
     if interests is not None:
         rules = with_conditions(rules, conditions_due(rules, interests))
-    found = kept_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
+    found = desired_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
     assert live == before
     return found
 
@@ -151,15 +151,15 @@ def test_entries_are_confirmed_once_and_again_after_each_change() -> None:
     # given
     live = kept(installed()[1])
     # when
-    once = confirmed(live)
+    once = with_confirmation(live)
     # then
     assert once is not None
-    assert confirmed(once) is None
+    assert with_confirmation(once) is None
     assert kept(once) == once
     # and when somebody else changes them
     other = deep_copy(once)
     other["webhooks"][2]["timeoutSeconds"] = 3
-    assert confirmed(other) is not None
+    assert with_confirmation(other) is not None
     # and when they are put right again, as API servers saw two changes meanwhile
     other = deep_copy(once)
     other["webhooks"][2]["clientConfig"]["caBundle"] = "AAAA"
@@ -259,13 +259,13 @@ def test_certificates_from_outside_are_only_compared() -> None:
 @pytest.mark.parametrize("conversion", [None, {}, {"strategy": "None"}])
 def test_a_crd_without_conversion_by_webhook_is_not_touched(conversion: Doc | None) -> None:
     """admission case 13"""
-    assert kept_conversion(conversion, endpoint=SERVICE, bundle=BUNDLE) is None
+    assert desired_conversion(conversion, endpoint=SERVICE, bundle=BUNDLE) is None
 
 
 @pytest.mark.parametrize("endpoint", [SERVICE, URL])
 def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpoint) -> None:
     """pitfall 3"""
-    found = kept_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
+    found = desired_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
     assert found is not None
     config = found["webhook"]["clientConfig"]
     assert config["caBundle"] == TOLD
@@ -279,4 +279,4 @@ def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpo
             "port": 443,
         }
     assert found["webhook"]["conversionReviewVersions"] == ["v1", "v1beta1"]
-    assert kept_conversion(found, endpoint=endpoint, bundle=BUNDLE) is None
+    assert desired_conversion(found, endpoint=endpoint, bundle=BUNDLE) is None

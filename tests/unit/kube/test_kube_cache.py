@@ -13,8 +13,8 @@ import pytest
 
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
+from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
-from pykruise.kube.inbox import Pace
 from support.model_server import (
     NAMESPACE,
     WIDGETS,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.errors import ConnectionLostError, GoneError, RequestTimeoutError, UnreachableError
+from pykruise.kube.transport import Request
 from support.faults import (
     Answer,
     CutAfter,
@@ -67,10 +68,10 @@ async def test_faults_that_raise_say_whether_the_request_arrived(
     faulty.on(posts("/pods"), fault)
     # when
     with pytest.raises(error):
-        await faulty.request("POST", "/pods", body=b"{}")
+        await faulty.request(Request("POST", "/pods", body=b"{}"))
     # then only the first matching request is hit
     assert len(inner.asked) == arrives
-    assert await faulty.request("POST", "/pods", body=b"{}") == OK
+    assert await faulty.request(Request("POST", "/pods", body=b"{}")) == OK
     assert (faulty.faults_done, len(faulty.log)) == (1, 2)
 
 
@@ -89,7 +90,7 @@ async def test_faults_that_answer(fault: Any, status: int, retry_after: str | No
     faulty, inner = over()
     faulty.on(writes(), fault)
     # when
-    response = await faulty.request("PATCH", "/pods/a", body=b"{}")
+    response = await faulty.request(Request("PATCH", "/pods/a", body=b"{}"))
     # then
     assert (response.status, response.headers.get("retry-after")) == (status, retry_after)
     assert len(inner.asked) == arrives
@@ -101,7 +102,7 @@ async def test_a_write_can_take_effect_after_the_client_has_given_up() -> None:
     faulty.on(posts(), TakeEffectLate(5))
     # when
     with pytest.raises(ConnectionLostError):
-        await faulty.request("POST", "/pods")
+        await faulty.request(Request("POST", "/pods"))
     # then
     assert inner.asked == []
     await asyncio.sleep(6)
@@ -116,7 +117,7 @@ async def test_a_delay_is_on_the_way_there_or_back(back: bool, arrives_after: fl
     faulty.on(reads(), Delay(5, on_the_way_back=back))
     began = now()
     # when
-    assert await faulty.request("GET", "/pods") == OK
+    assert await faulty.request(Request("GET", "/pods")) == OK
     # then
     assert inner.asked[0].at - began == pytest.approx(arrives_after)
     assert now() - began == pytest.approx(5)
@@ -128,7 +129,7 @@ async def test_rules_are_taken_in_order_and_none_lets_a_request_pass() -> None:
     faulty.on(patches("/a"), None, Answer(500))
     faulty.on(requests("PATCH"), Answer(503))
     # when
-    statuses = [(await faulty.request("PATCH", path)).status for path in ("/a", "/a", "/b", "/a")]
+    statuses = [(await faulty.request(Request("PATCH", path))).status for path in ("/a", "/a", "/b", "/a")]
     # then
     assert statuses == [200, 500, 503, 200]
 
@@ -138,9 +139,9 @@ async def test_a_function_decides_for_every_request_until_the_rules_are_cleared(
     faulty, _ = over()
     faulty.on(deletes(), lambda request: Answer(500) if request.number % 2 else None)
     # when
-    statuses = [(await faulty.request("DELETE", "/a")).status for _ in range(4)]
+    statuses = [(await faulty.request(Request("DELETE", "/a"))).status for _ in range(4)]
     faulty.clear()
-    statuses += [(await faulty.request("DELETE", "/a")).status for _ in range(2)]
+    statuses += [(await faulty.request(Request("DELETE", "/a"))).status for _ in range(2)]
     # then
     assert statuses == [200, 500, 200, 500, 200, 200]
 
@@ -149,7 +150,7 @@ LINES = [b"0", b"1", b"2", b"3"]
 
 
 async def read_all(faulty: FaultyTransport, into: list[bytes], idle_timeout_s: float | None = None) -> None:
-    async with faulty.stream("/pods", idle_timeout_s=idle_timeout_s) as lines:
+    async with faulty.stream(Request("GET", "/pods", timeout_s=idle_timeout_s)) as lines:
         async for line in lines:
             into.append(line)
 

@@ -26,6 +26,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import PODS
+from pykruise.kube.transport import Request
 from support.certificates import Authority
 
 pytestmark = pytest.mark.real_time  # real sockets
@@ -133,11 +134,13 @@ def streaming(
 async def test_a_request_arrives_as_it_was_meant(transport: HttpTransport) -> None:
     # when
     response = await transport.request(
-        "PATCH",
-        "/api/v1/namespaces/n%2Fs/pods",
-        query={"labelSelector": "app in (x,y),!z", "limit": "5"},
-        headers={"content-type": "application/json-patch+json"},
-        body=b"[]",
+        Request(
+            "PATCH",
+            "/api/v1/namespaces/n%2Fs/pods",
+            query={"labelSelector": "app in (x,y),!z", "limit": "5"},
+            headers={"content-type": "application/json-patch+json"},
+            body=b"[]",
+        )
     )
     # then
     assert response.status == 200
@@ -159,7 +162,9 @@ async def test_a_server_below_a_path_and_headers_of_the_connection(
     groups = (("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
     connection = Connection(f"{server.url}/k8s/clusters/c-1/", trusting(authority), headers=groups)
     # when
-    response = await transports(connection, compress=True, user_agent="me/1").request("GET", "/version")
+    response = await transports(connection, compress=True, user_agent="me/1").request(
+        Request("GET", "/version")
+    )
     # then
     assert json.loads(response.body)["path"] == "/k8s/clusters/c-1/version"
     assert server.asked[0].headers.getall("Impersonate-Group") == ["a", "b"]
@@ -177,7 +182,7 @@ async def test_every_status_is_an_answer(server: Server, transport: HttpTranspor
 
     server.handler = refuse
     # when
-    response = await transport.request("GET", "/x")
+    response = await transport.request(Request("GET", "/x"))
     # then no redirect is followed either
     assert (response.status, response.body, response.headers["retry-after"]) == (status, b"why", "3")
     assert len(server.asked) == 1
@@ -190,7 +195,7 @@ async def test_requests_share_kept_connections_and_never_more_than_the_pool(
     transport = transports(Connection(server.url, trusting(authority)), pool=3)
     # when
     for _ in range(3):
-        await asyncio.gather(*(transport.request("GET", "/x") for _ in range(20)))
+        await asyncio.gather(*(transport.request(Request("GET", "/x")) for _ in range(20)))
     # then
     assert len(server.asked) == 60
     assert len(server.peers) <= 3
@@ -202,11 +207,14 @@ async def test_open_streams_do_not_keep_requests_waiting(
     # given two streams that stay open, and a pool of one connection for requests
     transport = transports(Connection(server.url, trusting(authority)), pool=1)
     server.handler = lines_then_wait(b"one\n")
-    async with transport.stream("/a") as first, transport.stream("/b") as second:
+    async with (
+        transport.stream(Request("GET", "/a")) as first,
+        transport.stream(Request("GET", "/b")) as second,
+    ):
         assert [await anext(first), await anext(second)] == [b"one", b"one"]
         # when, then
         server.handler = echo
-        assert (await asyncio.wait_for(transport.request("GET", "/x"), 3)).status == 200
+        assert (await asyncio.wait_for(transport.request(Request("GET", "/x")), 3)).status == 200
 
 
 # ── what goes wrong with requests ────────────────────────────────────────────
@@ -226,7 +234,7 @@ async def test_a_refused_connection_was_surely_not_sent(transports: Callable[...
     with pytest.raises(
         UnreachableError, match=r"POST /api: cannot connect to http://127\.0\.0\.1:"
     ) as caught:
-        await transport.request("POST", "/api", body=b"{}")
+        await transport.request(Request("POST", "/api", body=b"{}"))
     # then
     assert caught.value.sent is False
     with pytest.raises(UnreachableError):
@@ -236,7 +244,7 @@ async def test_a_refused_connection_was_surely_not_sent(transports: Callable[...
 async def test_a_name_that_does_not_exist_is_unreachable(transports: Callable[..., HttpTransport]) -> None:
     transport = transports(Connection("http://no-such-host.invalid"))
     with pytest.raises(UnreachableError):
-        await transport.request("GET", "/api")
+        await transport.request(Request("GET", "/api"))
 
 
 async def test_a_certificate_of_an_unknown_authority_is_refused(
@@ -246,7 +254,7 @@ async def test_a_certificate_of_an_unknown_authority_is_refused(
     transport = transports(Connection(server.url, trusting(Authority("somebody else"))))
     # when, then
     with pytest.raises(UnreachableError, match="certificate verify failed"):
-        await transport.request("GET", "/x")
+        await transport.request(Request("GET", "/x"))
     assert server.asked == []
 
 
@@ -258,10 +266,10 @@ async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_exp
     runner = await serve(server, authority.server_context(tmp_path, hosts=("kubernetes",)))
     # when, then
     with pytest.raises(UnreachableError, match="certificate"):
-        await transports(Connection(server.url, trusting(authority))).request("GET", "/x")
+        await transports(Connection(server.url, trusting(authority))).request(Request("GET", "/x"))
     named = transports(Connection(server.url, trusting(authority), server_name="kubernetes"))
-    assert (await named.request("GET", "/x")).status == 200
-    async with named.stream("/x"):
+    assert (await named.request(Request("GET", "/x"))).status == 200
+    async with named.stream(Request("GET", "/x")):
         pass
     await runner.cleanup()
 
@@ -275,7 +283,7 @@ async def test_an_answer_that_does_not_come_is_a_timeout(server: Server, transpo
     server.handler = sleep
     # when, then
     with pytest.raises(RequestTimeoutError) as caught:
-        await transport.request("POST", "/x", body=b"{}", timeout_s=0.2)
+        await transport.request(Request("POST", "/x", body=b"{}", timeout_s=0.2))
     assert caught.value.sent is True
 
 
@@ -294,7 +302,7 @@ async def test_a_handshake_that_hangs_is_unreachable(
     )
     # when, then
     with pytest.raises(UnreachableError):
-        await transport.request("GET", "/x")
+        await transport.request(Request("GET", "/x"))
     listener.close()
     await listener.wait_closed()
 
@@ -314,12 +322,12 @@ async def test_a_connection_that_breaks_after_sending_is_not_hidden_by_repeating
 ) -> None:
     # given
     if reused:
-        await transport.request("GET", "/x")
+        await transport.request(Request("GET", "/x"))
         server.asked.clear()
     server.handler = hang_up
     # when, then
     with pytest.raises(ConnectionLostError) as caught:
-        await transport.request(method, "/x", body=b"{}")
+        await transport.request(Request(method, "/x", body=b"{}"))
     assert caught.value.sent is True
     assert len(server.asked) == 1
 
@@ -356,7 +364,7 @@ async def test_an_answer_that_is_cut_short_is_a_lost_connection(
     server.handler = half
     # when, then
     with pytest.raises(ConnectionLostError):
-        await transport.request("GET", "/x")
+        await transport.request(Request("GET", "/x"))
 
 
 async def test_something_that_is_not_http_is_a_lost_connection(
@@ -372,7 +380,7 @@ async def test_something_that_is_not_http_is_a_lost_connection(
     port = listener.sockets[0].getsockname()[1]
     # when, then
     with pytest.raises(TransportError):
-        await transports(Connection(f"http://127.0.0.1:{port}")).request("GET", "/x")
+        await transports(Connection(f"http://127.0.0.1:{port}")).request(Request("GET", "/x"))
     listener.close()
     await listener.wait_closed()
 
@@ -389,7 +397,7 @@ async def test_a_closed_transport_refuses_and_ends_what_is_under_way(
         return web.Response()
 
     server.handler = sleep
-    pending = asyncio.create_task(transport.request("GET", "/x"))
+    pending = asyncio.create_task(transport.request(Request("GET", "/x")))
     await arrived.wait()
     # when
     await transport.close()
@@ -397,7 +405,7 @@ async def test_a_closed_transport_refuses_and_ends_what_is_under_way(
     with pytest.raises(TransportError):
         await asyncio.wait_for(pending, 3)
     with pytest.raises(UnreachableError, match="closed"):
-        await transport.request("GET", "/x")
+        await transport.request(Request("GET", "/x"))
     with pytest.raises(UnreachableError, match="closed"):
         await open_and_close(transport)
 
@@ -445,7 +453,7 @@ async def test_after_a_401_credentials_are_refreshed_and_the_request_is_repeated
     credentials = Rotating("old", "new")
     transport = transports(with_credentials(server, authority, credentials))
     # when
-    response = await transport.request("POST", "/x", body=b"{}")
+    response = await transport.request(Request("POST", "/x", body=b"{}"))
     # then
     assert response.status == 200
     assert server.bodies == [b"{}", b"{}"]
@@ -459,7 +467,7 @@ async def test_a_401_stays_one_when_there_are_no_other_credentials(
     server.handler = guarded("new")
     transport = transports(with_credentials(server, authority, Rotating("old", "older", "oldest")))
     # when, then
-    assert (await transport.request("GET", "/x")).status == 401
+    assert (await transport.request(Request("GET", "/x"))).status == 401
     assert len(server.asked) == 2  # asked once more with other ones, not for ever
     static = transports(with_credentials(server, authority, bearer("old")))
     with pytest.raises(UnauthorizedError):
@@ -473,7 +481,7 @@ async def test_a_stream_refreshes_credentials_too(
     server.handler = guarded("new")
     transport = transports(with_credentials(server, authority, Rotating("old", "new")))
     # when
-    async with transport.stream("/x") as lines:
+    async with transport.stream(Request("GET", "/x")) as lines:
         seen = [line async for line in lines]
     # then
     assert seen == [b"line"]
@@ -518,11 +526,11 @@ async def test_a_client_certificate_that_changed_is_used_at_once_in_spite_of_kep
     server.handler = who
     credentials = ChangingCertificate(client_context(authority, tmp_path, "first"))
     transport = transports(Connection(server.url, trusting(authority), credentials))
-    assert (await transport.request("GET", "/x")).body == b"first"
+    assert (await transport.request(Request("GET", "/x"))).body == b"first"
     # when
     credentials.context = client_context(authority, tmp_path, "second")
     # then
-    assert (await transport.request("GET", "/x")).body == b"second"
+    assert (await transport.request(Request("GET", "/x"))).body == b"second"
     await runner.cleanup()
 
 
@@ -558,12 +566,12 @@ def lines_then_wait(*chunks: bytes) -> Handler:
 
 
 async def open_and_close(transport: HttpTransport, **options: Any) -> None:
-    async with transport.stream("/x", **options):
+    async with transport.stream(Request("GET", "/x", **options)):
         pass
 
 
 async def collect(transport: HttpTransport, into: list[bytes], **options: Any) -> None:
-    async with transport.stream("/x", **options) as lines:
+    async with transport.stream(Request("GET", "/x", **options)) as lines:
         async for line in lines:
             into.append(line)
 
@@ -661,7 +669,7 @@ async def test_a_stream_that_falls_silent_is_a_lost_connection(
     seen: list[bytes] = []
     # when, then
     with pytest.raises(ConnectionLostError, match=r"nothing arrived for 0\.3 s"):
-        await asyncio.wait_for(collect(streaming, seen, idle_timeout_s=0.3), 5)
+        await asyncio.wait_for(collect(streaming, seen, timeout_s=0.3), 5)
     assert seen == [b"one"]
 
 
@@ -697,7 +705,7 @@ async def test_leaving_a_stream_ends_it_at_the_server(server: Server, streaming:
 
     server.handler = endless
     # when
-    async with streaming.stream("/x") as lines:
+    async with streaming.stream(Request("GET", "/x")) as lines:
         assert await anext(lines) == b"tick"
     # then
     await asyncio.wait_for(ended.wait(), 3)
@@ -729,7 +737,7 @@ async def test_closing_ends_connections_that_were_given_up_and_whose_server_says
     )
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
     transport = HttpTransport(Connection(url, trusting(authority), bearer("t0ken")))
-    async with transport.stream("/pods") as lines:
+    async with transport.stream(Request("GET", "/pods")) as lines:
         assert await anext(lines) == b"{}"
     # when
     await transport.close()

@@ -13,6 +13,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError, NotLeadingError, Term
 from pykruise.kube.resources import CONFIG_MAPS, LEASES
+from pykruise.kube.transport import Request
 from support.faults import Answer, Delay, DropAnswer, FaultyTransport, Refuse, TimeOut, requests, writes
 from support.sandbox import Place, config_map, small_cluster
 
@@ -333,9 +334,9 @@ async def test_a_write_under_way_ends_before_anybody_else_can_lead() -> None:
         timeouts: list[float | None] = []
 
         class Noting:
-            async def request(self, method: str, path: str, **options: Any) -> Any:
-                timeouts.append(options["timeout_s"])
-                return await slow.request(method, path, **options)
+            async def request(self, request: Request, /) -> Any:
+                timeouts.append(request.timeout_s)
+                return await slow.request(request)
 
             async def close(self) -> None: ...
 
@@ -345,10 +346,12 @@ async def test_a_write_under_way_ends_before_anybody_else_can_lead() -> None:
         fenced = FencedTransport(Noting(), term)  # type: ignore[arg-type]  # streams are not asked for
         # when writes begin early and late
         await asyncio.sleep(1.0)
-        await fenced.request("POST", "/api/v1/namespaces/default/configmaps", body=b"{}")
+        await fenced.request(Request("POST", "/api/v1/namespaces/default/configmaps", body=b"{}"))
         await asyncio.sleep(8.0)
-        await fenced.request("PATCH", "/api/v1/namespaces/default/configmaps/a", body=b"{}", timeout_s=2.0)
-        await fenced.request("POST", "/api/v1/namespaces/default/configmaps", body=b"{}")
+        await fenced.request(
+            Request("PATCH", "/api/v1/namespaces/default/configmaps/a", body=b"{}", timeout_s=2.0)
+        )
+        await fenced.request(Request("POST", "/api/v1/namespaces/default/configmaps", body=b"{}"))
         # then
         assert timeouts == pytest.approx([14.0, 2.0, 6.0], abs=0.01)
 

@@ -7,6 +7,7 @@ import pytest
 
 from pykruise.kube.errors import ForbiddenError, error_for
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.transport import Request
 from support.scripted import ScriptedTransport, answer
 
 
@@ -25,7 +26,7 @@ async def test_a_request_is_counted_as_verb_and_resource(method: str, path: str,
     # given
     metered = MeteredTransport(ScriptedTransport(answer(200)))
     # when
-    await metered.request(method, path)
+    await metered.request(Request(method, path))
     # then
     assert dict(metered.requests) == {counted: 1}
     assert metered.writes == (0 if method == "GET" else 1)
@@ -47,7 +48,7 @@ async def test_a_right_that_is_missing_is_one_line_however_often_and_a_count(
     metered = MeteredTransport(ScriptedTransport(answer(403, REFUSAL), answer(403, REFUSAL)))
     # when
     for _ in range(2):
-        assert (await metered.request("GET", "/api/v1/pods")).status == 403
+        assert (await metered.request(Request("GET", "/api/v1/pods"))).status == 403
     # then
     assert metered.missing_rights == {"GET pods": 2}
     (line,) = (record for record in caplog.records if record.levelno == logging.ERROR)
@@ -59,12 +60,12 @@ async def test_the_right_to_watch_counts_too() -> None:
     refused = error_for(403, json.dumps(REFUSAL).encode())
     metered = MeteredTransport(ScriptedTransport(streams=[refused]))
     with pytest.raises(ForbiddenError):
-        async with metered.stream("/api/v1/pods"):
+        async with metered.stream(Request("GET", "/api/v1/pods")):
             pass
     assert metered.missing_rights == {"WATCH pods": 1}
 
 
 async def test_what_a_quota_refuses_is_no_missing_right() -> None:
     metered = MeteredTransport(ScriptedTransport(answer(403, QUOTA)))
-    await metered.request("POST", "/api/v1/namespaces/a/pods")
+    await metered.request(Request("POST", "/api/v1/namespaces/a/pods"))
     assert not metered.missing_rights

@@ -4,7 +4,6 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES, PODS
-from pykruise.kube.transport import Response
+from pykruise.kube.transport import Request, Response
 from support.faults import (
     Answer,
     Delay,
@@ -37,19 +36,11 @@ class Events:
         self.stored: dict[str, dict[str, Any]] = {}
         self.requests: list[str] = []
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
+    async def request(self, request: Request, /) -> Response:
+        method, path = request.method, request.path
         self.requests.append(method)
         await asyncio.sleep(0.01)
-        document = json.loads(body or b"{}")
+        document = json.loads(request.body or b"{}")
         if method == "POST":
             path = f"{path}/{document['metadata']['name']}"
             if path in self.stored:
@@ -61,7 +52,7 @@ class Events:
         self.stored[path].update(document)
         return answer(200, self.stored[path])
 
-    def stream(self, path: str, **options: Any) -> Any:
+    def stream(self, request: Request, /) -> Any:
         raise NotImplementedError
 
     async def close(self) -> None: ...

@@ -11,7 +11,7 @@ from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.resources import CONFIG_MAPS, NODES, PODS
-from pykruise.kube.transport import Response
+from pykruise.kube.transport import Request, Response
 from pykruise.sandbox.cluster import Cluster, ClusterSettings, ComponentError
 from pykruise.sandbox.images import ImageTable
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -63,7 +63,7 @@ async def test_a_cluster_that_is_left_leaves_no_task_behind() -> None:
     # then
     assert asyncio.all_tasks() == before
     with pytest.raises(UnreachableError):
-        await transport.request("GET", "/version")
+        await transport.request(Request("GET", "/version"))
 
 
 async def test_a_cluster_can_be_left_the_moment_it_was_entered_and_stopped_twice() -> None:
@@ -146,10 +146,12 @@ async def test_requests_come_from_the_user_whose_transport_it_is() -> None:
         review = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
         # when
         answer = await place.cluster.transport_for("jane").request(
-            "POST",
-            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-            headers={"content-type": "application/json"},
-            body=review,
+            Request(
+                "POST",
+                "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                headers={"content-type": "application/json"},
+                body=review,
+            )
         )
         # then
         assert decode(answer.body)["status"]["userInfo"]["username"] == "jane"

@@ -14,6 +14,7 @@ from pykruise.kube.errors import (
     RequestTimeoutError,
     UnreachableError,
 )
+from pykruise.kube.transport import Request
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
 from support.api import CONFIG_MAPS, PODS, START, config_map, pod
@@ -26,7 +27,9 @@ def fresh() -> ApiServer:
 
 
 async def post(transport: LocalTransport, name: str) -> int:
-    answer = await transport.request("POST", CONFIG_MAPS, headers=JSON, body=orjson.dumps(config_map(name)))
+    answer = await transport.request(
+        Request("POST", CONFIG_MAPS, headers=JSON, body=orjson.dumps(config_map(name)))
+    )
     return answer.status
 
 
@@ -34,7 +37,7 @@ async def test_an_error_status_is_an_answer_not_an_exception() -> None:
     # given
     transport = LocalTransport(fresh())
     # when
-    answer = await transport.request("GET", f"{CONFIG_MAPS}/nope")
+    answer = await transport.request(Request("GET", f"{CONFIG_MAPS}/nope"))
     # then
     assert answer.status == 404
     assert answer.headers["content-type"] == "application/json"
@@ -45,7 +48,7 @@ async def test_requests_come_from_the_user_of_the_transport() -> None:
     transport = LocalTransport(fresh(), username="jane")
     # when
     answer = await transport.request(
-        "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", headers=JSON, body=b"{}"
+        Request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", headers=JSON, body=b"{}")
     )
     # then
     assert orjson.loads(answer.body)["status"]["userInfo"]["username"] == "jane"
@@ -77,7 +80,7 @@ async def test_latency_is_time_that_passes() -> None:
     loop = asyncio.get_running_loop()
     begin = loop.time()
     # when
-    await transport.request("GET", CONFIG_MAPS)
+    await transport.request(Request("GET", CONFIG_MAPS))
     # then
     assert loop.time() - begin == pytest.approx(2.0)
 
@@ -87,7 +90,7 @@ async def test_an_answer_that_takes_too_long_is_a_timeout() -> None:
     transport = LocalTransport(fresh(), latency_s=lambda: 2.0)
     # when
     with pytest.raises(RequestTimeoutError, match="within 1 s") as caught:
-        await transport.request("GET", CONFIG_MAPS, timeout_s=1.0)
+        await transport.request(Request("GET", CONFIG_MAPS, timeout_s=1.0))
     # then
     assert caught.value.sent
 
@@ -97,7 +100,9 @@ async def test_a_stream_is_lines_without_ends() -> None:
     server = fresh()
     transport = LocalTransport(server)
     # when
-    async with transport.stream(CONFIG_MAPS, query={"watch": "true", "resourceVersion": "5"}) as lines:
+    async with transport.stream(
+        Request("GET", CONFIG_MAPS, query={"watch": "true", "resourceVersion": "5"})
+    ) as lines:
         await post(transport, "x")
         line = await anext(lines)
     # then
@@ -116,7 +121,7 @@ async def test_entering_a_refused_stream_raises_its_error() -> None:
     ):
         # then
         with pytest.raises(error):
-            async with transport.stream(path, query=query):
+            async with transport.stream(Request("GET", path, query=query)):
                 raise AssertionError("never entered")
 
 
@@ -125,7 +130,7 @@ async def test_a_stream_ends_when_the_server_ends_it() -> None:
     transport = LocalTransport(fresh())
     # when
     query = {"watch": "true", "resourceVersion": "5", "timeoutSeconds": "30"}
-    async with transport.stream(CONFIG_MAPS, query=query) as lines:
+    async with transport.stream(Request("GET", CONFIG_MAPS, query=query)) as lines:
         found = [line async for line in lines]
     # then
     assert found == []
@@ -136,7 +141,7 @@ async def test_a_stream_with_nothing_in_it_for_too_long_is_lost() -> None:
     transport = LocalTransport(fresh())
     # when
     query = {"watch": "true", "resourceVersion": "5"}
-    async with transport.stream(CONFIG_MAPS, query=query, idle_timeout_s=10) as lines:
+    async with transport.stream(Request("GET", CONFIG_MAPS, query=query, timeout_s=10)) as lines:
         # then
         with pytest.raises(ConnectionLostError, match="nothing arrived for 10 s"):
             await anext(lines)
@@ -147,7 +152,7 @@ async def test_bookmarks_keep_a_stream_alive() -> None:
     transport = LocalTransport(fresh())
     query = {"watch": "true", "resourceVersion": "5", "allowWatchBookmarks": "true", "timeoutSeconds": "200"}
     # when
-    async with transport.stream(CONFIG_MAPS, query=query, idle_timeout_s=90) as lines:
+    async with transport.stream(Request("GET", CONFIG_MAPS, query=query, timeout_s=90)) as lines:
         kinds = [orjson.loads(line)["type"] async for line in lines]
     # then
     assert kinds == ["BOOKMARK"] * 4
@@ -157,7 +162,9 @@ async def test_closing_breaks_streams_and_refuses_requests() -> None:
     # given
     server = fresh()
     transport = LocalTransport(server)
-    async with transport.stream(CONFIG_MAPS, query={"watch": "true", "resourceVersion": "5"}) as lines:
+    async with transport.stream(
+        Request("GET", CONFIG_MAPS, query={"watch": "true", "resourceVersion": "5"})
+    ) as lines:
         waiting = asyncio.ensure_future(anext(lines))
         await asyncio.sleep(0)
         # when
@@ -166,9 +173,9 @@ async def test_closing_breaks_streams_and_refuses_requests() -> None:
         with pytest.raises(ConnectionLostError):
             await waiting
     with pytest.raises(UnreachableError):
-        await transport.request("GET", CONFIG_MAPS)
+        await transport.request(Request("GET", CONFIG_MAPS))
     with pytest.raises(UnreachableError):
-        async with transport.stream(CONFIG_MAPS):
+        async with transport.stream(Request("GET", CONFIG_MAPS)):
             raise AssertionError("never entered")
     assert server.stats().watchers == 0
 
@@ -177,23 +184,25 @@ async def test_a_log_is_followed_like_a_watch() -> None:
     # given a pod that runs
     transport = LocalTransport(fresh())
     body = {**pod("a"), "spec": {**pod("a")["spec"], "nodeName": "node-1"}}
-    assert (await transport.request("POST", PODS, headers=JSON, body=orjson.dumps(body))).status == 201
+    assert (
+        await transport.request(Request("POST", PODS, headers=JSON, body=orjson.dumps(body)))
+    ).status == 201
     state = {"running": {"startedAt": "2026-01-01T10:00:00Z"}}
     status = {"name": "main", "image": "i", "imageID": "x", "ready": True, "restartCount": 0, "state": state}
     patch = orjson.dumps({"status": {"containerStatuses": [status]}})
     merge = {"Content-Type": "application/merge-patch+json"}
-    answer = await transport.request("PATCH", f"{PODS}/a/status", headers=merge, body=patch)
+    answer = await transport.request(Request("PATCH", f"{PODS}/a/status", headers=merge, body=patch))
     assert answer.status == 200
     # when
-    async with transport.stream(f"{PODS}/a/log", query={"follow": "true"}) as lines:
+    async with transport.stream(Request("GET", f"{PODS}/a/log", query={"follow": "true"})) as lines:
         first = await anext(lines)
-        await transport.request("DELETE", f"{PODS}/a", query={"gracePeriodSeconds": "0"})
+        await transport.request(Request("DELETE", f"{PODS}/a", query={"gracePeriodSeconds": "0"}))
         rest = [line async for line in lines]
     # then
     assert first == b"i started (restarts: 0) at 2026-01-01T10:00:00Z"
     assert rest == []
     with pytest.raises(NotFoundError):
-        async with transport.stream(f"{PODS}/none/log", query={"follow": "true"}):
+        async with transport.stream(Request("GET", f"{PODS}/none/log", query={"follow": "true"})):
             pass
 
 
@@ -205,7 +214,7 @@ async def test_a_steady_watch_is_silent_until_something_happens_and_does_not_end
     heard: list[str] = []
 
     async def listen(transport: LocalTransport) -> None:
-        async with transport.stream(CONFIG_MAPS, query=asked, idle_timeout_s=30) as lines:
+        async with transport.stream(Request("GET", CONFIG_MAPS, query=asked, timeout_s=30)) as lines:
             async for line in lines:
                 heard.append(orjson.loads(line)["type"])
 

@@ -5,7 +5,7 @@ PodRequest ──▶ step.change(pod, request) ──▶ the pod as the step wan
 
 A kind adds a step to the tables in chain.py, whose order is OpenKruise's contract. `wanted` is CEL over
 `object`, `oldObject` and `request`: all steps' expressions together decide which pods an API server asks about.
-`interests` are what is stored that a step goes by (SidecarSets, WorkloadSpreads); see admission/narrowing.py.
+`interests` are what is stored that a step goes by (SidecarSets, WorkloadSpreads); see admission/match_conditions.py.
 """
 
 from collections.abc import Mapping

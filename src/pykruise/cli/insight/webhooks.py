@@ -11,6 +11,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.resources import EVENTS
+from pykruise.kube.transport import Request
 from pykruise.sandbox.apiserver.discovery import VERSION
 
 __all__ = ["POD_WEBHOOK", "events_about", "is_fresh", "reviews_pods"]
@@ -34,7 +35,7 @@ async def reviews_pods(client: Client) -> bool | None:
 
 
 async def _reviews_by_itself(client: Client) -> bool:
-    version = decode((await client.transport.request("GET", "/version")).body)
+    version = decode((await client.transport.request(Request("GET", "/version"))).body)
     return str(version.get("gitVersion") or "").endswith(VERSION["gitVersion"].partition("-")[2])
 
 

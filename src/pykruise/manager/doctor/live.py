@@ -13,6 +13,7 @@ from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import DEPLOYMENTS, Resource
+from pykruise.kube.transport import Request
 from pykruise.manager.flags import FlagError, parse
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import Settings
@@ -60,7 +61,7 @@ class Live:
 
     async def server_time(self) -> Instant | None:
         """The API server's clock, from the header of an answer; whole seconds. None: it does not tell."""
-        answer = await self.client.transport.request("GET", "/version")
+        answer = await self.client.transport.request(Request("GET", "/version"))
         date = answer.headers.get("date")
         return parsedate_to_datetime(date).timestamp() if date else None
 

@@ -17,12 +17,12 @@ from pykruise.admission.configurations import (
     MUTATING_NAME,
     VALIDATING,
     VALIDATING_NAME,
-    told_conditions,
+    current_conditions,
 )
-from pykruise.admission.interests import live_interests
-from pykruise.admission.narrowing import conditions_due, widest_conditions
+from pykruise.admission.match_conditions import conditions_due, widest_conditions
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
+from pykruise.admission.selector_index import list_selectors
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
@@ -170,12 +170,12 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
 
 async def _check_conditions(live: Live, name: str, found: Document) -> list[Finding]:
     """API servers ask about every pod, or about those that somebody means."""
-    told = told_conditions(found)
+    told = current_conditions(found)
     if not any(told.values()):
         return []
     settings = admission_settings(await live.gates(), namespace=live.namespace)
     rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in told}
-    interests = await live_interests(live.client, with_spreads=settings.workload_spread)
+    interests = await list_selectors(live.client, with_spreads=settings.workload_spread)
     due = conditions_due(rules, interests)
     if {path: told[path] for path in due} in (due, widest_conditions(rules)):
         return []

@@ -156,7 +156,7 @@ def test_what_cannot_be_read_is_a_bad_request(spec: Any) -> None:
 
 
 def test_another_version_is_a_bad_request() -> None:
-    """Conversion comes first: hub.py"""
+    """Conversion comes first: hub_version.py"""
     resource = msgspec.structs.replace(RESOURCE_DISTRIBUTIONS, version="v1alpha1")
     answer = at_once(validating(), request(resource, distribution()))
     assert answer.refusal is not None

@@ -9,8 +9,7 @@ not there, mirrors of them, statuses in between, bookmarks and ends of watches, 
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -43,7 +42,7 @@ from pykruise.kube.resources import (
     PODS,
     Resource,
 )
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.plans.assemble import Tuning
 from pykruise.plans.kind import Kind
@@ -231,25 +230,16 @@ def _has_order(template: Document) -> bool:
 _EVENTS: Final = f"/{EVENTS.plural}"
 
 
-class _Marked:
+class _Marked(WrappedTransport):
     """The manager's transport: what is stored meanwhile is its doing. Its events are not kept: nobody reads them."""
 
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(self, method: str, path: str, **given: Any) -> Response:
-        if method == "GET":
-            return await self._inner.request(method, path, **given)
-        if _EVENTS in path:
-            return Response(201, {}, given.get("body") or b"{}")
+    async def request(self, request: Request, /) -> Response:
+        if request.method == "GET":
+            return await self._inner.request(request)
+        if _EVENTS in request.path:
+            return Response(201, {}, request.body or b"{}")
         with acting():
-            return await self._inner.request(method, path, **given)
-
-    def stream(self, path: str, **given: Any) -> AbstractAsyncContextManager[Any]:
-        return self._inner.stream(path, **given)
-
-    async def close(self) -> None:
-        await self._inner.close()
+            return await self._inner.request(request)
 
 
 class _Told(MemoryStorage):

@@ -2,13 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 import pytest
 
+from pykruise.admission.certificates import Certificates
 from pykruise.admission.configurations import (
     MUTATING,
     MUTATING_NAME,
@@ -16,19 +17,21 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
     configurations,
-    kept_webhooks,
-    told_conditions,
+    current_conditions,
 )
-from pykruise.admission.narrowing import OPENED_FOR, Narrowing, announced, widest_conditions
+from pykruise.admission.match_conditions import OPENED_FOR, ConditionRemover, announced, widest_conditions
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
+from pykruise.admission.stores import SecretStore
+from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget
+from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.cel import Interests, Meant
 from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import ApiError, ConflictError, KubeError, Status
-from pykruise.kube.patches import PatchType
+from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.selectors import selector_from
 from support.reviews import request
 from support.sandbox import small_cluster
@@ -36,6 +39,10 @@ from support.sandbox import small_cluster
 ALL = reviewers()
 RULES = rules_by_path(ALL)
 QUIET_S, SETTLE_S = 120.0, 1.0
+CRDS = [
+    CrdView(name=kind, uid=kind, resource_version=1, group=group, kind=kind, versions=1, conversion=None)
+    for group, kind in {rule.needs for rule in ALL if rule.needs is not None}
+]
 
 
 def meant(app: str) -> Meant:
@@ -52,48 +59,77 @@ class World:
     def interests(self) -> Interests:
         return {"SidecarSet": list(self.sets.values()), "WorkloadSpread": ()}
 
-    def replica(self, known: Callable[[], Interests | None] | None = None) -> Narrowing:
-        async def read() -> Interests:
+    def replica(
+        self,
+        known: Callable[[], Interests | None] | None = None,
+        read: Callable[[], Awaitable[Interests]] | None = None,
+    ) -> "Replica":
+        async def list_all() -> Interests:
             return self.interests()
 
-        return Narrowing(
-            self.client, known=known or self.interests, read=read, quiet_s=QUIET_S, settle_s=SETTLE_S
-        )
+        return Replica(self.client, known or self.interests, read or list_all)
 
     async def live(self) -> Document:
         return decode(await self.client.get(MUTATING, "", MUTATING_NAME))
 
-    async def told(self) -> str:
-        """What API servers ask about; empty: every pod."""
-        found = told_conditions(await self.live())["/mutate-pod"]
+    async def asked_about(self) -> str:
+        """The pods that API servers ask about; empty: every one."""
+        found = current_conditions(await self.live())["/mutate-pod"]
         return found[0].expression if found else ""
 
-    async def keep_up(self, replica: Narrowing) -> None:
-        """One pass, as Upkeep makes it. Raises ApiError when the configuration changed meanwhile."""
-        live = await self.live()
-        rules = await replica.rules(live, RULES)
-        wanted = kept_webhooks(live, rules, endpoint=Endpoint(), bundle=b"")
-        if wanted["webhooks"] != live["webhooks"]:
-            test = {
-                "op": "test",
-                "path": "/metadata/resourceVersion",
-                "value": live["metadata"]["resourceVersion"],
-            }
-            body = [test, {"op": "replace", "path": "/webhooks", "value": wanted["webhooks"]}]
-            await self.client.patch(MUTATING, "", MUTATING_NAME, body, patch_type=PatchType.JSON)
 
-    async def settle(self, replica: Narrowing) -> None:
-        """Passes, until nothing is left to narrow."""
-        await self.keep_up(replica)
-        while (wait_s := replica.wait_s()) is not None:
-            await asyncio.sleep(wait_s)
-            await self.keep_up(replica)
+class Replica:
+    """One manager's passes over the configurations, and its reviews."""
+
+    def __init__(
+        self,
+        client: Client,
+        known: Callable[[], Interests | None],
+        read: Callable[[], Awaitable[Interests]],
+    ) -> None:
+        self.remover = ConditionRemover(client, settle_s=SETTLE_S)
+        self.again_s: float | None = None
+        self._sync = WebhookSync(
+            client,
+            SecretStore(client, namespace="kruise-system", name="certs"),
+            target=WebhookTarget(
+                rules=RULES,
+                converted=frozenset(),
+                endpoint=Endpoint(),
+                is_managed=True,
+                quiet_s=QUIET_S,
+            ),
+            remover=self.remover,
+            selectors=known,
+            list_selectors=read,
+            serve=unserved,
+            renew_before_s=1.0,
+            clock=system_clock,
+        )
+
+    async def keep_up(self) -> None:
+        """One pass. Raises WebhookSyncError when a configuration changed meanwhile."""
+        self.again_s = await self._sync.sync_configurations(b"", CRDS)
+
+    async def settle(self) -> None:
+        """Passes, until nothing is left to be done."""
+        await self.keep_up()
+        await self.keep_up()
+        while self.again_s is not None:
+            await asyncio.sleep(self.again_s)
+            await self.keep_up()
+            await self.keep_up()
+
+
+async def unserved(_: Certificates) -> None:
+    raise AssertionError("only configurations are kept here")
 
 
 @asynccontextmanager
 async def world() -> AsyncIterator[World]:
     async with small_cluster(nodes=0) as place:
-        await place.client.create(MUTATING, "", configurations(ALL, Endpoint())[0])
+        for resource, doc in zip((MUTATING, VALIDATING), configurations(ALL, Endpoint()), strict=True):
+            await place.client.create(resource, "", doc)
         yield World(place.client)
 
 
@@ -107,129 +143,122 @@ def asked(name: str, uid: str = "review-1") -> AdmissionRequest:
 
 async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_after_a_while() -> None:
     async with world() as it:
+        # given entries that were written twice
         replica = it.replica()
-        await it.keep_up(replica)
-        assert await it.told() == ""
-        await asyncio.sleep(QUIET_S - 1)
-        await it.keep_up(replica)
-        assert await it.told() == "", "not before it was quiet for so long"
+        for _ in range(2):
+            await replica.keep_up()
+            await replica.keep_up()
+            await asyncio.sleep(CONFIRM_S)
+        assert await it.asked_about() == ""
+        await asyncio.sleep(QUIET_S - CONFIRM_S - 1)
+        await replica.keep_up()
+        assert await it.asked_about() == "", "not before it was quiet for so long"
         await asyncio.sleep(1)
-        await it.keep_up(replica)
-        assert "apps.kruise.io/" in await it.told()
-        assert "labels" not in await it.told()
-        await it.keep_up(replica)
-        assert replica.wait_s() is None
+        await replica.keep_up()
+        assert "apps.kruise.io/" in await it.asked_about()
+        assert "labels" not in await it.asked_about()
+        await replica.settle()
+        assert replica.again_s is None
 
 
-async def test_nobody_judges_updates_of_pods_so_no_api_server_ever_asks_about_one() -> None:
-    async with small_cluster(nodes=0) as place:
-        await place.client.create(VALIDATING, "", configurations(ALL, Endpoint())[1])
-        replica = Narrowing(place.client, known=lambda: {"WorkloadSpread": [meant("web")]}, read=nothing)
-        live = decode(await place.client.get(VALIDATING, "", VALIDATING_NAME))
-        rules = await replica.rules(live, RULES)
-        (condition,) = rules["/validate-pod"].conditions
+async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_nobody_judges_them() -> None:
+    async with world() as it:
+        replica = it.replica(known=lambda: {"WorkloadSpread": [meant("web")]})
+        await replica.keep_up()
+        live = decode(await it.client.get(VALIDATING, "", VALIDATING_NAME))
+        (condition,) = current_conditions(live)["/validate-pod"]
         assert condition.expression == widest_conditions(RULES)["/validate-pod"][0].expression
         assert '"UPDATE"' not in condition.expression
         assert 'request.operation == "DELETE"' in condition.expression
         assert 'request.operation == "CREATE"' in condition.expression, "evictions, while spreads change"
-        assert replica.wait_s() is not None, "what is stored says less, later"
-
-
-async def nothing() -> Interests:
-    return {}
+        await replica.keep_up()
+        await asyncio.sleep(QUIET_S)
+        assert replica.again_s is not None, "what is stored says less, later"
 
 
 async def test_a_sidecarset_that_appears_without_a_review_opens_at_once_and_is_named_later() -> None:
     """Restored from a backup, say"""
     async with world() as it:
         replica = it.replica()
-        await it.settle(replica)
+        await replica.settle()
         it.sets["log"] = meant("web")
-        await it.keep_up(replica)
-        assert await it.told() == ""
-        await it.settle(replica)
-        assert 'object.metadata.labels["app"] in ["web"]' in await it.told()
+        await replica.keep_up()
+        assert await it.asked_about() == ""
+        await replica.settle()
+        assert 'object.metadata.labels["app"] in ["web"]' in await it.asked_about()
         # and when it goes
         del it.sets["log"]
-        await it.settle(replica)
-        assert "labels" not in await it.told()
+        await replica.settle()
+        assert "labels" not in await it.asked_about()
 
 
 async def test_a_sidecarset_is_allowed_when_api_servers_had_a_moment_to_hear_that_they_are_to_ask() -> None:
     async with world() as it:
         replica = it.replica()
-        await it.settle(replica)
+        await replica.settle()
         started = now()
-        await replica.opened(asked("log"))
+        await replica.remover.remove(asked("log"))
         assert now() - started == SETTLE_S
-        assert await it.told() == ""
+        assert await it.asked_about() == ""
         # the next one, a moment later, need not wait: they have been asking about every pod since then
         started = now()
-        await replica.opened(asked("proxy", "review-2"))
+        await replica.remover.remove(asked("proxy", "review-2"))
         assert now() == started
         # but at another replica, which has not seen how long that has been so
-        await it.replica().opened(asked("dns", "review-3"))
+        await it.replica().remover.remove(asked("dns", "review-3"))
         assert now() - started == SETTLE_S
 
 
 async def test_every_review_is_written_down_so_that_nobody_narrows_across_it() -> None:
     async with world() as it:
-        # given a replica that is about to narrow: it has read all that it goes by
-        replica, other = it.replica(), it.replica()
-        await it.keep_up(replica)
+        # given a replica that is about to narrow, while another one reviews a SidecarSet
+        other, before = it.replica(), await it.live()
+
+        async def read() -> Interests:
+            await other.remover.remove(asked("log"))
+            return it.interests()
+
+        replica = it.replica(read=read)
+        await replica.keep_up()
+        await replica.keep_up()
         await asyncio.sleep(QUIET_S)
-        live = await it.live()
-        rules = await replica.rules(live, RULES)
-        assert rules["/mutate-pod"].conditions
-        # when another one reviews a SidecarSet although nothing has to be opened
-        before = await it.live()
-        await other.opened(asked("log"))
-        # then the first one's write meets a conflict
+        # when the review has to remove nothing
+        with pytest.raises(WebhookSyncError):
+            await replica.keep_up()
+        # then it is written down all the same, and the first one's write met a conflict
         after = await it.live()
         assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
         assert after["metadata"]["annotations"][OPENED_FOR] == "log review-1"
         # and its wait begins anew
-        await it.keep_up(replica)
+        await replica.keep_up()
         await asyncio.sleep(QUIET_S - 1)
-        await it.keep_up(replica)
-        assert await it.told() == ""
+        await replica.keep_up()
+        assert await it.asked_about() == ""
 
 
 async def test_what_a_cache_does_not_know_yet_is_not_narrowed_away() -> None:
     async with world() as it:
         # given a SidecarSet that this replica's cache has not seen
         blind = it.replica(known=lambda: {"SidecarSet": (), "WorkloadSpread": ()})
-        await it.keep_up(blind)
+        await blind.keep_up()
         it.sets["log"] = meant("web")
         await asyncio.sleep(QUIET_S)
         # then it asks before it narrows
-        await it.keep_up(blind)
-        assert await it.told() == ""
+        await blind.keep_up()
+        assert await it.asked_about() == ""
 
 
 async def test_a_replica_that_has_read_nothing_yet_leaves_conditions_as_they_are() -> None:
     async with world() as it:
-        await it.settle(it.replica())
-        narrow = await it.told()
-        await it.keep_up(it.replica(known=lambda: None))
-        assert await it.told() == narrow
-
-
-async def test_an_api_server_that_does_not_know_conditions_is_not_asked_all_the_time() -> None:
-    async with world() as it:
-        replica = it.replica()
-        live = await it.live()
-        await replica.rules(live, RULES)
-        await asyncio.sleep(QUIET_S)
-        # given that the write changes nothing
-        assert (await replica.rules(live, RULES))["/mutate-pod"].conditions
-        # then the next try is as far away again
-        assert replica.wait_s() == QUIET_S
+        await it.replica().settle()
+        narrow = await it.asked_about()
+        await it.replica(known=lambda: None).keep_up()
+        assert await it.asked_about() == narrow
 
 
 async def test_without_a_configuration_there_is_nothing_to_open() -> None:
     async with small_cluster(nodes=0) as place:
-        await World(place.client).replica().opened(asked("log"))
+        await World(place.client).replica().remover.remove(asked("log"))
 
 
 async def test_a_configuration_that_never_stands_still_refuses_the_sidecarset() -> None:
@@ -238,10 +267,8 @@ async def test_a_configuration_that_never_stands_still_refuses_the_sidecarset() 
             raise ConflictError(Status(code=409, reason="Conflict"))
 
     async with world() as it:
-        busy = Busy(it.client.transport)
-        narrowing = Narrowing(busy, known=it.interests, read=it.replica()._read)
         with pytest.raises(ConflictError):
-            await narrowing.opened(asked("log"))
+            await ConditionRemover(Busy(it.client.transport)).remove(asked("log"))
 
 
 # ── who announces ────────────────────────────────────────────────────────────
@@ -317,15 +344,15 @@ async def test_no_pod_slips_past_a_sidecarset_however_reviews_and_passes_fall(se
 
         both = [it.replica(lagging), it.replica(lagging)]
 
-        async def passes(replica: Narrowing) -> None:
+        async def passes(replica: Replica) -> None:
             while True:
-                with suppress(KubeError):  # a conflict: the next pass looks again
-                    await it.keep_up(replica)
+                with suppress(WebhookSyncError):  # a conflict: the next pass looks again
+                    await replica.keep_up()
                 await asyncio.sleep(rng.uniform(0.5, 40))
 
         async def life(name: str) -> None:
             await asyncio.sleep(rng.uniform(0, 1000))
-            await rng.choice(both).opened(asked(name, name))
+            await rng.choice(both).remover.remove(asked(name, name))
             due[name] = meant(name)
             await asyncio.sleep(rng.uniform(0, 60))
             it.sets[name] = due[name]
@@ -338,10 +365,10 @@ async def test_no_pod_slips_past_a_sidecarset_however_reviews_and_passes_fall(se
         tasks = [asyncio.create_task(passes(one)) for one in both]
         lives = [asyncio.create_task(life(f"s{n}")) for n in range(3)]
         while now() < 2400:
-            told = await it.told()
-            narrow += bool(told)
+            expression = await it.asked_about()
+            narrow += bool(expression)
             for name in due:
-                assert told == "" or f'["{name}"]' in told, f"{name} is missed at {now()}"
+                assert expression == "" or f'["{name}"]' in expression, f"{name} is missed at {now()}"
             await asyncio.sleep(rng.uniform(0, 4))
         await asyncio.gather(*lives)
         for task in tasks:

@@ -1,7 +1,7 @@
-"""What requests with answers (exchanges.py) and streams (streams.py) have in common: one connection to a server.
+"""One HTTP connection to a server: what requests (http_client.py) and streams (http_stream.py) have in common.
 
-Origin, TLS ──▶ dial() ──▶ Wire (an asyncio protocol around httptools) ──▶ the two modules' own protocols
-method, target, headers ──▶ RequestWriter ──▶ the bytes of a request
+Origin, TLS ──▶ connect() ──▶ HttpConnection (an asyncio protocol around httptools) ──▶ the two modules' own protocols
+Request, all its headers ──▶ RequestWriter ──▶ the bytes of a request
 
 HTTP/1.1 as an API server speaks it: no redirects, cookies, proxies or compression.
 """
@@ -9,26 +9,30 @@ HTTP/1.1 as an API server speaks it: no redirects, cookies, proxies or compressi
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar, cast
+from urllib.parse import quote, urlencode
 
 import httptools
 import msgspec
 
-from pykruise.kube.cutting import cut_of
 from pykruise.kube.errors import UnreachableError
+from pykruise.kube.transport import Request
 
 __all__ = [
     "BROKEN",
     "GOODBYE_S",
     "AnswerHeaders",
     "Fields",
+    "HttpConnection",
     "Origin",
     "RequestWriter",
-    "Wire",
-    "dial",
-    "words_of",
+    "connect",
+    "cut_of",
+    "target_of",
+    "text_of",
+    "what_of",
 ]
 
 GOODBYE_S: Final = 1.0
@@ -62,7 +66,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class AnswerHeaders(Mapping[str, str]):
-    """Headers of an answer, read when somebody asks: of one that is no refusal nobody does."""
+    """Headers of an answer, parsed on first use: only those of refusals are ever used."""
 
     __slots__ = ("_fields", "_read")
 
@@ -93,7 +97,7 @@ class AnswerHeaders(Mapping[str, str]):
         return "content-length" not in self and "transfer-encoding" not in self
 
 
-class Wire(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection. A subclass says what becomes of what is parsed, and of being lost (`on_lost`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
@@ -143,22 +147,22 @@ class Wire(asyncio.Protocol):
         self._fields.append((name, value))
 
 
-W = TypeVar("W", bound=Wire)
+C = TypeVar("C", bound=HttpConnection)
 
 
-async def dial(
+async def connect(
     loop: asyncio.AbstractEventLoop,
     origin: Origin,
     tls: ssl.SSLContext | None,
-    make: Callable[[], W],
+    make: Callable[[], C],
     *,
     timeout_s: float,
     what: str,
-) -> W:
+) -> C:
     """A new connection; `timeout_s` is for TCP and TLS. Raises UnreachableError, which names `what` was to be sent."""
     try:
         async with asyncio.timeout(timeout_s):
-            _, wire = await loop.create_connection(
+            _, connection = await loop.create_connection(
                 make,
                 origin.host,
                 origin.port,
@@ -167,13 +171,24 @@ async def dial(
                 ssl_shutdown_timeout=GOODBYE_S if tls is not None else None,
             )
     except (OSError, TimeoutError) as error:
-        raise UnreachableError(f"{what}: cannot connect to {origin}: {words_of(error)}") from error
-    return wire
+        raise UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}") from error
+    return connection
 
 
-def words_of(error: Exception) -> str:
+def text_of(error: Exception) -> str:
     """What an error says, or what it is when it says nothing."""
     return str(error) or type(error).__name__
+
+
+def what_of(origin: Origin, request: Request) -> str:
+    """A request in an error message: `GET /prefix/api/v1/pods`."""
+    return f"{request.method} {origin.prefix}{request.path}"
+
+
+def target_of(origin: Origin, request: Request) -> str:
+    """The path and the query of a request, percent-encoded."""
+    path = origin.prefix + request.path
+    return f"{path}?{urlencode(request.query, quote_via=quote)}" if request.query else path
 
 
 class RequestWriter:
@@ -183,8 +198,10 @@ class RequestWriter:
         self._origin = origin
         self._blocks: dict[Fields, bytes] = {}
 
-    def written(self, method: str, target: str, headers: Fields, body: bytes | None = None) -> bytes:
-        """One request. Raises ValueError for what would break its line."""
+    def encode(self, request: Request, headers: Fields) -> bytes:
+        """One request, with `headers` instead of its own. Raises ValueError for what would break its line."""
+        method, body = request.method, request.body
+        target = target_of(self._origin, request)
         block = self._blocks.get(headers)
         if block is None:
             if len(self._blocks) >= _MOST_BLOCKS:  # tokens change now and then
@@ -198,6 +215,30 @@ class RequestWriter:
             length = b""
         line = f"{method} {target} HTTP/1.1\r\n".encode()
         return b"".join((line, block, length, b"\r\n", body or b""))
+
+
+def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], None]:
+    """What ends these connections at once, to be called once they have been closed. Ended ones (None) are left out.
+
+    A client with a pool of connections sends no close_notify, so a polite close of TLS would last for its time-out.
+
+    Python before 3.11.5 forgets the TLS side of a transport that is closed twice, as servers do, and cannot abort
+    it any more; then its socket is shut down, which is why they have to be given before.
+    """
+    found = [
+        (transport, transport.get_extra_info("socket")) for transport in transports if transport is not None
+    ]
+
+    def cut() -> None:
+        for transport, sock in found:
+            try:
+                transport.abort()
+            except AttributeError:
+                if sock is not None:  # else it had been closed twice before, and ends by itself
+                    with suppress(OSError):
+                        sock.shutdown(socket.SHUT_RDWR)
+
+    return cut
 
 
 def _header_lines(fields: list[tuple[str, str]]) -> bytes:

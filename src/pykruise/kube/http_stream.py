@@ -1,7 +1,7 @@
 """Answers that do not end, watches and logs: each over a connection of its own.
 
 HttpTransport ──▶ Streams.open() ──▶ a new connection ──▶ API server
-                        ◀── Stream: its status, and read() ◀── httptools
+      lines_of() ◀── Stream: its status, and read() ◀── httptools
 
 What arrives is kept until it is read. Who does not read makes the server wait: above a megabyte nothing more is
 taken off the wire.
@@ -9,30 +9,57 @@ taken off the wire.
 
 import asyncio
 import ssl
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Final, Protocol
 
 import httptools
 
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.wire import (
+from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, SilentStreamError, UnreachableError
+from pykruise.kube.http_connection import (
     BROKEN,
     GOODBYE_S,
     AnswerHeaders,
     Fields,
+    HttpConnection,
     Origin,
     RequestWriter,
-    Wire,
-    dial,
-    words_of,
+    connect,
+    text_of,
+    what_of,
 )
+from pykruise.kube.transport import Request
 
-__all__ = ["Stream", "Streams"]
+__all__ = ["OpenStream", "Stream", "Streams", "lines_of"]
 
 _MOST_BYTES: Final = 1 << 20
 """Kept for who reads slowly."""
 
 
-class Stream(Wire):
+class OpenStream(Protocol):
+    """An answer whose status has arrived, and whose body is still coming."""
+
+    @property
+    def code(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def read(self) -> bytes:
+        """What has arrived, and something at least; empty: the end. Raises one of BROKEN, or what `fail` got."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Make `read` raise this error."""
+        ...
+
+    def abort(self) -> None:
+        """End it, and its connection unless all of it was read."""
+        ...
+
+
+class Stream(HttpConnection):
     """One answer on its connection; made by `Streams.open`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
@@ -44,6 +71,11 @@ class Stream(Wire):
         self._is_over = False
         self._error: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
+
+    @property
+    def code(self) -> int:
+        """The HTTP status, once there is one."""
+        return self.status.result()
 
     @property
     def headers(self) -> AnswerHeaders:
@@ -143,26 +175,27 @@ class Streams:
     def __init__(self, origin: Origin, *, connect_timeout_s: float) -> None:
         self._origin = origin
         self._connect_timeout_s = connect_timeout_s
-        self._requests = RequestWriter(origin)
+        self._writer = RequestWriter(origin)
         self._open: set[Stream] = set()
         self._is_closed = False
 
     async def open(
-        self, path: str, query: str, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
+        self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
     ) -> Stream:
-        """GET, until there is a status. `abort()` what comes back when it is not read any more.
+        """Send a GET and wait for its status. `headers` go instead of the request's own.
+
+        `abort()` the stream when it is not read any more.
 
         `timeout_s` is for all that happens here. Raises UnreachableError, RequestTimeoutError, ConnectionLostError.
         """
         loop = asyncio.get_running_loop()
-        what = f"GET {self._origin.prefix}{path}"
+        what = what_of(self._origin, request)
         if self._is_closed:
             raise UnreachableError(f"{what}: the transport is closed")
-        target = f"{self._origin.prefix}{path}?{query}" if query else self._origin.prefix + path
-        request = self._requests.written("GET", target, headers)
+        data = self._writer.encode(request, headers)
         until = loop.time() + timeout_s
         stream = await self._connect(loop, tls, timeout_s, what)
-        stream.ask(request)
+        stream.ask(data)
         try:
             async with asyncio.timeout_at(until):
                 await stream.status
@@ -170,7 +203,7 @@ class Streams:
             stream.abort()
             raise RequestTimeoutError(f"{what}: no answer in time") from error
         except BROKEN as error:
-            raise ConnectionLostError(f"{what}: the connection broke: {words_of(error)}") from error
+            raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
         except BaseException:
             stream.abort()
             raise
@@ -179,7 +212,7 @@ class Streams:
     async def _connect(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, timeout_s: float, what: str
     ) -> Stream:
-        stream = await dial(
+        stream = await connect(
             loop,
             self._origin,
             tls,
@@ -202,3 +235,71 @@ class Streams:
             stream.abort()
         if gone:
             await asyncio.wait(gone, timeout=GOODBYE_S)
+
+
+class _SilentError(Exception):
+    """Nothing arrived for too long."""
+
+
+async def lines_of(
+    stream: OpenStream, *, what: str, idle_timeout_s: float | None
+) -> AsyncGenerator[bytes, None]:
+    """The lines of a body, without line ends; empty ones are skipped. Raises ConnectionLostError.
+
+    Of any length: objects reach 1.5 MB and more. The parts of a long line are joined once.
+    """
+    begun: list[bytes] = []
+    silence = _IdleTimer(stream.fail, idle_timeout_s)
+    read = stream.read
+    try:
+        while chunk := await read():
+            silence.restart()
+            lines = chunk.split(b"\n")
+            begun.append(lines[0])
+            if len(lines) == 1:
+                continue
+            lines[0] = begun[0] if len(begun) == 1 else b"".join(begun)
+            last = lines.pop()
+            begun = [last] if last else []
+            for line in lines:
+                if line:
+                    yield line
+    except _SilentError as err:
+        raise SilentStreamError(f"{what}: nothing arrived for {idle_timeout_s:g} s") from err
+    except BROKEN as err:
+        raise ConnectionLostError(f"{what}: the connection broke: {text_of(err)}") from err
+    finally:
+        silence.stop()
+    if rest := b"".join(begun):
+        yield rest
+
+
+class _IdleTimer:
+    """Ends a stream that is silent for `idle_timeout_s` (None: never), with one timer a silence: one for every
+    packet would be a fiftieth of all that a busy manager does."""
+
+    def __init__(self, fail: Callable[[Exception], None], idle_timeout_s: float | None) -> None:
+        self._fail = fail
+        self._idle_timeout_s = idle_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self.restart()
+        self._check()
+
+    def restart(self) -> None:
+        """Something has arrived."""
+        self._last_at = self._loop.time()
+
+    def stop(self) -> None:
+        """The stream is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        if self._idle_timeout_s is None:
+            return
+        left_s = self._last_at + self._idle_timeout_s - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._check)
+        else:
+            self._fail(_SilentError())

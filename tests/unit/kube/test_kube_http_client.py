@@ -1,4 +1,4 @@
-"""Exchanges over kept connections, against a server that says exactly what a test wants."""
+"""HttpClient over kept connections, against a server that says exactly what a test wants."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.exchanges import Exchanges
-from pykruise.kube.transport import Response
-from pykruise.kube.wire import Origin
+from pykruise.kube.http_client import HttpClient
+from pykruise.kube.http_connection import Origin
+from pykruise.kube.transport import Request, Response
 
 pytestmark = pytest.mark.real_time  # real sockets
 
@@ -53,12 +53,12 @@ async def server() -> AsyncIterator[tuple[Server, int]]:
 
 
 @pytest.fixture
-async def make(server: tuple[Server, int]) -> AsyncIterator[Callable[..., Exchanges]]:
-    made: list[Exchanges] = []
+async def make(server: tuple[Server, int]) -> AsyncIterator[Callable[..., HttpClient]]:
+    made: list[HttpClient] = []
 
-    def to_server(*, limit: int = 4, keepalive_s: float = 60.0) -> Exchanges:
+    def to_server(*, limit: int = 4, keepalive_s: float = 60.0) -> HttpClient:
         origin = Origin(False, "127.0.0.1", server[1], "", f"127.0.0.1:{server[1]}", "127.0.0.1")
-        made.append(Exchanges(origin, limit=limit, keepalive_s=keepalive_s, connect_timeout_s=2))
+        made.append(HttpClient(origin, limit=limit, keepalive_s=keepalive_s, connect_timeout_s=2))
         return made[-1]
 
     yield to_server
@@ -66,23 +66,21 @@ async def make(server: tuple[Server, int]) -> AsyncIterator[Callable[..., Exchan
         await one.close()
 
 
-async def get(exchanges: Exchanges, path: str, *, timeout_s: float = 5.0) -> Response:
-    return await exchanges.send("GET", path, "", (("accept", "*/*"),), None, tls=None, timeout_s=timeout_s)
+async def get(client: HttpClient, path: str, *, timeout_s: float = 5.0) -> Response:
+    return await client.send(Request("GET", path), (("accept", "*/*"),), tls=None, timeout_s=timeout_s)
 
 
 async def test_one_connection_serves_one_request_after_the_other(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
-    exchanges = make()
-    assert [(await get(exchanges, f"/{number}")).body for number in range(5)] == [
-        b"/%d" % n for n in range(5)
-    ]
+    client = make()
+    assert [(await get(client, f"/{number}")).body for number in range(5)] == [b"/%d" % n for n in range(5)]
     assert server[0].connections == 1
     assert server[0].heard[0].startswith(b"GET /0 HTTP/1.1\r\nHost: 127.0.0.1:")
 
 
 async def test_chunks_interim_answers_and_repeated_headers(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     # given
     async def say(_: bytes, writer: asyncio.StreamWriter) -> None:
@@ -103,7 +101,7 @@ async def test_chunks_interim_answers_and_repeated_headers(
 
 
 async def test_a_body_without_a_length_ends_with_its_connection(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     async def say(_: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
@@ -111,16 +109,16 @@ async def test_a_body_without_a_length_ends_with_its_connection(
         writer.close()
 
     server[0].say = say
-    exchanges = make()
-    assert (await get(exchanges, "/")).body == b"all of it"
+    client = make()
+    assert (await get(client, "/")).body == b"all of it"
     server[0].say = ok
-    assert (await get(exchanges, "/again")).body == b"/again"
+    assert (await get(client, "/again")).body == b"/again"
     assert server[0].connections == 2
 
 
 @pytest.mark.parametrize("how", ["Connection: close", "idle too long", "closed by the server"])
 async def test_a_connection_that_has_had_its_time_is_not_used_again(
-    server: tuple[Server, int], make: Callable[..., Exchanges], how: str
+    server: tuple[Server, int], make: Callable[..., HttpClient], how: str
 ) -> None:
     # given
     async def say(head: bytes, writer: asyncio.StreamWriter) -> None:
@@ -133,12 +131,12 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
             writer.close()
 
     server[0].say = say
-    exchanges = make(keepalive_s=0.02 if how == "idle too long" else 60.0)
-    await get(exchanges, "/")
+    client = make(keepalive_s=0.02 if how == "idle too long" else 60.0)
+    await get(client, "/")
     await asyncio.sleep(0.05)
     # when
     server[0].say = ok
-    answer = await get(exchanges, "/again")
+    answer = await get(client, "/again")
     # then
     assert answer.body == b"/again"
     assert server[0].connections == 2
@@ -146,7 +144,7 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
 
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
 async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
-    server: tuple[Server, int], make: Callable[..., Exchanges], how: str
+    server: tuple[Server, int], make: Callable[..., HttpClient], how: str
 ) -> None:
     """and whoever waits for the place gets it"""
     # given one place, and an answer that comes late
@@ -158,11 +156,11 @@ async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
         await ok(head, writer)
 
     server[0].say = late
-    exchanges = make(limit=1)
-    given_up = asyncio.create_task(get(exchanges, "/slow", timeout_s=0.5 if how == "timed out" else 5.0))
+    client = make(limit=1)
+    given_up = asyncio.create_task(get(client, "/slow", timeout_s=0.5 if how == "timed out" else 5.0))
     await arrived.wait()
     server[0].say = ok
-    next_one = asyncio.create_task(get(exchanges, "/next"))
+    next_one = asyncio.create_task(get(client, "/next"))
     # when
     if how == "cancelled":
         given_up.cancel()
@@ -177,7 +175,7 @@ async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
 
 
 async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     arrived = asyncio.Event()
 
@@ -186,30 +184,30 @@ async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
         await asyncio.sleep(5)
 
     server[0].say = never
-    exchanges = make(limit=1)
-    first = asyncio.create_task(get(exchanges, "/first"))
+    client = make(limit=1)
+    first = asyncio.create_task(get(client, "/first"))
     await arrived.wait()
     with pytest.raises(UnreachableError, match="no connection became free in time") as caught:
-        await get(exchanges, "/second", timeout_s=0.05)
+        await get(client, "/second", timeout_s=0.05)
     assert caught.value.sent is False
-    await exchanges.close()
+    await client.close()
     with pytest.raises(ConnectionLostError):
         await first
     assert len(server[0].heard) == 1
 
 
 async def test_who_waits_for_a_connection_hears_that_the_transport_is_closed(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     async def never(_: bytes, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(5)
 
     server[0].say = never
-    exchanges = make(limit=1)
-    first = asyncio.create_task(get(exchanges, "/first"))
-    second = asyncio.create_task(get(exchanges, "/second"))
+    client = make(limit=1)
+    first = asyncio.create_task(get(client, "/first"))
+    second = asyncio.create_task(get(client, "/second"))
     await asyncio.sleep(0.02)
-    await exchanges.close()
+    await client.close()
     with pytest.raises(ConnectionLostError):
         await first
     with pytest.raises(UnreachableError, match="closed"):
@@ -217,16 +215,16 @@ async def test_who_waits_for_a_connection_hears_that_the_transport_is_closed(
 
 
 async def test_many_at_once_share_the_places_in_their_order(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
-    exchanges = make(limit=2)
-    answers = await asyncio.gather(*(get(exchanges, f"/{number}") for number in range(40)))
+    client = make(limit=2)
+    answers = await asyncio.gather(*(get(client, f"/{number}") for number in range(40)))
     assert [one.body for one in answers] == [b"/%d" % number for number in range(40)]
     assert server[0].connections == 2
 
 
 async def test_words_that_nobody_asked_for_end_the_connection(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     # given a server that says more than it was asked, when the answer has arrived
     asked_on = asyncio.Event()
@@ -238,39 +236,39 @@ async def test_words_that_nobody_asked_for_end_the_connection(
         writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
 
     server[0].say = twice
-    exchanges = make()
-    await get(exchanges, "/a")
+    client = make()
+    await get(client, "/a")
     asked_on.set()
     await asyncio.wait_for(server[0].ended.wait(), 5)
     server[0].say = ok
     # when, then
-    assert (await get(exchanges, "/b")).status == 200
+    assert (await get(client, "/b")).status == 200
     assert server[0].connections == 2
 
 
 async def test_words_behind_the_answer_are_not_taken_for_the_next_one(
-    server: tuple[Server, int], make: Callable[..., Exchanges]
+    server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     # given a server that begins another answer in the packet of the first
     async def one_and_a_half(head: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 403 Forb")
 
     server[0].say = one_and_a_half
-    exchanges = make()
-    await get(exchanges, "/a")
+    client = make()
+    await get(client, "/a")
     server[0].say = ok
     # when, then
-    assert (await get(exchanges, "/b")).status == 200
+    assert (await get(client, "/b")).status == 200
     assert server[0].connections == 2
 
 
 @pytest.mark.parametrize("value", ["t\r\nEvil: 1", "t\n", "t\r"])
-async def test_a_header_cannot_break_its_line(make: Callable[..., Exchanges], value: str) -> None:
+async def test_a_header_cannot_break_its_line(make: Callable[..., HttpClient], value: str) -> None:
     with pytest.raises(ValueError, match=r"header 'Authorization': there is a line break in it"):
-        await make().send("GET", "/", "", (("Authorization", value),), None, tls=None, timeout_s=1)
+        await make().send(Request("GET", "/"), (("Authorization", value),), tls=None, timeout_s=1)
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nb", "/ü"])
-async def test_a_path_has_to_be_percent_encoded(make: Callable[..., Exchanges], path: str) -> None:
+async def test_a_path_has_to_be_percent_encoded(make: Callable[..., HttpClient], path: str) -> None:
     with pytest.raises(ValueError, match="not percent-encoded"):
         await get(make(), path)

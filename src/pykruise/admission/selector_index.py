@@ -1,7 +1,7 @@
-"""What is stored that decides which pods are asked about: what SidecarSets and WorkloadSpreads mean.
+"""Which pods are selected by what is stored: by SidecarSets and WorkloadSpreads.
 
-caches of webhooks ──▶ StoredInterests.known()   without a request, perhaps a moment old
-API server         ──▶ StoredInterests.read()    as it is now
+caches of webhooks ──▶ SelectorIndex.known()   without a request, perhaps a moment old
+API server         ──▶ SelectorIndex.read()    as it is now
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,11 +21,11 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import EVERYTHING
 
-__all__ = ["StoredInterests", "live_interests"]
+__all__ = ["SelectorIndex", "list_selectors"]
 
 
-class StoredInterests:
-    """Both ways to know. Without `spreads` nobody asks about WorkloadSpreads' pods."""
+class SelectorIndex:
+    """Both ways to know. Without `spreads` pods of WorkloadSpreads do not count."""
 
     def __init__(self, client: Client, sidecars: CachedSidecars, spreads: CachedSpreads | None) -> None:
         self._client = client
@@ -35,33 +35,33 @@ class StoredInterests:
         """None: something has not been read yet."""
         sets = self._sidecars.known()
         spreads: Sequence[SpreadView] | None = () if self._spreads is None else self._spreads.known()
-        return None if sets is None or spreads is None else _interests(sets, spreads)
+        return None if sets is None or spreads is None else _index(sets, spreads)
 
     async def read(self) -> Interests:
         """Raises KubeError."""
-        return await live_interests(self._client, with_spreads=self._spreads is not None)
+        return await list_selectors(self._client, with_spreads=self._spreads is not None)
 
-    def subscribe(self, hear: Callable[[], None]) -> None:
-        """`hear` is called when something means other pods than before, or nothing any more."""
+    def subscribe(self, handler: Callable[[], None]) -> None:
+        """`handler` is called when something selects other pods than before, or none any more."""
 
         def changed(change: Change[SidecarSetView]) -> None:
             if (change.old and change.old.meant) != (change.new and change.new.meant):
-                hear()
+                handler()
 
         def came_or_went(change: Change[SpreadView]) -> None:
             if change.old is None or change.new is None:
-                hear()
+                handler()
 
         self._sidecars.sets.subscribe(changed)
         if self._spreads is not None:
             self._spreads.cache.subscribe(came_or_went)
 
 
-async def live_interests(client: Client, *, with_spreads: bool) -> Interests:
+async def list_selectors(client: Client, *, with_spreads: bool) -> Interests:
     """By a list of each kind. Raises KubeError."""
     sets = [project_sidecarset(raw) for raw in await _listed(client, SIDECAR_SETS)]
     spreads = await _listed(client, WORKLOAD_SPREADS) if with_spreads else ()
-    return _interests(sets, [project_spread(raw) for raw in spreads])
+    return _index(sets, [project_spread(raw) for raw in spreads])
 
 
 async def _listed(client: Client, resource: Resource) -> Sequence[bytes | msgspec.Raw]:
@@ -71,7 +71,7 @@ async def _listed(client: Client, resource: Resource) -> Sequence[bytes | msgspe
         return ()  # the kind is not installed
 
 
-def _interests(sets: Iterable[SidecarSetView], spreads: Iterable[SpreadView]) -> Interests:
+def _index(sets: Iterable[SidecarSetView], spreads: Iterable[SpreadView]) -> Interests:
     places = sorted({one.namespace for one in spreads})
     return {
         SIDECAR_SETS.kind: [one.meant for one in sets],

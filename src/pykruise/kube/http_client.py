@@ -1,11 +1,11 @@
 """Requests and answers over kept connections, without anything in between that an API server does not need.
 
-HttpTransport ──▶ Exchanges.send() ──▶ a kept connection, or a new one ──▶ API server
+HttpTransport ──▶ HttpClient.send() ──▶ a kept connection, or a new one ──▶ API server
                         ◀── Response ◀── httptools (the parser of Node.js)
 
 HTTP/1.1, one exchange at a time on each connection, no redirects, cookies, proxies or compression: a general
 HTTP client takes four times the CPU for what is left of it then (measured), and three of these are all that
-happens to most pods. Streams are in streams.py; proxies are aiohttp's (http.py).
+happens to most pods. Streams are in http_stream.py, proxies in http_proxy.py.
 
 A connection serves one request after the other. One that breaks, is given up in mid-exchange, or whose server
 says that it closes is not used again. Nothing is repeated here.
@@ -18,23 +18,24 @@ from collections import deque
 import httptools
 
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.transport import Response
-from pykruise.kube.wire import (
+from pykruise.kube.http_connection import (
     BROKEN,
     GOODBYE_S,
     AnswerHeaders,
     Fields,
+    HttpConnection,
     Origin,
     RequestWriter,
-    Wire,
-    dial,
-    words_of,
+    connect,
+    text_of,
+    what_of,
 )
+from pykruise.kube.transport import Request, Response
 
-__all__ = ["Exchanges"]
+__all__ = ["HttpClient"]
 
 
-class _Connection(Wire):
+class _Connection(HttpConnection):
     """One connection, and the exchange that is under way on it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
@@ -101,7 +102,7 @@ class _Connection(Wire):
             answer.set_result(Response(status, AnswerHeaders(self._fields), body))
 
 
-class Exchanges:
+class HttpClient:
     """At most `limit` connections to one server. Belongs to the event loop that first uses it.
 
     A connection that was idle for `keepalive_s` is not used any more. `connect_timeout_s` is for TCP and TLS.
@@ -117,39 +118,30 @@ class Exchanges:
         self._places = 0
         """Taken: connections that are open, or being opened."""
         self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
-        self._requests = RequestWriter(origin)
+        self._writer = RequestWriter(origin)
         self._is_closed = False
 
     async def send(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: Fields,
-        body: bytes | None,
-        *,
-        tls: ssl.SSLContext | None,
-        timeout_s: float,
+        self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
     ) -> Response:
-        """One exchange. `path` and `query` are percent-encoded; `tls`: the context to use now.
+        """One exchange. `headers` go instead of the request's own; `tls`: the context to use now.
 
         Raises UnreachableError, RequestTimeoutError, ConnectionLostError; ValueError for a header that breaks
         its line.
         """
         loop = asyncio.get_running_loop()
-        target = f"{self._origin.prefix}{path}?{query}" if query else self._origin.prefix + path
-        request = self._requests.written(method, target, headers, body)
+        data = self._writer.encode(request, headers)
+        what = what_of(self._origin, request)
         until = loop.time() + timeout_s
-        connection = await self._take(loop, tls, f"{method} {self._origin.prefix}{path}", until)
-        answer = connection.exchange(request)
+        connection = await self._take(loop, tls, what, until)
+        answer = connection.exchange(data)
         timer = loop.call_at(until, _time_out, answer)
         try:
             return await answer
         except TimeoutError as error:
-            raise RequestTimeoutError(f"{method} {self._origin.prefix}{path}: no answer in time") from error
+            raise RequestTimeoutError(f"{what}: no answer in time") from error
         except BROKEN as error:
-            message = f"{method} {self._origin.prefix}{path}: the connection broke: {words_of(error)}"
-            raise ConnectionLostError(message) from error
+            raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
         finally:
             timer.cancel()
             if not answer.done() or answer.cancelled() or answer.exception() is not None:
@@ -216,7 +208,7 @@ class Exchanges:
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, what: str
     ) -> _Connection:
         try:
-            connection = await dial(
+            connection = await connect(
                 loop,
                 self._origin,
                 tls,

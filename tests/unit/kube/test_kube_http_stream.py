@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.streams import Stream, Streams
-from pykruise.kube.wire import BROKEN, Origin
+from pykruise.kube.http_connection import BROKEN, Origin
+from pykruise.kube.http_stream import Stream, Streams
+from pykruise.kube.transport import Request
 
 pytestmark = pytest.mark.real_time  # real sockets
 
@@ -71,7 +72,8 @@ async def streams(server: tuple[Server, int]) -> AsyncIterator[Streams]:
 
 
 async def open_one(streams: Streams, *, timeout_s: float = 5.0) -> Stream:
-    return await streams.open("/pods", "watch=true", (("accept", "*/*"),), tls=None, timeout_s=timeout_s)
+    request = Request("GET", "/pods", query={"watch": "true"})
+    return await streams.open(request, (("accept", "*/*"),), tls=None, timeout_s=timeout_s)
 
 
 async def all_of(stream: Stream, *, into: list[bytes] | None = None) -> bytes:

@@ -1,9 +1,8 @@
-"""One pass of upkeep: whose objects it touches, and with which rights."""
+"""Passes of WebhookSync: whose objects they touch, and with which rights."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,64 +16,80 @@ from pykruise.admission.configurations import (
     Endpoint,
     configurations,
 )
+from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.stores import ExternalStore, SecretStore
-from pykruise.admission.upkeep import CONFIRM_S, Upkeep, UpkeepError, project_crd
+from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget, project_crd
+from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions, crds
 from pykruise.kube.admission import MatchCondition, ReviewRule
+from pykruise.kube.cel import Interests
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.kube.patches import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykruise.kube.transport import Response, Transport
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
+from pykruise.kube.transport import Request, Response, WrappedTransport
 from support.sandbox import small_cluster
 
-CERTIFICATES = Certificates(authority_key=b"", authority=b"bundle", key=b"", certificate=b"")
+BUNDLE = b"bundle"
 
 
 @asynccontextmanager
-async def upkeep_of(
+async def sync_of(
     *installed: Document,
     allows_patch: bool = True,
     is_external: bool = False,
     rules: Sequence[ReviewRule] = (),
-) -> AsyncIterator[tuple[Upkeep, Client]]:
-    """Upkeep on a cluster with these CRDs, and without webhook configurations."""
+    served: list[Certificates] | None = None,
+) -> AsyncIterator[tuple[WebhookSync, Client]]:
+    """On a cluster with these CRDs, and without webhook configurations. What is served with goes into `served`."""
+
+    async def serve(certificates: Certificates) -> None:
+        if served is not None:
+            served.append(certificates)
+
+    async def list_selectors() -> Interests:
+        return {}
+
     async with small_cluster(nodes=0) as place:
+        await place.client.create(NAMESPACES, "", {"metadata": {"name": "kruise-system"}})
         for crd in installed:
             await place.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         client = place.client if allows_patch else Client(WithoutPatch(place.client.transport))
-        upkeep = Upkeep(
+        store = (ExternalStore if is_external else SecretStore)(
+            client, namespace="kruise-system", name="certs"
+        )
+        sync = WebhookSync(
             client,
-            (ExternalStore if is_external else SecretStore)(client, namespace="kruise-system", name="certs"),
-            rules=rules_by_path(rules),
-            converted=frozenset(conversions()),
-            endpoint=Endpoint(),
+            store,
+            target=WebhookTarget(
+                rules=rules_by_path(rules),
+                converted=frozenset(conversions()),
+                endpoint=Endpoint(),
+                is_managed=store.is_managed,
+            ),
+            remover=ConditionRemover(client),
+            selectors=lambda: None,
+            list_selectors=list_selectors,
+            serve=serve,
             renew_before_s=1.0,
             clock=system_clock,
         )
-        yield upkeep, place.client
+        yield sync, place.client
 
 
-class WithoutPatch:
+class WithoutPatch(WrappedTransport):
     """Rights as OpenKruise's own role gives them for CRDs: update, but not patch."""
 
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(self, method: str, path: str, **options: Any) -> Response:
+    async def request(self, request: Request, /) -> Response:
         """PATCH is forbidden."""
-        if method == "PATCH":
+        if request.method == "PATCH":
             return Response(403, {}, encode({"kind": "Status", "code": 403, "reason": "Forbidden"}))
-        return await self._inner.request(method, path, **options)
-
-    def stream(self, path: str, **options: Any) -> Any:
-        """Unchanged."""
-        return self._inner.stream(path, **options)
+        return await self._inner.request(request)
 
 
 def cloneset_crd(conversion: Document | None) -> Document:
@@ -98,26 +113,26 @@ def foreign_crd() -> Document:
     }
 
 
-async def told(upkeep: Upkeep, client: Client, name: str) -> tuple[Document, Document]:
-    """The CRD before and after everybody was told; that configurations are missing is said and stops nothing."""
+async def synced(sync: WebhookSync, client: Client, name: str) -> tuple[Document, Document]:
+    """The CRD before and after a pass; that configurations are missing is an error and stops nothing."""
     before = decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
     views = [project_crd(raw) for raw in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items]
-    with pytest.raises(UpkeepError, match="kruise-mutating-webhook-configuration is not there"):
-        await upkeep.tell(CERTIFICATES, views)
+    with pytest.raises(WebhookSyncError, match="kruise-mutating-webhook-configuration is not there"):
+        await sync.sync_configurations(BUNDLE, views)
     return before, decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
 
 
 async def test_a_foreign_crd_is_never_touched() -> None:
     """admission case 14"""
-    async with upkeep_of(foreign_crd()) as (upkeep, client):
-        before, after = await told(upkeep, client, "games.example.com")
+    async with sync_of(foreign_crd()) as (sync, client):
+        before, after = await synced(sync, client, "games.example.com")
         assert after == before
 
 
 async def test_a_crd_of_ours_without_a_webhook_is_not_touched() -> None:
     """admission case 13"""
-    async with upkeep_of(cloneset_crd(None)) as (upkeep, client):
-        before, after = await told(upkeep, client, "clonesets.apps.kruise.io")
+    async with sync_of(cloneset_crd(None)) as (sync, client):
+        before, after = await synced(sync, client, "clonesets.apps.kruise.io")
         assert after == before
 
 
@@ -125,8 +140,8 @@ async def test_a_crd_of_ours_without_a_webhook_is_not_touched() -> None:
 async def test_a_crd_of_ours_is_told_the_bundle_and_nothing_else_of_it_changes(allows_patch: bool) -> None:
     """Also under the role of OpenKruise's own charts"""
     crd = cloneset_crd(webhook_conversion(service=("kruise-system", "kruise-webhook-service")))
-    async with upkeep_of(crd, allows_patch=allows_patch) as (upkeep, client):
-        before, after = await told(upkeep, client, "clonesets.apps.kruise.io")
+    async with sync_of(crd, allows_patch=allows_patch) as (sync, client):
+        before, after = await synced(sync, client, "clonesets.apps.kruise.io")
         config = after["spec"]["conversion"]["webhook"]["clientConfig"]
         assert config.pop("caBundle") == "YnVuZGxl"
         assert after["spec"] == before["spec"]
@@ -139,13 +154,13 @@ def test_nothing_of_a_foreign_conversion_is_kept_in_memory() -> None:
 async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_is_there() -> None:
     """operations case_19; admission 3.4, whatever is installed first"""
     rules = reviewers()
-    async with upkeep_of(rules=rules) as (upkeep, client):
+    async with sync_of(rules=rules) as (sync, client):
         for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
             await client.create(resource, "", doc)
 
         async def registered() -> set[str]:
             views = [project_crd(raw) for raw in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items]
-            await upkeep.tell(CERTIFICATES, views)
+            await sync.sync_configurations(BUNDLE, views)
             found = [
                 decode(await client.get(resource, "", name))
                 for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
@@ -165,36 +180,60 @@ async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_
 async def test_configurations_that_stand_are_written_once_more_and_then_never_again() -> None:
     """An API server that read entries while the next write came in may go on with the old ones until the next."""
     rules = [rule for rule in reviewers() if rule.needs is None]
-    async with upkeep_of(rules=rules) as (upkeep, client):
+    async with sync_of(rules=rules) as (sync, client):
         for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
             await client.create(resource, "", doc)
 
-        async def tell() -> Document:
-            await upkeep.tell(CERTIFICATES, [])
-            return decode(await client.get(VALIDATING, "", VALIDATING_NAME))
+        async def passed() -> tuple[Document, float | None]:
+            again_s = await sync.sync_configurations(BUNDLE, [])
+            return decode(await client.get(VALIDATING, "", VALIDATING_NAME)), again_s
 
-        # given entries that were told this moment
-        first = await tell()
-        assert (await tell()) == first
-        assert upkeep.wait_s() == CONFIRM_S
+        # given entries that were written this moment
+        first, _ = await passed()
+        assert (await passed()) == (first, CONFIRM_S)
         # when they have stood for a while
         await asyncio.sleep(CONFIRM_S)
-        second = await tell()
+        second, _ = await passed()
         # then there was a write that changes none of them
         assert second["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]
         assert second["webhooks"] == first["webhooks"]
         await asyncio.sleep(10 * CONFIRM_S)
-        assert (await tell()) == second
-        assert upkeep.wait_s() is None
+        assert (await passed()) == (second, None)
         # and when somebody changes one
         bad = {"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}
         await client.patch(VALIDATING, "", VALIDATING_NAME, [bad], patch_type=PatchType.JSON)
-        mended = await tell()
+        mended, _ = await passed()
         assert mended["webhooks"] == first["webhooks"]
-        await tell()
+        await passed()
         await asyncio.sleep(CONFIRM_S)
         # then there are two writes again
-        assert (await tell())["metadata"]["resourceVersion"] != mended["metadata"]["resourceVersion"]
+        last, _ = await passed()
+        assert last["metadata"]["resourceVersion"] != mended["metadata"]["resourceVersion"]
+
+
+async def test_certificates_are_made_once_served_at_once_and_kept() -> None:
+    served: list[Certificates] = []
+    async with sync_of(served=served) as (sync, client):
+        made = await sync.sync_certificates()
+        secret = decode(await client.get(SECRETS, "kruise-system", "certs"))
+        assert (served, sync.served) == ([made], made)
+        # when nothing is due
+        assert await sync.sync_certificates() == made
+        # then nothing is written and nothing is served anew
+        assert decode(await client.get(SECRETS, "kruise-system", "certs")) == secret
+        assert served == [made]
+
+
+async def test_the_first_pass_serves_before_anything_else_is_there() -> None:
+    served: list[Certificates] = []
+
+    async def crds() -> Sequence[CrdView]:
+        assert served, "API servers that read CRDs may have to convert"
+        return []
+
+    async with sync_of(served=served) as (sync, _):
+        with pytest.raises(WebhookSyncError, match="is not there"):
+            await sync.reconcile(crds)
 
 
 async def test_a_match_condition_that_nobody_keeps_any_more_is_an_error() -> None:
@@ -204,14 +243,14 @@ async def test_a_match_condition_that_nobody_keeps_any_more_is_an_error() -> Non
         for rule in reviewers()
         if rule.path == "/mutate-pod"
     ]
-    async with upkeep_of(is_external=True, rules=rules) as (upkeep, client):
+    async with sync_of(is_external=True, rules=rules) as (sync, client):
         for resource, doc in zip(
             (MUTATING, VALIDATING),
-            configurations(rules, Endpoint(), bundle=CERTIFICATES.authority),
+            configurations(rules, Endpoint(), bundle=BUNDLE),
             strict=True,
         ):
             await client.create(resource, "", doc)
         with pytest.raises(
-            UpkeepError, match=r"its match condition pykruise\.io/asked-for has no keeper now"
+            WebhookSyncError, match=r"its match condition pykruise\.io/asked-for has no keeper now"
         ):
-            await upkeep.tell(CERTIFICATES, [])
+            await sync.sync_configurations(BUNDLE, [])

@@ -1,0 +1,163 @@
+"""Match conditions of the pod webhooks: which pods API servers ask about.
+
+rules + what is stored ──▶ conditions_due(), with_conditions() ──▶ webhook_plan.py, which says when they are written
+review of a new SidecarSet ──▶ announced() ──▶ ConditionRemover ──▶ no conditions, API servers had a moment, admitted
+
+A pod must get what is stored for it, however short a time ago. So a SidecarSet or WorkloadSpread that selects other
+pods than before is admitted only after a write to the configuration that leaves no condition in it, and after API
+servers had `settle_s` to see it. It writes in any case: a replica that is about to narrow conditions then meets a
+conflict, and its wait begins anew.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.admission.configurations import (
+    MUTATING,
+    MUTATING_NAME,
+    current_conditions,
+    without_conditions,
+)
+from pykruise.kube.admission import (
+    AdmissionAnswer,
+    AdmissionRequest,
+    MatchCondition,
+    Reviewer,
+    ReviewRule,
+)
+from pykruise.kube.cel import Interests
+from pykruise.kube.client import Client
+from pykruise.kube.documents import Document, decode, same
+from pykruise.kube.errors import ConflictError, KubeError, NotFoundError, Status
+from pykruise.kube.patches import PatchType
+
+__all__ = [
+    "OPENED_FOR",
+    "SETTLE_S",
+    "Announce",
+    "ConditionRemover",
+    "announced",
+    "conditions_due",
+    "widest_conditions",
+    "with_conditions",
+]
+
+SETTLE_S: Final = 1.0
+"""How long API servers have to see that they are to ask about every pod."""
+
+ATTEMPTS: Final = 5
+"""Conflicts with other replicas; reviews of one replica wait for each other."""
+
+OPENED_FOR: Final = "pykruise.io/opened-for"
+"""Annotation: the review for which conditions were last removed. Each one is another."""
+
+Announce = Callable[[AdmissionRequest], Awaitable[None]]
+"""Awaited before an object is allowed. Raises KubeError, and the object is refused."""
+
+Conditions = tuple[MatchCondition, ...]
+
+
+def conditions_due(rules: Mapping[str, ReviewRule], interests: Interests) -> Mapping[str, Conditions]:
+    """The conditions of rules that can be narrowed, by path."""
+    return {path: rule.narrowed(interests) for path, rule in rules.items() if rule.narrowed is not None}
+
+
+def widest_conditions(rules: Mapping[str, ReviewRule]) -> Mapping[str, Conditions]:
+    """The same, whatever is stored: API servers may have them at any time."""
+    return conditions_due(rules, {})
+
+
+def with_conditions(
+    rules: Mapping[str, ReviewRule], conditions: Mapping[str, Conditions]
+) -> Mapping[str, ReviewRule]:
+    """The rules that can be narrowed with these conditions; the others as they are."""
+    return {
+        path: msgspec.structs.replace(rule, conditions=conditions[path])
+        if rule.narrowed is not None and path in conditions
+        else rule
+        for path, rule in rules.items()
+    }
+
+
+class ConditionRemover:
+    """Removes conditions before an object that selects other pods is admitted."""
+
+    def __init__(self, client: Client, *, settle_s: float = SETTLE_S) -> None:
+        self._client = client
+        self._settle_s = settle_s
+        self._writing = asyncio.Lock()
+        self._without: tuple[str, float] | None = None
+        """The version in which the mutating configuration was last seen without conditions, and since when."""
+
+    def note(self, live: Document) -> None:
+        """The mutating configuration as it was read."""
+        version = live["metadata"]["resourceVersion"]
+        if any(current_conditions(live).values()):
+            self._without = None
+        elif self._without is None or self._without[0] != version:
+            self._without = (version, asyncio.get_running_loop().time())
+
+    async def remove(self, request: AdmissionRequest) -> None:
+        """Have API servers ask about every new pod, from when this returns. Raises KubeError."""
+        async with self._writing:
+            since = await self._removed_since(request)
+        await asyncio.sleep(since + self._settle_s - asyncio.get_running_loop().time())
+
+    async def _removed_since(self, request: AdmissionRequest) -> float:
+        """Write that there are none, and return since when none are known to be there."""
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                live = decode(await self._client.get(MUTATING, "", MUTATING_NAME))
+            except NotFoundError:
+                return float("-inf")  # API servers ask about no pods at all
+            version = live["metadata"]["resourceVersion"]
+            annotations = {OPENED_FOR: f"{request.name} {request.uid}"}
+            body: Document = {"metadata": {"resourceVersion": version, "annotations": annotations}}
+            if any(current_conditions(live).values()):
+                body["webhooks"] = without_conditions(live)["webhooks"]
+            try:
+                raw = await self._client.patch(MUTATING, "", MUTATING_NAME, body, patch_type=PatchType.MERGE)
+            except ConflictError:
+                if attempts == ATTEMPTS:
+                    raise
+                continue
+            seen = self._without if "webhooks" not in body else None
+            since = seen[1] if seen is not None and seen[0] == version else asyncio.get_running_loop().time()
+            self._without = (decode(raw)["metadata"]["resourceVersion"], since)
+            return since
+
+
+def announced(reviewer: Reviewer, announce: Announce | None, *fields: str) -> Reviewer:
+    """The reviewer, which announces what it allows: a new object, or one with a change in these fields of its spec.
+
+    A dry run announces nothing.
+    """
+    if announce is None:
+        return reviewer
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        answer = await reviewer(request)
+        if answer.refusal is not None or request.dry_run or not _is_other(request, fields):
+            return answer
+        try:
+            await announce(request)
+        except KubeError as error:
+            text = f"API servers cannot be told to ask about its pods: {error}; try again"
+            return AdmissionAnswer(
+                refusal=Status(status="Failure", message=text, reason="InternalError", code=500)
+            )
+        return answer
+
+    return review
+
+
+def _is_other(request: AdmissionRequest, fields: tuple[str, ...]) -> bool:
+    if request.operation != "UPDATE":
+        return True
+    new, old = ((one or {}).get("spec") or {} for one in (request.object, request.old_object))
+    return any(not same(new.get(field), old.get(field)) for field in fields)

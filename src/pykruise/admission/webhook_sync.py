@@ -1,0 +1,233 @@
+"""Keeps webhook certificates, webhook configurations and the CRDs' conversion stanzas as they should be.
+
+store        ──▶ plan_certificates()   ──▶ renewed, served
+both configurations, CRDs, selectors ──▶ plan_configurations() ──▶ patches
+                     (webhook_plan.py decides; this module reads and writes)
+
+Each write has the version that was read as its precondition; a conflict ends the pass and the next one looks
+again. So any number of replicas may do this at once, in any order with whoever installs the Secret, the
+configurations or the CRDs. Nothing is written when nothing differs.
+
+**A new authority** is written to API servers together with the one before it, and only when they had a moment to
+see it is it served with. A new pair of the same authority is served with at once. So no request fails, whichever
+replica it meets.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from pykruise.admission.certificates import Certificates, renewed
+from pykruise.admission.configurations import MUTATING_NAME
+from pykruise.admission.match_conditions import ConditionRemover
+from pykruise.admission.stores import CertificateStore, StoreError
+from pykruise.admission.webhook_plan import (
+    CONFIGURATIONS,
+    ConfigurationPlan,
+    CrdView,
+    Observed,
+    Patch,
+    Waits,
+    WebhookTarget,
+    plan_certificates,
+    plan_configurations,
+    project_crd,
+)
+from pykruise.kube.cel import Interests
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError
+from pykruise.kube.patches import PatchError, PatchType, apply_json_patch
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+
+__all__ = ["SETTLE_S", "WebhookSync", "WebhookSyncError"]
+
+_log = logging.getLogger(__name__)
+
+SETTLE_S: Final = 5.0
+"""How long API servers have to see a new authority before it is served with."""
+
+_MOST_FUTILE: Final = 4
+"""Patches remembered that changed nothing: of each configuration, the widest conditions and those of what is stored."""
+
+
+class WebhookSyncError(Exception):
+    """What keeps configurations from being as they should be; the message says which object and what to do."""
+
+
+class WebhookSync:
+    """One replica's passes. Belongs to one event loop; one pass at a time.
+
+    `serve` has the server use these certificates. `selectors` tells from caches which pods are selected (None: not
+    read yet), `list_selectors` asks the API server. `renew_before_s`: a pair that expires sooner is renewed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        store: CertificateStore,
+        *,
+        target: WebhookTarget,
+        remover: ConditionRemover,
+        selectors: Callable[[], Interests | None],
+        list_selectors: Callable[[], Awaitable[Interests]],
+        serve: Callable[[Certificates], Awaitable[None]],
+        renew_before_s: float,
+        clock: Clock,
+        settle_s: float = SETTLE_S,
+        make: Callable[..., Certificates] = renewed,
+    ) -> None:
+        self.served: Certificates | None = None
+        """What new connections are served with; None before the server listens."""
+        self._client = client
+        self._store = store
+        self._target = target
+        self._remover = remover
+        self._selectors = selectors
+        self._list_selectors = list_selectors
+        self._serve_with = serve
+        self._renew_before_s = renew_before_s if target.is_managed else None
+        self._clock = clock
+        self._settle_s = settle_s
+        self._make = make
+        self._certificate_waits: Waits = {}
+        self._configuration_waits: Waits = {}
+        self._futile: deque[Patch] = deque(maxlen=_MOST_FUTILE)
+
+    async def reconcile(self, crds: Callable[[], Awaitable[Sequence[CrdView]]]) -> float | None:
+        """One pass; returns in how many seconds another is due although nothing changes (None: never).
+
+        `crds` is awaited once the server serves. Raises KubeError, OSError, StoreError, WebhookSyncError;
+        ConflictError when another replica was faster.
+        """
+        certificates = await self.sync_certificates()
+        again_s = await self.sync_configurations(certificates.authority, await crds())
+        if certificates != self.served:
+            await asyncio.sleep(self._settle_s)
+            await self._serve(certificates)
+        return again_s
+
+    # ── certificates ─────────────────────────────────────────────────────────
+
+    async def sync_certificates(self) -> Certificates:
+        """What the store holds, renewed where that was due and served where that can be at once."""
+        for renew_before_s in (self._renew_before_s, None):
+            stored = await self._store.read()
+            certificates = stored.certificates if stored is not None else None
+            plan = plan_certificates(
+                certificates,
+                self.served,
+                host=self._target.endpoint.name,
+                renew_before_s=renew_before_s,
+                now=self._clock(),
+                at=asyncio.get_running_loop().time(),
+                waits=self._certificate_waits,
+            )
+            if not plan.renew_because:
+                break
+            _log.info("webhook certificates are made anew: %s", plan.renew_because)
+            made = self._make(certificates, host=self._target.endpoint.name, now=self._clock())
+            await self._store.write(made, over=stored)
+        if certificates is None:
+            raise StoreError("webhook certificates are gone as soon as they are stored")
+        self._certificate_waits = plan.waits
+        if plan.serves_at_once:
+            await self._serve(certificates)
+        return certificates
+
+    async def _serve(self, certificates: Certificates) -> None:
+        await self._serve_with(certificates)
+        self.served, self._certificate_waits = certificates, {}
+
+    # ── configurations and CRDs ──────────────────────────────────────────────
+
+    async def sync_configurations(self, bundle: bytes, crds: Sequence[CrdView]) -> float | None:
+        """Have both webhook configurations and the CRDs point here and believe `bundle`.
+
+        All of them are tried; then raises WebhookSyncError with what did not work. Returns as `reconcile`.
+        """
+        observed = await self._observe(bundle, crds)
+        plan = self._plan(observed)
+        closer = await self._observe_closer(observed, plan)
+        if closer is not observed:
+            plan = self._plan(closer)
+        self._configuration_waits = plan.waits
+        problems = list(plan.problems)
+        results = await asyncio.gather(*map(self._write, plan.patches), return_exceptions=True)
+        for patch, result in zip(plan.patches, results, strict=True):
+            if isinstance(result, Exception):
+                problems.append(f"{patch.resource} {patch.name}: {result}")
+            elif isinstance(result, BaseException):
+                raise result
+        if problems:
+            raise WebhookSyncError("; ".join(problems))
+        return plan.again_s
+
+    def _plan(self, observed: Observed) -> ConfigurationPlan:
+        return plan_configurations(
+            observed, self._target, waits=self._configuration_waits, futile=tuple(self._futile)
+        )
+
+    async def _observe(self, bundle: bytes, crds: Sequence[CrdView]) -> Observed:
+        found = await asyncio.gather(*(self._live(resource, name) for resource, name in CONFIGURATIONS))
+        configurations = {name: live for (_, name), live in zip(CONFIGURATIONS, found, strict=True)}
+        mutating = configurations[MUTATING_NAME]
+        if mutating is not None:
+            self._remover.note(mutating)
+        return Observed(
+            at=asyncio.get_running_loop().time(),
+            bundle=bundle,
+            configurations=configurations,
+            crds=list(crds),
+            selectors=self._selectors(),
+        )
+
+    async def _observe_closer(self, observed: Observed, plan: ConfigurationPlan) -> Observed:
+        """What came from caches and decides the plan, as the API server has it."""
+        patched = {patch.name for patch in plan.patches if patch.resource == CUSTOM_RESOURCE_DEFINITIONS}
+        if not patched and not plan.needs_selectors:
+            return observed
+        crds = [
+            project_crd(await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd.name))
+            if crd.name in patched
+            else crd
+            for crd in observed.crds
+        ]
+        listed = None
+        if plan.needs_selectors:
+            with suppress(KubeError):  # when the API server cannot say, nothing is narrowed for now
+                listed = await self._list_selectors()
+        return msgspec.structs.replace(observed, crds=crds, listed_selectors=listed)
+
+    async def _live(self, resource: Resource, name: str) -> Document | None:
+        try:
+            return decode(await self._client.get(resource, "", name))
+        except NotFoundError:
+            return None
+
+    async def _write(self, patch: Patch) -> None:
+        """Raises ConflictError when the object changed meanwhile."""
+        try:
+            raw = await self._client.patch(
+                patch.resource, "", patch.name, patch.body, patch_type=PatchType.JSON
+            )
+        except ForbiddenError:
+            # OpenKruise's own role lets a manager update CRDs, not patch them.
+            live = decode(await self._client.get(patch.resource, "", patch.name))
+            try:
+                wanted = apply_json_patch(live, patch.body)
+            except PatchError as error:
+                raise WebhookSyncError(f"it changed meanwhile: {error}") from error
+            raw = await self._client.update(patch.resource, "", patch.name, wanted)
+        if decode(raw)["metadata"]["resourceVersion"] == patch.version:
+            # An API server older than match conditions drops them: asked once, not every minute.
+            self._futile.append(patch)
+        else:
+            where = self._target.endpoint.base_url or self._target.endpoint.name
+            _log.info("%s %s is written for %s: %s", patch.resource.kind, patch.name, where, patch.because)

@@ -1,0 +1,463 @@
+"""The objects of one resource, their indexes, and what keeps own writes from being undone. Pure.
+
+own writes ──put_written(), put_deleted()──▶ Store ──▶ get(), by_index(), values()  (snapshots)
+watch      ──apply_changed(), apply_deleted(), advance()──▶  │
+lists      ──begin_list(), put_listed(), replace()──▶        └──▶ on_change(Change), once store and indexes have it
+
+Who plans from the store sees every finished write of their own: no expectations, no time-outs.
+
+How that is made sure. Three facts about a Kubernetes API server carry it: resourceVersions of a resource are
+integers that grow with every write; a watch sends all changes in that order; a uid never comes back.
+
+**Position W.** The highest version that the watch (events, bookmarks) or a list has shown. Everything up to W
+has been seen, also what is not there any more.
+
+**Own writes** (`put_written`, version R).
+- R <= W: old news; the watch has shown this version and perhaps what came after it. Ignored: an object created
+  and deleted again before the answer arrived must not come back.
+- R > W: put into the store, and remembered as *pending*: key → R. Until the watch reaches R, events and list
+  items of that key older than R are ignored, whichever uid they have. That covers late events of the version
+  before, of an earlier object of the same name, and of objects that came and went in between.
+- With selectors, an answer that does not match them takes the object out instead.
+- The event that shows R itself brings nothing new and is not even read.
+- When W passes R without an event for that key, the write's result is not in this store's view: it leaves the
+  store again if there is a selector. Without one a server has broken its promise: list again (`distrust`).
+
+**Own deletions** (`put_deleted`). A DELETE that only marks the object (deletionTimestamp with finalizers
+or a grace period) is just a newer version. One that ends it removes it and leaves a *tombstone*: no event and
+no item of a list begun before the answer brings that uid back. The watch takes the tombstone away with
+DELETED, a list with its version: absent from a list begun after the answer, or absent although known at that
+version. uids whose DELETED came lately are remembered (a bounded ring), so an answer that is later than its
+event leaves none. Rare tombstones that nothing can confirm (an object that never was in view) go with the
+first bookmark after five minutes.
+
+**Lists** (first, or after 410) have a version L and replace what is not newer: objects with a version above L
+stay, absent ones at or below L are gone (deletions that a gap hid are changes like others).
+
+**Events** older than or equal to what is held for that key are ignored. DELETED removes only its own uid.
+An event behind W that nothing explains (servers never do that) means the order was broken: list again.
+"""
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from pykruise.kube.ids import Key
+
+__all__ = ["Change", "Entry", "IndexFunction", "IndexValues", "Projected", "Store"]
+
+_TOMBSTONE_S: Final = 300.0
+"""For tombstones that neither the watch nor a list can confirm."""
+
+_MOST_DELETED_UIDS: Final = 1024
+"""Remembered after their DELETED; answers to deletions are late by a few at most."""
+
+
+class Projected(Protocol):
+    """What every projected value has. `resource_version` is the object's, as an integer."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> int: ...
+
+
+T = TypeVar("T", bound=Projected)
+
+IndexFunction = Callable[[T], Iterable[Hashable]]
+
+IndexValues = tuple[tuple[Hashable, ...], ...]
+"""Of one object: for each index, the values under which it is found."""
+
+Entry = tuple[T, IndexValues]
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """What happened to a key: added (`old` is None), changed, or removed (`new` is None).
+
+    It never mixes two objects: one that replaced another of the same name comes as two changes.
+    """
+
+    key: Key
+    old: T | None
+    new: T | None
+
+
+class _Tombstone(msgspec.Struct, frozen=True, gc=False):
+    known: int
+    """The highest version that the object is known to have had; 0: none."""
+    list_number: int
+    """How many lists had begun when it was made."""
+    made_at: float
+
+
+class _Bucket(Generic[T]):
+    """The objects of one index value, and a tuple of them that is made when it is asked for."""
+
+    __slots__ = ("members", "snapshot")
+
+    def __init__(self) -> None:
+        self.members: dict[Key, T] = {}
+        self.snapshot: tuple[T, ...] | None = None
+
+
+class _Index(Generic[T]):
+    __slots__ = ("buckets", "values_of")
+
+    def __init__(self, values_of: IndexFunction[T]) -> None:
+        self.values_of = values_of
+        self.buckets: dict[Hashable, _Bucket[T]] = {}
+
+    def get(self, value: Hashable) -> tuple[T, ...]:
+        bucket = self.buckets.get(value)
+        if bucket is None:
+            return ()
+        if bucket.snapshot is None:
+            bucket.snapshot = tuple(bucket.members.values())
+        return bucket.snapshot
+
+    def swap(self, key: Key, old: T | None, new: T | None, values: tuple[Hashable, ...]) -> None:
+        """Put `new`, whose values are `values`, in the place of `old`."""
+        if old is not None:
+            for value in self.values_of(old):
+                if value not in values:
+                    self._remove(value, key)
+        if new is not None:
+            for value in values:
+                bucket = self.buckets.get(value)
+                if bucket is None:
+                    bucket = self.buckets[value] = _Bucket()
+                bucket.members[key] = new
+                bucket.snapshot = None
+
+    def _remove(self, value: Hashable, key: Key) -> None:
+        bucket = self.buckets.get(value)
+        if bucket is None:
+            return
+        bucket.members.pop(key, None)
+        bucket.snapshot = None
+        if not bucket.members:
+            del self.buckets[value]
+
+
+class Store(Generic[T]):
+    """Objects by key. See the module's text for what it promises.
+
+    `is_filtered`: lists and watches of it have selectors. `now` is asked for seconds of a clock that never goes
+    back. `on_change` must not change the store.
+    """
+
+    def __init__(
+        self,
+        indexes: Mapping[str, IndexFunction[T]],
+        *,
+        is_filtered: bool,
+        now: Callable[[], float],
+        on_change: Callable[[Change[T]], None],
+    ) -> None:
+        self.position = 0
+        """W."""
+        self.ignored = 0
+        """Events and answers that were older than what was known."""
+        self.lag_s = 0.0
+        """How long the watch took to show an own write, the last time that was measured."""
+        self.distrust = ""
+        """Why the watch cannot be relied on any more, until a list replaces everything; empty: it can."""
+        self._is_filtered = is_filtered
+        self._now = now
+        self._on_change = on_change
+        self._objects: dict[Key, T] = {}
+        self._indexes = {name: _Index(values_of) for name, values_of in indexes.items()}
+        self._index_list = list(self._indexes.values())
+        self._answered = 0  # highest version an own write was answered with
+        self._pending: dict[Key, int] = {}
+        self._pending_order: list[tuple[int, Key]] = []  # heap; entries that `pending` does not have are void
+        self._measured: tuple[int, float] | None = None  # an own write, and when its answer came
+        self._tombstones: dict[str, _Tombstone] = {}
+        self._deleted_uids: dict[str, None] = {}
+        self._list_number = 0
+
+    # ── reading ──────────────────────────────────────────────────────────────
+
+    def get(self, key: Key) -> T | None:
+        """The object of that key, or None when there is none."""
+        return self._objects.get(key)
+
+    def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
+        """The objects for which the index function gave `value`; a snapshot. Raises KeyError for no such index."""
+        return self._indexes[index].get(value)
+
+    def values(self) -> tuple[T, ...]:
+        """All objects; a snapshot."""
+        return tuple(self._objects.values())
+
+    def keys(self) -> tuple[Key, ...]:
+        """Of all objects; a snapshot."""
+        return tuple(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    @property
+    def pending_count(self) -> int:
+        """Own writes that the watch has not reached yet."""
+        return len(self._pending)
+
+    @property
+    def tombstone_count(self) -> int:
+        """Own deletions that the watch has not confirmed yet."""
+        return len(self._tombstones)
+
+    @property
+    def floor(self) -> int:
+        """A list below this version is stale."""
+        return max(self.position, self._answered)
+
+    def index_values(self, obj: T) -> IndexValues:
+        """Under which `obj` is found. Raises what an index function raises, TypeError for values without a hash."""
+        if not self._index_list:
+            return ()
+        values = tuple([tuple(index.values_of(obj)) for index in self._index_list])
+        hash(values)
+        return values
+
+    # ── own writes ───────────────────────────────────────────────────────────
+
+    def put_written(self, key: Key, obj: T, values: IndexValues, *, matches: bool) -> None:
+        """The answer to an own write. `matches`: selectors let it through."""
+        version = obj.resource_version
+        self._answered = max(self._answered, version)
+        if (
+            version <= self.position
+            or version <= self._pending.get(key, 0)
+            or (self._tombstones and obj.uid in self._tombstones)
+        ):
+            self.ignored += 1
+            return
+        if matches:
+            self._set(key, obj, values)
+        elif key in self._objects:
+            self._set(key, None, ())
+        self._pending[key] = version
+        heapq.heappush(self._pending_order, (version, key))
+        if self._measured is None:  # one at a time is enough to know the lag
+            self._measured = (version, self._now())
+
+    def put_deleted(self, key: Key, uid: str, *, known: int) -> None:
+        """The answer to an own deletion: `uid` is gone. `known`: a version it is known to have had; 0: none."""
+        self._answered = max(self._answered, known)
+        old = self._objects.get(key)
+        if old is not None and old.uid == uid:
+            known = max(known, old.resource_version)
+            self._set(key, None, ())
+        elif uid in self._tombstones or uid in self._deleted_uids or 0 < known <= self.position:
+            # Known at a version that lies behind and not held now: its DELETED has been seen.
+            self.ignored += 1
+            return
+        self._tombstones[uid] = _Tombstone(known, self._list_number, self._now())
+
+    # ── watch events ─────────────────────────────────────────────────────────
+
+    def next_pending(self) -> tuple[int, T] | None:
+        """The own write that the watch shows next: its version, and the object if it is held at that or a later one.
+
+        An event of that very version brings nothing new: within a resource a version is that of one write.
+        """
+        if not self._pending_order:
+            return None
+        version, key = self._pending_order[0]
+        held = self._objects.get(key)
+        if held is None or held.resource_version < version:
+            return None
+        return version, held
+
+    def confirm_pending(self) -> None:
+        """The watch has shown the write that `next_pending` tells of."""
+        version, key = self._pending_order[0]
+        self.ignored += 1
+        self._confirm(key, version)
+        self.advance(version)
+
+    def apply_changed(self, key: Key, obj: T, values: IndexValues) -> None:
+        """ADDED or MODIFIED."""
+        if self._is_news(key, obj):
+            self._set(key, obj, values)
+        else:
+            self.ignored += 1
+        if obj.resource_version > self.position:
+            self.advance(obj.resource_version)
+
+    def apply_deleted(self, key: Key, uid: str, version: int) -> None:
+        """DELETED; `version` is that of the deletion."""
+        self._tombstones.pop(uid, None)
+        self._remember_deleted(uid)
+        old = self._objects.get(key)
+        if old is None or old.uid != uid or (self._is_filtered and version < old.resource_version):
+            # With a selector, DELETED may mean that it left the view, and it may have come back since.
+            self.ignored += 1
+        else:
+            self._set(key, None, ())
+        if version > self.position:
+            self.advance(version)
+
+    def apply_unreadable(self, key: Key, version: int) -> None:
+        """ADDED or MODIFIED of an object that cannot be read: its version has been seen, what is held stays."""
+        if self._pending:
+            self._confirm(key, version)
+        if version > self.position:
+            self.advance(version)
+
+    def apply_bookmark(self, version: int) -> None:
+        """BOOKMARK."""
+        if version > self.position:
+            self.advance(version)
+        if self._tombstones:
+            before = self._now() - _TOMBSTONE_S
+            for uid in [uid for uid, stone in self._tombstones.items() if stone.made_at < before]:
+                del self._tombstones[uid]
+
+    def advance(self, version: int) -> None:
+        """The watch has shown everything up to `version`."""
+        self.position = version
+        if self._measured is not None and self._measured[0] <= version:
+            self.lag_s = self._now() - self._measured[1]
+            self._measured = None
+        order = self._pending_order
+        while order and order[0][0] <= version:
+            written, key = heapq.heappop(order)
+            if self._pending.get(key) == written:
+                del self._pending[key]
+                self._end_unconfirmed(key, written)
+
+    def _is_news(self, key: Key, obj: T) -> bool:
+        version = obj.resource_version
+        if self._pending and not self._confirm(key, version):
+            return False
+        if self._tombstones and obj.uid in self._tombstones:
+            return False
+        old = self._objects.get(key)
+        if old is not None:
+            return old.resource_version < version
+        if version > self.position:
+            return True
+        # Seen already, and gone since: a repetition. Otherwise it was left out when its turn was.
+        if obj.uid not in self._deleted_uids:
+            self.distrust = f"{key} {version} came after {self.position}"
+        return False
+
+    def _confirm(self, key: Key, version: int) -> bool:
+        """False when an own write of that key is newer than what the watch shows; True ends its waiting."""
+        pending = self._pending.get(key)
+        if pending is None:
+            return True
+        if version < pending:
+            return False
+        del self._pending[key]
+        return True
+
+    def _end_unconfirmed(self, key: Key, written: int) -> None:
+        """The watch has passed an own write without showing it: the object is not in its view."""
+        old = self._objects.get(key)
+        if old is None or old.resource_version != written:
+            return
+        if self._is_filtered:
+            self._set(key, None, ())
+        else:
+            self.distrust = f"{key} {written} was written, and the watch left it out"
+
+    # ── lists ────────────────────────────────────────────────────────────────
+
+    def begin_list(self) -> int:
+        """A list is asked for; returns its number."""
+        self._list_number += 1
+        return self._list_number
+
+    def put_listed(self, key: Key, obj: T, values: IndexValues, *, number: int) -> None:
+        """One item of a list whose version is not older than `floor`."""
+        if self._is_listed_news(key, obj, number):
+            self._set(key, obj, values)
+
+    def replace(
+        self, version: int, listed: Sequence[Entry[T]], unreadable: Iterable[Key], *, number: int
+    ) -> None:
+        """A whole list. `unreadable`: keys of items that could not be read; what is held of them stays."""
+        seen: set[Key] = set(unreadable)
+        uids: set[str] = set()
+        for obj, values in listed:
+            key = Key(obj.namespace, obj.name)
+            seen.add(key)
+            uids.add(obj.uid)
+            self.put_listed(key, obj, values, number=number)
+        for key, old in list(self._objects.items()):
+            if key not in seen and old.resource_version <= version:
+                self._remember_deleted(old.uid)
+                self._set(key, None, ())
+        self._clear_tombstones(version, uids, number)
+        self._pending = {key: written for key, written in self._pending.items() if written > version}
+        self._pending_order = [(written, key) for key, written in self._pending.items()]
+        heapq.heapify(self._pending_order)
+        self.position = max(self.position, version)
+        self.distrust = ""
+
+    def reset(self) -> None:
+        """Forget every version and object: the server's versions have begun again below them."""
+        self.position = 0
+        self._answered = 0
+        self._pending.clear()
+        self._pending_order.clear()
+        self._tombstones.clear()
+        self._deleted_uids.clear()
+        for key in list(self._objects):
+            self._set(key, None, ())
+
+    def _is_listed_news(self, key: Key, obj: T, number: int) -> bool:
+        if obj.resource_version < self._pending.get(key, 0):
+            return False
+        stone = self._tombstones.get(obj.uid)
+        if stone is not None and stone.list_number >= number:
+            return False
+        old = self._objects.get(key)
+        return old is None or old.resource_version < obj.resource_version
+
+    def _clear_tombstones(self, version: int, listed: set[str], number: int) -> None:
+        for uid, stone in list(self._tombstones.items()):
+            is_newer_list = stone.list_number < number  # begun after the answer to the deletion
+            if uid in listed:
+                # Then the deletion was misunderstood; in an older list, DELETED is still to come.
+                if is_newer_list:
+                    del self._tombstones[uid]
+            elif is_newer_list or 0 < stone.known <= version:
+                # Known to have been there at or before the list's version, and not in it: DELETED is past.
+                del self._tombstones[uid]
+                self._remember_deleted(uid)
+
+    # ── changing ─────────────────────────────────────────────────────────────
+
+    def _set(self, key: Key, new: T | None, values: IndexValues) -> None:
+        """Put `new` (None: nothing) at `key`, in objects and indexes."""
+        old = self._objects.get(key)
+        if new is None:
+            self._objects.pop(key, None)
+            for index in self._index_list:
+                index.swap(key, old, None, ())
+        else:
+            self._objects[key] = new
+            for index, of_index in zip(self._index_list, values, strict=True):
+                index.swap(key, old, new, of_index)
+        if old is not None and new is not None and old.uid != new.uid:
+            self._remember_deleted(old.uid)
+            self._on_change(Change(key, old, None))
+            self._on_change(Change(key, None, new))
+        else:
+            self._on_change(Change(key, old, new))
+
+    def _remember_deleted(self, uid: str) -> None:
+        self._deleted_uids[uid] = None
+        if len(self._deleted_uids) > _MOST_DELETED_UIDS:
+            del self._deleted_uids[next(iter(self._deleted_uids))]

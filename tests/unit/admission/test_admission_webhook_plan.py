@@ -1,0 +1,307 @@
+"""What is done about certificates and configurations, by what was observed and how long it has been so."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates, renewed
+from pykruise.admission.configurations import MUTATING_NAME, VALIDATING_NAME, Endpoint, configurations
+from pykruise.admission.pods.chain import CONDITION
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviews import rules_by_path
+from pykruise.admission.webhook_plan import (
+    CONFIRM_S,
+    HOLD_S,
+    QUIET_S,
+    CertificatePlan,
+    ConfigurationPlan,
+    CrdView,
+    Observed,
+    Patch,
+    Waits,
+    WebhookTarget,
+    plan_certificates,
+    plan_configurations,
+)
+from pykruise.kinds import conversions
+from pykruise.kube.cel import Interests, Meant
+from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.documents import Document
+from pykruise.kube.patches import apply_json_patch
+from pykruise.kube.selectors import selector_from
+
+HOST = "kruise-webhook-service.kruise-system.svc"
+NOW = 1_700_000_000.0
+ALL = tuple(rule for rule in reviewers() if rule.path in ("/mutate-pod", "/validate-pod"))
+NONE: Interests = {"SidecarSet": (), "WorkloadSpread": ()}
+WEB: Interests = {
+    "SidecarSet": [Meant(selector=selector_from({"matchLabels": {"app": "web"}}))],
+    "WorkloadSpread": (),
+}
+TARGET = WebhookTarget(
+    rules=rules_by_path(ALL), converted=frozenset(conversions()), endpoint=Endpoint(), is_managed=True
+)
+NEEDED = [
+    CrdView(name=kind, uid=kind, resource_version=1, group=group, kind=kind, versions=1, conversion=None)
+    for group, kind in {rule.needs for rule in ALL if rule.needs is not None}
+]
+
+
+# ── certificates ─────────────────────────────────────────────────────────────
+
+
+@lru_cache
+def certificates(name: str) -> Certificates:
+    """`old`; `pair`: another pair by its authority; `new`: a new authority, with the old one in the bundle."""
+    if name == "old":
+        return renewed(None, host=HOST, now=NOW)
+    old = certificates("old")
+    if name == "pair":
+        return renewed(old, host=HOST, now=NOW)
+    if name == "new":
+        return renewed(msgspec.structs.replace(old, authority_key=b""), host=HOST, now=NOW)
+    return renewed(None, host=HOST, now=NOW)
+
+
+def planned_certificates(
+    stored: str, served: str, *, now: float = NOW, at: float = 0.0, waits: Waits | None = None
+) -> CertificatePlan:
+    return plan_certificates(
+        certificates(stored) if stored else None,
+        certificates(served) if served else None,
+        host=HOST,
+        renew_before_s=180 * DAY_S,
+        now=now,
+        at=at,
+        waits=waits or {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("stored", "served", "now", "renewed_because", "at_once"),
+    [
+        ("", "", NOW, "there are none", False),
+        ("old", "", NOW, "", True),
+        ("old", "old", NOW, "", False),
+        ("pair", "old", NOW, "", True),  # the same authority
+        ("new", "old", NOW, "", False),  # API servers believe only the old one yet
+        ("foreign", "old", NOW, "", True),  # nobody who believes it believes what is served
+        ("old", "old", NOW + 9.6 * YEAR_S, "the certificate expires", False),
+    ],
+)
+def test_certificates_are_renewed_and_served_by_what_is_stored(
+    stored: str, served: str, now: float, renewed_because: str, at_once: bool
+) -> None:
+    """admission cases 7 to 11"""
+    plan = planned_certificates(stored, served, now=now)
+    assert plan.renew_because.startswith(renewed_because)
+    assert bool(plan.renew_because) == bool(renewed_because)
+    assert plan.serves_at_once is at_once
+
+
+def test_a_new_authority_that_cannot_be_written_is_served_with_in_the_end() -> None:
+    plan = planned_certificates("new", "old")
+    for at in (10.0, HOLD_S - 1.0):
+        plan = planned_certificates("new", "old", at=at, waits=plan.waits)
+        assert not plan.serves_at_once
+    assert planned_certificates("new", "old", at=HOLD_S, waits=plan.waits).serves_at_once
+
+
+# ── configurations ───────────────────────────────────────────────────────────
+
+
+class Cluster:
+    """Two configurations, as plans change them."""
+
+    def __init__(self) -> None:
+        self.docs: dict[str, Document | None] = {}
+        for number, doc in enumerate(configurations(ALL, Endpoint()), 1):
+            doc["metadata"]["resourceVersion"] = str(number)
+            self.docs[doc["metadata"]["name"]] = doc
+        self.version = 10
+        self.waits: Waits = {}
+        self.futile: list[Patch] = []
+
+    def plan(
+        self,
+        at: float,
+        selectors: Interests | None = NONE,
+        *,
+        listed: Interests | None = None,
+        crds: Sequence[CrdView] = NEEDED,
+        target: WebhookTarget = TARGET,
+    ) -> ConfigurationPlan:
+        observed = Observed(
+            at=at,
+            bundle=b"bundle",
+            configurations=self.docs,
+            crds=crds,
+            selectors=selectors,
+            listed_selectors=listed,
+        )
+        return plan_configurations(observed, target, waits=self.waits, futile=self.futile)
+
+    def step(self, at: float, selectors: Interests | None = NONE, **options: Any) -> list[str]:
+        """Plan and write; what was written and why."""
+        plan = self.plan(at, selectors, **options)
+        self.waits = plan.waits
+        for patch in plan.patches:
+            live = self.docs[patch.name]
+            assert live is not None
+            self.version += 1
+            changed = apply_json_patch(live, patch.body)
+            metadata = {**changed["metadata"], "resourceVersion": str(self.version)}
+            self.docs[patch.name] = {**changed, "metadata": metadata}
+        return [f"{patch.name}: {patch.because}" for patch in plan.patches]
+
+    def settle(self, at: float, selectors: Interests = NONE) -> float:
+        """Until entries were written twice and conditions name what is selected; returns when."""
+        for _ in range(20):
+            self.step(at, selectors, listed=selectors)
+            again_s = self.plan(at, selectors).again_s
+            if again_s is None:
+                return at
+            at += again_s
+        raise AssertionError("it does not settle")
+
+    def expression(self) -> str:
+        live = self.docs[MUTATING_NAME]
+        assert live is not None
+        conditions = live["webhooks"][0].get("matchConditions") or [{"expression": ""}]
+        return str(conditions[0]["expression"])
+
+
+def test_a_plan_can_be_printed_and_changes_nothing() -> None:
+    cluster = Cluster()
+    before = orjson.dumps(cluster.docs)
+    first, second = cluster.plan(0.0), cluster.plan(0.0)
+    assert orjson.dumps(cluster.docs) == before
+    assert repr(first) == repr(second)
+    assert "caBundle" in repr(first.patches)
+
+
+def test_entries_are_written_then_once_more_then_never() -> None:
+    cluster = Cluster()
+    assert len(cluster.step(0.0)) == 2
+    assert cluster.step(0.1) == []
+    assert cluster.step(0.1 + CONFIRM_S - 1) == []
+    assert all("once more" in one for one in cluster.step(0.1 + CONFIRM_S))
+    assert cluster.step(20.0) == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "conditions"), [(NONE, True), (WEB, False), (None, False)], ids=["same", "other", "unread"]
+)
+def test_conditions_are_narrowed_after_a_quiet_time_if_the_api_server_says_so_too(
+    listed: Interests | None, conditions: bool
+) -> None:
+    # given entries that were written twice, and a wait that began then
+    cluster = Cluster()
+    for at in (0.0, 0.1, 0.1 + CONFIRM_S, 6.0):
+        cluster.step(at)
+    assert not cluster.plan(6.0 + QUIET_S - 1).needs_selectors
+    assert cluster.plan(6.0 + QUIET_S).needs_selectors
+    # when
+    cluster.step(6.0 + QUIET_S, listed=listed)
+    # then
+    assert bool(cluster.expression()) is conditions
+
+
+def test_a_write_by_another_replica_begins_the_wait_anew() -> None:
+    cluster = Cluster()
+    for at in (0.0, 0.1, 0.1 + CONFIRM_S, 6.0):
+        cluster.step(at)
+    # when a review was written down meanwhile
+    live = cluster.docs[MUTATING_NAME]
+    assert live is not None
+    live["metadata"]["resourceVersion"] = "99"
+    cluster.step(6.0 + QUIET_S, listed=NONE)
+    # then
+    assert cluster.expression() == ""
+
+
+def test_conditions_that_are_not_those_of_what_is_stored_go_at_once() -> None:
+    cluster = Cluster()
+    at = cluster.settle(0.0)
+    assert "apps.kruise.io/" in cluster.expression()
+    # when a SidecarSet appears without a review: restored from a backup, say
+    written = cluster.step(at + 1, WEB)
+    # then
+    assert f"{MUTATING_NAME}: API servers ask about every pod while selectors change" in written
+    assert cluster.expression() == ""
+    # and later its pods are named
+    cluster.settle(at + 2, WEB)
+    assert '["web"]' in cluster.expression()
+
+
+def test_what_is_not_known_yet_leaves_conditions_as_they_are() -> None:
+    cluster = Cluster()
+    at = cluster.settle(0.0)
+    assert cluster.step(at + 1, None) == []
+
+
+def test_a_patch_that_changed_nothing_is_not_planned_again() -> None:
+    """An API server older than match conditions drops them"""
+    cluster = Cluster()
+    for at in (0.0, 0.1, 0.1 + CONFIRM_S, 6.0):
+        cluster.step(at)
+    plan = cluster.plan(6.0 + QUIET_S, listed=NONE)
+    [patch] = [one for one in plan.patches if one.name == MUTATING_NAME]
+    # when
+    cluster.futile.append(patch)
+    cluster.waits = plan.waits
+    # then, and the next try is as far away again
+    later = cluster.plan(6.0 + 2 * QUIET_S, listed=NONE)
+    assert MUTATING_NAME not in {one.name for one in later.patches}
+    assert plan.again_s == later.again_s == QUIET_S
+
+
+def test_a_configuration_that_is_missing_or_cannot_be_kept_stops_nothing_else() -> None:
+    cluster = Cluster()
+    cluster.docs[MUTATING_NAME] = None
+    plan = cluster.plan(0.0)
+    assert [one.name for one in plan.patches] == [VALIDATING_NAME]
+    assert f"{MUTATING_NAME} is not there; apply what `pykruise install` prints" in plan.problems[0]
+
+
+def test_with_external_certificates_configurations_are_only_compared() -> None:
+    external = msgspec.structs.replace(TARGET, is_managed=False)
+    cluster = Cluster()
+    plan = cluster.plan(0.0, target=external)
+    assert plan.patches == ()
+    assert all("does not match the external caBundle" in one for one in plan.problems)
+    # and a condition that a manager left is an error
+    cluster.settle(0.0)
+    assert any(f"match condition {CONDITION}" in one for one in cluster.plan(0.0, target=external).problems)
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "strategy", "paths"),
+    [
+        ("apps.kruise.io", "CloneSet", "Webhook", ["/spec/conversion/webhook/clientConfig/caBundle"]),
+        ("apps.kruise.io", "CloneSet", "None", []),
+        ("example.com", "Game", "Webhook", []),
+    ],
+)
+def test_only_our_crds_that_are_converted_by_webhook_are_patched(
+    group: str, kind: str, strategy: str, paths: list[str]
+) -> None:
+    """admission cases 13 and 14"""
+    conversion = webhook_conversion(service=("kruise-system", "kruise-webhook-service"))
+    crd = CrdView(
+        name="x",
+        uid="x",
+        resource_version=7,
+        group=group,
+        kind=kind,
+        versions=2,
+        conversion=conversion if strategy == "Webhook" else {"strategy": strategy},
+    )
+    plan = Cluster().plan(0.0, crds=[crd])
+    found = [one for one in plan.patches if one.name == "x"]
+    assert [op["path"] for one in found for op in one.operations] == paths
+    assert [one.version for one in found] == ["7"] * len(found)
