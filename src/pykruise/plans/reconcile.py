@@ -17,7 +17,7 @@ import msgspec
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import DEFAULT_WORKERS, Controller
-from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
 from pykruise.kube.recorder import EventRecorder
@@ -41,6 +41,9 @@ MADE_LATELY_S = 1.0
 there: garbage collection removes what is made for one that is gone, each removal is an event, and a cache that is
 behind would have them made for ever."""
 
+
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause that API servers name when they refuse to create something in a namespace that terminates."""
 
 OPTIONAL_AGAIN_S = 30.0
 """When what failed in an optional stage is tried again, unless something happens before."""
@@ -193,6 +196,8 @@ class Reconciler(Generic[S]):
         self._told: dict[Key, dict[tuple[str, str, str], float]] = {}
         self._made: dict[Key, tuple[float, str]] = {}
         """When objects were made for an owner, and the version of it that they were made for."""
+        self._in_terminating: dict[Key, str] = {}
+        """uids of owners whose namespace terminates: it takes no new objects, and nothing ends that but its end."""
 
     async def __call__(self, key: Key) -> float | None:
         """One turn for `key`. Returns in how many seconds to look again; None: only when something changes.
@@ -207,9 +212,12 @@ class Reconciler(Generic[S]):
             self._owed_since.pop(key, None)
             self._told.pop(key, None)
             self._made.pop(key, None)
+            self._in_terminating.pop(key, None)
             return None
         owner = self._planner.owner(snapshot)
         plan = self._planner.plan(snapshot)
+        if self._in_terminating.get(key) == owner.uid:
+            plan = without_creations(plan)
         for note, count in merged([("", note) for note in plan.notes]):
             self._tell(owner, note, count)
         started = asyncio.get_running_loop().time()
@@ -232,6 +240,11 @@ class Reconciler(Generic[S]):
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)
+        if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
+            # The end of the owner, or of what it owns, wakes the key; trying again before would change nothing.
+            self._in_terminating[key] = owner.uid
+            await self._report_failure(snapshot, owner, plan, outcome.failure)
+            return None
         if outcome.failure is not None:
             await self._failed(snapshot, owner, plan, outcome.failure)
         # A status that cannot be written must not hold the pods up; it is tried again all the same.
@@ -272,9 +285,12 @@ class Reconciler(Generic[S]):
 
     async def _failed(self, snapshot: S, owner: Owner, plan: Plan, failure: Failure) -> Never:
         if not failure.is_stale:
-            status = self._planner.status_after(snapshot, plan, failure) or plan.status
-            await self._report(owner, status, at_once=True)
+            await self._report_failure(snapshot, owner, plan, failure)
         raise _error_of(failure) from failure.error
+
+    async def _report_failure(self, snapshot: S, owner: Owner, plan: Plan, failure: Failure) -> None:
+        status = self._planner.status_after(snapshot, plan, failure) or plan.status
+        await self._report(owner, status, at_once=True)
 
     async def _report_beside(self, owner: Owner, plan: Plan, is_done: asyncio.Event) -> "_Report | None":
         """Write the status beside the plan's other writes; None: they were done before a moment had passed.
@@ -353,6 +369,35 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
     due_in_s: float | None = None
     failure: Failure | None = None
+
+
+def without_creations(plan: Plan) -> Plan:
+    """The plan up to the first stage that creates something, without those creations, and what goes on regardless."""
+    stages: list[Stage] = []
+    is_cut = False
+    for stage in plan.stages:
+        if is_cut and not stage.regardless:
+            continue
+        chains = tuple(chain for chain in stage.chains if not _creates(chain))
+        is_cut = is_cut or len(chains) < len(stage.chains)
+        if chains:
+            stages.append(msgspec.structs.replace(stage, chains=chains))
+    return msgspec.structs.replace(plan, stages=tuple(stages), after=None) if is_cut else plan
+
+
+def _creates(chain: Chain) -> bool:
+    return any(isinstance(step.action, Create) for step in chain.steps)
+
+
+def _is_in_terminating(owner: Owner, failure: Failure) -> bool:
+    """Whether something could not be created since the owner's own namespace terminates."""
+    action, error = failure.step.action, failure.error
+    return (
+        isinstance(action, Create)
+        and action.key.namespace == owner.key.namespace != ""
+        and isinstance(error, ApiError)
+        and any(cause.reason == NAMESPACE_TERMINATING for cause in error.causes)
+    )
 
 
 def _error_of(failure: Failure) -> Exception:
