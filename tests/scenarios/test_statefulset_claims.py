@@ -5,7 +5,7 @@ import pytest
 from pykruise.kinds.gates import Gates
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
-from pykruise.manager.settings import Settings, statefulset_settings
+from pykruise.manager.settings import Settings
 from pykruise.pods import keys
 from pykruise.sandbox.controllers.volumes import PROVISIONER
 from support.scenario import Object, Stage, rolling
@@ -13,10 +13,7 @@ from support.statefulsets import Sets, claim_template, in_place
 
 pytestmark = pytest.mark.few_controllers
 
-GROWS = Settings(
-    gates=Gates.of(StatefulSetAutoResizePVCGate=True),
-    statefulset=statefulset_settings(Gates.of(StatefulSetAutoResizePVCGate=True)),
-)
+GROWS = Settings(gates=Gates.of(StatefulSetAutoResizePVCGate=True))
 
 
 @pytest.fixture
