@@ -226,8 +226,8 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert (code, told) == (
         1,
         "error: apps/v1 Deployment web: no kind that is known here; "
-        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), StatefulSet (apps.kruise.io), "
-        "SidecarSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
+        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), SidecarSet (apps.kruise.io), "
+        "StatefulSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
     )
     # nor is one of another group, beside a workload
     other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
