@@ -142,7 +142,7 @@ class Reconciler:
         """
         view = self._objects.get(key)
         if view is None:
-            self._forget(key)
+            self.forget(key)
             return None
         read = self._read_for(view)
         snapshot = await self._control.snapshot(view, read)
@@ -153,7 +153,8 @@ class Reconciler:
             self._control.remember(read, snapshot, plan)
         return await self._carry_out(snapshot, plan)
 
-    def _forget(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of an object that is gone."""
         self._pace.forget(key)
         self._busy_pace.forget(key)
         self._memories.forget(key)

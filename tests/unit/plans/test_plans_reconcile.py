@@ -23,14 +23,31 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create, Delete
 from pykruise.plans.execute import Executor, Failure
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.plans.kind import Control
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
+from pykruise.plans.read import Memories
 from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler, without_creations
+from pykruise.plans.views import Views
 
 KEY = Key("ns", "web")
 
 
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The object as the cache has it."""
+
+    namespace: str = KEY.namespace
+    name: str = KEY.name
+    uid: str = "u"
+    resource_version: int = 1
+    stored_status: dict[str, Any] = {}
+
+
+VIEWS = Views[View](resource=CLONE_SETS, projector=lambda: lambda _raw: View())
+
+
 class World(msgspec.Struct):
-    """A snapshot, the API server behind the writer, and the planner: all the test's to set."""
+    """A snapshot, the cache of its object, the API server behind the writer, and what is decided: all the test's to
+    set."""
 
     plan_now: Plan = Plan()
     stored: dict[str, Any] = {}
@@ -40,32 +57,36 @@ class World(msgspec.Struct):
     gone: bool = False
     current: bool = True
     live_uid: str = "u"
-    version: str = "1"
+    version: int = 1
     tells_failures: bool = True
     looks: int = 0
     create_s: float = 0.0
 
-    # the planner
-    def snapshot(self, key: Key) -> "World | None":
-        return None if self.gone else self
+    # the cache
+    def get(self, key: Key) -> View | None:
+        return None if self.gone or key != KEY else self.view()
 
-    def owner(self, snapshot: "World") -> Owner:
-        return Owner(
-            resource=CLONE_SETS,
-            key=KEY,
-            uid="u",
-            resource_version=self.version,
-            stored_status=dict(self.stored),
+    def view(self) -> View:
+        return View(resource_version=self.version, stored_status=dict(self.stored))
+
+    # the kind
+    def control(self) -> Control:
+        async def snapshot(view: View, read: Any) -> World:
+            return self
+
+        return Control(
+            name="test",
+            component="test-controller",
+            objects=VIEWS,
+            wakes=lambda _: (),
+            snapshot=snapshot,
+            object_of=World.view,
+            plan=lambda world: world.plan_now,
+            failed=lambda world, plan, failure: (
+                {"failed": str(failure.error)} if world.tells_failures else None
+            ),
+            is_current=lambda planned, now: self.current,
         )
-
-    def plan(self, snapshot: "World") -> Plan:
-        return self.plan_now
-
-    def status_after(self, snapshot: "World", plan: Plan, failure: Failure) -> dict[str, Any] | None:
-        return {"failed": str(failure.error)} if self.tells_failures else None
-
-    def is_current(self, snapshot: "World") -> bool:
-        return self.current
 
     # the writer
     async def create(self, resource: Resource, namespace: str, body: Any, **_options: Any) -> bytes:
@@ -90,12 +111,22 @@ class World(msgspec.Struct):
         return encode({"metadata": {"uid": self.live_uid}})
 
 
-def turn(world: World) -> Reconciler[World]:
+def turn(world: World) -> Reconciler:
     def record(owner: Owner, note: Note, count: int) -> None:
         world.events.append((f"{note.reason}: {note.message}", count))
 
     executor = Executor(world, rng=random.Random(1))  # type: ignore[arg-type]  # a world with the writer's methods
-    return Reconciler(world, executor, record=record)
+    cache: Any = world
+    memories = Memories()
+    return Reconciler(
+        CLONE_SETS,
+        world.control(),
+        cache,
+        read_for=lambda view: cache,
+        memories=memories,
+        executor=executor,
+        record=record,
+    )
 
 
 def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
@@ -396,7 +427,7 @@ async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world
     world.plan_now = creating("a")
     await reconcile(KEY)
     # when it was changed, which nobody can do to one that is gone
-    world.version = "2"
+    world.version = 2
     await reconcile(KEY)
     # then
     assert world.looks == 0
