@@ -41,7 +41,7 @@ from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
-from pykruise.plans.sources import NodeView, project_node  # noqa: E402
+from pykruise.plans.views import NodeView, project_node  # noqa: E402
 from pykruise.pods.views import PodView  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
 from pykruise.sandbox.nodes import NodeSpec  # noqa: E402

@@ -23,7 +23,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
 from pykruise.plans.plan import Plan
-from pykruise.plans.sources import NodeView, project_node
+from pykruise.plans.views import NodeView, project_node
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of

@@ -12,7 +12,7 @@ import orjson
 
 from pykruise.kinds.daemonset.board import NodeStates
 from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot, terms_of
-from pykruise.plans.sources import NodeView, project_node
+from pykruise.plans.views import NodeView, project_node
 from pykruise.pods.views import PodProjector, PodView
 from support.daemonset_builder import DaemonSetBuilder
 

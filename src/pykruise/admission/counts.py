@@ -1,27 +1,18 @@
-"""What reviews ask the API server at that moment: what protection counts, a pod by its name, a trial of a write.
+"""What deletion protection asks the API server at that moment.
 
 Not from caches: a pod that began a second ago must count, and these deletions are rare. Lists are read in
 pages, and only what the count needs is decoded.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 
 import msgspec
 
 from pykruise.kube.client import Client
-from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import AlreadyExistsError, KubeError, NotFoundError
-from pykruise.kube.resources import (
-    CONFIG_MAPS,
-    PERSISTENT_VOLUME_CLAIMS,
-    PODS,
-    SECRETS,
-    STORAGE_CLASSES,
-    Resource,
-)
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 
-__all__ = ["LiveCounts", "live_classes", "live_pods", "live_trial"]
+__all__ = ["LiveCounts"]
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector: the API server leaves finished pods out."""
@@ -81,39 +72,3 @@ def _active(items: list[msgspec.Raw]) -> int:
         return sum(1 for raw in items if _decode(raw).metadata.deletion_timestamp is None)
     except msgspec.DecodeError as error:
         raise KubeError(f"an object cannot be read: {error}") from error
-
-
-def live_pods(client: Callable[[], Client]) -> Callable[[str, str], Awaitable[Document | None]]:
-    """A lookup of pods by namespace and name; None: there is no such pod. It raises KubeError."""
-
-    async def look_up(namespace: str, name: str) -> Document | None:
-        try:
-            return decode(await client().get(PODS, namespace, name))
-        except NotFoundError:
-            return None
-
-    return look_up
-
-
-def live_trial(client: Callable[[], Client], *, namespace: str) -> Callable[[Document], Awaitable[None]]:
-    """Creates a Secret or a ConfigMap in `namespace` as a dry run, whatever namespace it names.
-
-    One of that name may be there already. Raises ApiError with what the API server says against it.
-    """
-    by_kind = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
-
-    async def attempt(doc: Document) -> None:
-        tried = {**doc, "metadata": {**(doc.get("metadata") or {}), "namespace": namespace}}
-        with suppress(AlreadyExistsError):
-            await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
-
-    return attempt
-
-
-def live_classes(client: Callable[[], Client]) -> Callable[[], Awaitable[Sequence[Document]]]:
-    """A lookup of all StorageClasses. It raises KubeError."""
-
-    async def look_up() -> Sequence[Document]:
-        return [decode(raw) for raw in (await client().list(STORAGE_CLASSES)).items]
-
-    return look_up

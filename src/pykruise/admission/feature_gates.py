@@ -1,6 +1,6 @@
 """Kinds that are refused while their feature gate is off.
 
-AdmissionRequest ──▶ behind(gates, …)(reviewer) ──▶ 403 naming the gate, or the reviewer's answer
+AdmissionRequest ──▶ behind_gates(kind, …)(reviewer) ──▶ 403 naming the gate, or the reviewer's answer
 
 Pure but for what the reviewer does. The objects of a kind whose controller does not run would do nothing and say
 nothing; so they cannot be made. What exists can still be labelled, finished and deleted: a gate that is
@@ -12,24 +12,22 @@ from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
 from pykruise.kube.field_errors import bad_request
+from pykruise.plans.kind import Kind
 
-__all__ = ["behind", "behind_one_of"]
+__all__ = ["behind_gates"]
 
 
-def behind(gates: Gates, *names: str, reviewer: Reviewer) -> Reviewer:
-    """The reviewer of a kind that needs all of these gates; the first that is off is named."""
-    closed = next((name for name in names if not gates[name]), None)
-    if closed is None:
+def behind_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
+    """The reviewer of a kind; while its gates are off, one that refuses what would be new. The first gate that is off
+    is named with 403, or with 400 where one of several would do, as in OpenKruise."""
+    closed = next((name for name in kind.gates if not gates[name]), None)
+    if closed is not None:
+        message = f"feature-gate {closed} is not enabled"
+        return _refusing(Status(status="Failure", message=message, reason="Forbidden", code=403), reviewer)
+    if not kind.any_gate or any(gates[name] for name in kind.any_gate):
         return reviewer
-    message = f"feature-gate {closed} is not enabled"
-    return _refusing(Status(status="Failure", message=message, reason="Forbidden", code=403), reviewer)
-
-
-def behind_one_of(gates: Gates, *names: str, feature: str, reviewer: Reviewer) -> Reviewer:
-    """The reviewer of a kind that needs one of these gates. The answer without is a 400, as in OpenKruise."""
-    if any(gates[name] for name in names):
-        return reviewer
-    message = f"feature {feature} is invalid, please open via feature-gate({', '.join(names)})"
+    names = ", ".join(kind.any_gate)
+    message = f"feature {kind.resource.kind} is invalid, please open via feature-gate({names})"
     return _refusing(bad_request(message), reviewer)
 
 

@@ -4,18 +4,17 @@ settings + Counts ──▶ reviewers() ──▶ the sandbox (asks in process)
                                   ──▶ server.py (answers by path)
                                   ──▶ configurations.py (what an API server is told)
 
-A kind adds its rows here; it reviews its hub version (hub_version.py). Order within the table is the order in which
-mutating reviews run.
+Kinds say in their kind.py what they review. Order within the table is the order in which mutating reviews run.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.admission.feature_gates import behind, behind_one_of
+from pykruise.admission.feature_gates import behind_gates
 from pykruise.admission.hub_version import in_hub_version
 from pykruise.admission.match_conditions import Announce, announced
 from pykruise.admission.pods import chain
@@ -25,146 +24,76 @@ from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Counts, Protection, guarded
 from pykruise.admission.readable import readable
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import conversions
-from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
-from pykruise.kinds.cloneset.admission import validate_cloneset
-from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
-from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds import conversions, kinds
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.resourcedistribution import admission as resourcedistribution
-from pykruise.kinds.sidecarset.admission import mutate_sidecarset
-from pykruise.kinds.sidecarset.admission import validating as validating_sidecarset
-from pykruise.kinds.sidecarset.facts import SidecarReader
-from pykruise.kinds.statefulset.admission import mutating as mutating_statefulset
-from pykruise.kinds.statefulset.admission import validating as validating_statefulset
-from pykruise.kinds.statefulset.claim_rules import ClassLookup
-from pykruise.kinds.statefulset.defaults import DefaultingSettings as StatefulSetDefaulting
-from pykruise.kinds.workloadspread.admission import validating as validating_workloadspread
 from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kube.admission import (
-    ALLOWED,
-    NAMESPACE_NAME_LABEL,
-    AdmissionAnswer,
-    AdmissionRequest,
-    ResourceRule,
-    Reviewer,
-    ReviewRule,
-    SpokeRules,
-)
+from pykruise.kube.admission import NAMESPACE_NAME_LABEL, ResourceRule, Reviewer, ReviewRule
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.plans.kind import Kind
+from pykruise.plans.review import Lookups, allow
+from pykruise.pods.settings import settings_from
 
 __all__ = ["reviewers"]
 
 _APPS: Final = "apps.kruise.io"
 _POLICY: Final = "policy.kruise.io"
-_VERSIONS: Final = ("v1alpha1", "v1beta1")
 
 
 def reviewers(
     settings: AdmissionSettings | None = None,
     *,
+    kind_settings: Callable[[Kind], Any] | None = None,
     counts: Counts | None = None,
     protection: Protection | None = None,
-    pods: PodLookup | None = None,
-    sidecars: SidecarReader | None = None,
+    lookups: Lookups = Lookups(),  # noqa: B008 - frozen
     on_refused: Refused = lambda refusal: None,
     clock: Clock = system_clock,
-    trial: resourcedistribution.Trial | None = None,
-    classes: ClassLookup | None = None,
     spreading: Spreading | None = None,
     announce: Announce | None = None,
     rng: random.Random | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
-    `counts` is what deletion protection reads; give `protection` instead to hear of its refusals. `pods`
-    looks up pods that a CloneSet of v1alpha1 is to delete, `classes` storage classes of claims that are to
-    grow. `trial` asks an API server whether a Secret or a ConfigMap could be created (ResourceDistribution).
-    `spreading` puts pods into subsets, `sidecars` reads SidecarSets; without them nothing is done to pods.
-    `on_refused` hears of pods that were refused for want of sidecars. `announce` is awaited before a SidecarSet
-    or a WorkloadSpread is allowed that means other pods than the stored one. `rng` draws names of pods that need
-    one early.
+    `kind_settings` gives the settings of a kind; without it they follow from the gates alone. `counts` is what
+    deletion protection reads; give `protection` instead to hear of its refusals. `lookups` is what kinds may ask of
+    the cluster, with their readers. `spreading` puts pods into subsets; without it, or without a reader of
+    SidecarSets, nothing is done to pods. `on_refused` hears of pods that were refused for want of sidecars.
+    `announce` is awaited before an object is allowed that means other pods than the stored one. `rng` draws names of
+    pods that need one early.
     """
     settings = settings or AdmissionSettings()
+    of_kind = kind_settings or partial(_by_gates, settings.gates)
     protection = protection or Protection(
         counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
+    if spreading is not None:
+        lookups = msgspec.structs.replace(
+            lookups, readers={"workloadspread": spreading.reader, **lookups.readers}
+        )
+    changing = chain.changing_steps(
+        settings,
+        rng=rng or random.Random(),
+        clock=clock,
+        spreading=spreading,
+        sidecars=lookups.readers.get("sidecarset"),
+        on_refused=on_refused,
+    )
+    served = [_Reviewed(kind, of_kind(kind), lookups) for kind in kinds()]
     rules = [
-        *_pods(
-            settings,
-            chain.changing_steps(
-                settings,
-                rng=rng or random.Random(),
-                clock=clock,
-                spreading=spreading,
-                sidecars=sidecars,
-                on_refused=on_refused,
-            ),
-            spreading,
-        ),
-        _mutating("cloneset", mutating_cloneset(settings.defaulting)),
-        _mutating("daemonset", mutate_daemonset),
-        _mutating("sidecarset", mutate_sidecarset),
-        _mutating("statefulset", mutating_statefulset(_statefulset_defaulting(settings))),
+        *_pods(settings, changing, spreading),
+        *(one.mutating(settings.gates) for one in served if one.kind.reviews.mutating is not None),
         *_protecting(settings, protection),
-        _validating(
-            "cloneset",
-            guarded(protection, validate_cloneset),
-            "CREATE",
-            "UPDATE",
-            "DELETE",
-            spoke=spoke_rules(pods, resources_in_place=settings.resources_in_place),
+        *(
+            one.validating(settings.gates, protection, announce)
+            for one in served
+            if one.kind.reviews.validating is not None or one.kind.reviews.is_protected
         ),
-        _validating("daemonset", validate_daemonset, "CREATE", "UPDATE"),
-        _validating(
-            "sidecarset",
-            announced(
-                validating_sidecarset(sidecars, allows_any_annotation=settings.any_pod_annotation),
-                announce,
-                "selector",
-                "namespaceSelector",
-            ),
-            "CREATE",
-            "UPDATE",
-            side_effects="NoneOnDryRun",
-        ),
-        _validating(
-            "statefulset",
-            guarded(
-                protection,
-                validating_statefulset(resizes_claims=settings.auto_resize_claims, classes=classes),
-            ),
-            "CREATE",
-            "UPDATE",
-            "DELETE",
-        ),
-        _validating(
-            "workloadspread",
-            behind(
-                settings.gates,
-                "WorkloadSpread",
-                reviewer=announced(
-                    validating_workloadspread(spreading.reader if spreading is not None else None), announce
-                ),
-            ),
-            "CREATE",
-            "UPDATE",
-            side_effects="NoneOnDryRun",
-        ),
-        # Their own rules come with their kinds; until then nobody needs to be asked but about deletions.
-        _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
-        *_gated(settings.gates, resourcedistribution.validating(trial)),
     ]
     return tuple(_timed(rule, settings) for rule in rules)
 
 
-def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaulting:
-    return StatefulSetDefaulting(
-        template_no_defaults=settings.defaulting.template_no_defaults,
-        host_network_ports=settings.defaulting.host_network_ports,
-        auto_delete_claims=settings.auto_delete_claims,
-        auto_resize_claims=settings.auto_resize_claims,
-    )
+def _by_gates(gates: Gates, kind: Kind) -> Any:
+    return settings_from(kind.settings, gates=gates.__getitem__)
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────
@@ -260,73 +189,54 @@ def _protecting(settings: AdmissionSettings, protection: Protection) -> list[Rev
 # ── OpenKruise's kinds ───────────────────────────────────────────────────────
 
 
-def _gated(gates: Gates, validate_resourcedistribution: Reviewer) -> list[ReviewRule]:
-    """Kinds that their feature gates refuse. A kind that comes puts its own reviewer in the place of `_allow`."""
-    image_jobs = behind(gates, "KruiseDaemon", "ImagePullJobGate", reviewer=_allow)
-    writes = ("CREATE", "UPDATE")
-    budgets = behind_one_of(
-        gates,
-        "PodUnavailableBudgetDeleteGate",
-        "PodUnavailableBudgetUpdateGate",
-        feature="PodUnavailableBudget",
-        reviewer=_allow,
-    )
-    return [
-        _mutating("containerrecreaterequest", behind(gates, "KruiseDaemon", reviewer=_allow)),
-        _validating("nodeimage", behind(gates, "KruiseDaemon", reviewer=_allow), *writes),
-        _validating("imagepulljob", image_jobs, *writes, name="vimagepulljob-v1beta1.kb.io"),
-        _validating("imagelistpulljob", image_jobs, *writes, name="vimagelistpulljob-v1beta1.kb.io"),
-        _validating(
-            "podprobemarker",
-            behind(gates, "PodProbeMarkerGate", "KruiseDaemon", reviewer=_allow),
-            *writes,
-            versions=("v1alpha1",),
-        ),
-        _validating(
-            "resourcedistribution",
-            behind(gates, "ResourceDistributionGate", reviewer=validate_resourcedistribution),
-            *writes,
-            spoke=resourcedistribution.SPOKE_RULES,
-        ),
-        _validating("podunavailablebudget", budgets, *writes, group=_POLICY),
-    ]
+class _Reviewed:
+    """The webhooks of one kind. Kinds review their hub version, whichever a write comes in."""
 
+    def __init__(self, kind: Kind, settings: Any, lookups: Lookups) -> None:
+        self.kind = kind
+        self._settings = settings
+        self._lookups = lookups
+        conversion = kind.conversion
+        self._versions = (conversion.spoke, conversion.hub) if conversion else (kind.resource.version,)
 
-def _mutating(kind: str, reviewer: Reviewer) -> ReviewRule:
-    return ReviewRule(
-        name=f"m{kind}.kb.io",
-        path=f"/mutate-apps-kruise-io-{kind}",
-        aliases=(f"/mutate-apps-kruise-io-v1alpha1-{kind}",),
-        reviewer=readable(in_hub_version(reviewer, conversions())),
-        mutating=True,
-        rules=(_writes(_APPS, f"{kind}s", "CREATE", "UPDATE", versions=_VERSIONS),),
-    )
+    def mutating(self, gates: Gates) -> ReviewRule:
+        """Of creations and updates."""
+        make = self.kind.reviews.mutating
+        assert make is not None
+        reviewer = make(self._settings, self._lookups)
+        if self.kind.reviews.validating is None:  # where a kind is refused, one of its webhooks does it
+            reviewer = behind_gates(self.kind, gates, reviewer)
+        return self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
 
+    def validating(self, gates: Gates, protection: Protection, announce: Announce | None) -> ReviewRule:
+        """Of creations and updates, where there is something to judge, and of protected deletions."""
+        reviews = self.kind.reviews
+        reviewer: Reviewer = allow
+        operations: tuple[str, ...] = ()
+        if reviews.validating is not None:
+            reviewer, operations = reviews.validating(self._settings, self._lookups), ("CREATE", "UPDATE")
+        if reviews.announces is not None:
+            reviewer = announced(reviewer, announce, *reviews.announces)
+        reviewer = behind_gates(self.kind, gates, reviewer)
+        if reviews.is_protected:
+            reviewer, operations = guarded(protection, reviewer), (*operations, "DELETE")
+        rule = self._rule(reviewer, *operations, mutating=False)
+        side_effects = "None" if reviews.announces is None else "NoneOnDryRun"
+        return msgspec.structs.replace(rule, name=reviews.webhook or rule.name, side_effects=side_effects)
 
-def _validating(
-    kind: str,
-    reviewer: Reviewer,
-    *operations: str,
-    spoke: SpokeRules | None = None,
-    group: str = _APPS,
-    versions: tuple[str, ...] = _VERSIONS,
-    name: str = "",
-    side_effects: str = "None",
-) -> ReviewRule:
-    stem = f"/validate-{group.replace('.', '-')}"
-    return ReviewRule(
-        name=name or f"v{kind}.kb.io",
-        path=f"{stem}-{kind}",
-        aliases=(f"{stem}-v1alpha1-{kind}",),
-        reviewer=readable(in_hub_version(reviewer, conversions(), spoke=spoke)),
-        mutating=False,
-        rules=(_writes(group, f"{kind}s", *operations, versions=versions),),
-        side_effects=side_effects,
-    )
-
-
-async def _allow(_: AdmissionRequest) -> AdmissionAnswer:
-    return ALLOWED
+    def _rule(self, reviewer: Reviewer, *operations: str, mutating: bool) -> ReviewRule:
+        resource, verb = self.kind.resource, "mutate" if mutating else "validate"
+        stem, name = f"/{verb}-{resource.group.replace('.', '-')}", resource.kind.lower()
+        spoke = self.kind.reviews.spoke
+        rules = spoke(self._settings, self._lookups) if spoke is not None and not mutating else None
+        return ReviewRule(
+            name=f"{verb[0]}{name}.kb.io",
+            path=f"{stem}-{name}",
+            aliases=(f"{stem}-v1alpha1-{name}",),
+            reviewer=readable(in_hub_version(reviewer, conversions(), spoke=rules)),
+            mutating=mutating,
+            rules=(_writes(resource.group, resource.plural, *operations, versions=self._versions),),
+        )
 
 
 def _writes(group: str, resource: str, *operations: str, versions: tuple[str, ...] = ("v1",)) -> ResourceRule:

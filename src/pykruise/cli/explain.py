@@ -12,17 +12,18 @@ from pathlib import Path
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.attached import ALL, Attached
+from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.gates import settings_of
+from pykruise.cli.insight.known import named
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.reach import Reach, reached
-from pykruise.cli.insight.workloads import CLONE_SET, Known, Workload, named_among
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
+from pykruise.plans.kind import Kind
 
 __all__ = ["explained", "run_explain"]
 
@@ -32,17 +33,16 @@ async def explained(
     key: Key,
     *,
     now: Instant,
-    workload: Known = CLONE_SET,
+    kind: Kind,
     settings: Settings | None = None,
 ) -> Explanation:
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
-        if isinstance(workload, Attached):
-            return await workload.explain(client, key, now, settings)
-        assert isinstance(workload, Workload)
-        sight = await look(client, workload, key, now=now, settings=settings)
+        if (attached := ATTACHED.get(kind.name)) is not None:
+            return await attached.explain(client, key, now, settings)
+        sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
-        raise CommandError(f"there is no {workload.resource.kind} {key}: {error}") from error
+        raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
     return explain(sight, sight.plan())
 
 
@@ -60,16 +60,16 @@ async def run_explain(
     reach: Reach = reached,
 ) -> None:
     """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
-    workload, name = named_among(ALL, target)
+    kind, name = named(target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
     settings = settings_of(feature_gates)
     async with reach(kubeconfig, context) as (client, default_namespace):
-        key = Key((namespace or default_namespace) if workload.resource.namespaced else "", name)
+        key = Key((namespace or default_namespace) if kind.resource.namespaced else "", name)
         shown: Explanation | None = None
         while True:
             now = time.time()
-            found = await explained(client, key, now=now, workload=workload, settings=settings)
+            found = await explained(client, key, now=now, kind=kind, settings=settings)
             if found != shown:
                 say(_rendered(found, output, now) if shown is None else f"\n{_rendered(found, output, now)}")
                 shown = found

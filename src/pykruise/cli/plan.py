@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.attached import ALL, Attached
+from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import settings_of
+from pykruise.cli.insight.generic import forecast_any
+from pykruise.cli.insight.known import insight_of, named, of_document
 from pykruise.cli.insight.outlook import Outlook, outlook_lines
 from pykruise.cli.insight.reach import Reach, reached
-from pykruise.cli.insight.workloads import Known, among, named_among
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
@@ -26,6 +27,8 @@ from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
+from pykruise.plans.insight import WorkloadInsight
+from pykruise.plans.kind import Kind
 
 __all__ = ["changed_by", "described", "planned", "run_plan"]
 
@@ -60,7 +63,7 @@ async def run_plan(
     async with reach(kubeconfig, context) as (client, default_namespace):
         there = namespace or default_namespace
         if target is not None:
-            documents = [await _live(client, there, *named_among(ALL, target))]
+            documents = [await _live(client, there, *named(target))]
         found = [
             await planned(
                 client,
@@ -82,11 +85,13 @@ async def planned(
     client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
 ) -> Forecast | Outlook:
     """What applying it would do, whichever kind it is. Raises KubeError for what cannot be read."""
-    kind = among(ALL, document)
-    if not isinstance(kind, Attached):
-        return await forecast(client, document, namespace=namespace, now=now, settings=settings)
+    kind = of_document(document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
-    return await kind.plan(client, document, key, now, settings)
+    if (attached := ATTACHED.get(kind.name)) is not None:
+        return await attached.plan(client, document, key, now, settings)
+    if not isinstance(kind.insight, WorkloadInsight):
+        return await forecast_any(client, kind, document, key, now, settings)
+    return await forecast(client, document, namespace=namespace, now=now, settings=settings)
 
 
 def exit_code(found: Sequence[Forecast | Outlook]) -> int:
@@ -112,7 +117,7 @@ def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document
     """
     known = [one for one in documents if not _is_built_in(one)]
     for one in known or documents:
-        among(ALL, one)
+        of_document(one)
     return known, [one for one in documents if _is_built_in(one)]
 
 
@@ -127,7 +132,7 @@ def _not_looked_at(others: Sequence[Document]) -> list[str]:
     return [f"Not looked at: {told}"] if others else []
 
 
-async def _live(client: Client, namespace: str, kind: Known, name: str) -> Document:
+async def _live(client: Client, namespace: str, kind: Kind, name: str) -> Document:
     resource = kind.resource
     namespace = namespace if resource.namespaced else ""
     try:
@@ -146,20 +151,20 @@ async def _live(client: Client, namespace: str, kind: Known, name: str) -> Docum
 def changed_by(document: Document, sets: Sequence[str]) -> Document:
     """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
     changed: Document = deep_copy(document)
-    kind = among(ALL, document)
-    fields = kind.fields
+    insight = insight_of(of_document(document))
+    fields = insight.fields
     for one in sets:
         field, equals, value = one.partition("=")
         if not equals or not value:
             raise CommandError(
                 f"--set {one!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
-        if field == "image" and kind.containers:
-            _set_image(changed, kind.containers, value, one)
+        if field == "image" and insight.containers:
+            _set_image(changed, insight.containers, value, one)
         elif field in fields:
             _put(changed, fields[field], _meant(field, value, one))
         else:
-            known = ", ".join((*(("image",) if kind.containers else ()), *fields)) or "nothing"
+            known = ", ".join((*(("image",) if insight.containers else ()), *fields)) or "nothing"
             raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {known}")
     return changed
 

@@ -11,11 +11,10 @@ from typing import Never
 
 import msgspec
 
-from pykruise.admission.counts import live_classes, live_pods
 from pykruise.admission.pods.refusals import Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
-from pykruise.kinds.sidecarset.controller import COMPONENT as SIDECAR_COMPONENT
+from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
@@ -29,6 +28,7 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE
+from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -101,11 +101,13 @@ async def playground(
         rng=rng,
         storage=contents.storage,
         reviewers=reviewers(
-            pods=live_pods(lambda: cluster.client),
-            sidecars=LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
+            lookups=live_lookups(
+                lambda: cluster.client,
+                namespace=NAMESPACE,
+                readers={"sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE)},
+            ),
             on_refused=refusals.put_nowait,
             clock=clock,
-            classes=live_classes(lambda: cluster.client),
             spreading=Spreading(
                 LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
             ),

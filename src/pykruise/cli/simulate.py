@@ -17,6 +17,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
+from pykruise.cli.insight.known import is_of, workloads
 from pykruise.cli.insight.playing import (
     Action,
     Drain,
@@ -27,8 +28,8 @@ from pykruise.cli.insight.playing import (
     nodes_of_subsets,
     play,
 )
-from pykruise.cli.insight.workloads import WORKLOADS
 from pykruise.cli.manifests import read_documents
+from pykruise.kinds import named
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
@@ -124,18 +125,18 @@ def _changed(path: Path) -> _Given:
 
 def _workload(path: Path, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
     """The one workload; None: there is none, and it is not needed."""
-    found = [doc for doc in documents if any(one.is_of(doc) for one in WORKLOADS)]
+    found = [doc for doc in documents if any(is_of(one, doc) for one in workloads())]
     if not found and not is_needed:
         return None
     if len(found) != 1:
-        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in WORKLOADS)
+        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in workloads())
         raise CommandError(f"{path}: want one {kinds}, found {len(found)}")
     return found[0]
 
 
 def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The SidecarSets and WorkloadSpreads."""
-    return tuple(_plain(doc) for doc in documents if any(one.is_of(doc) for one in ATTACHED))
+    return tuple(_plain(doc) for doc in documents if any(is_of(named(one), doc) for one in ATTACHED))
 
 
 def _created(given: _Given, conditions: Conditions) -> Play:

@@ -1,11 +1,14 @@
-"""The workloads, one folder a kind.
+"""The kinds, one folder each; a folder with a `kind.py` is a kind, and nothing else has to name it.
 
-crds() ──▶ what a cluster must know     conversions() ──▶ how objects go between their versions
+kinds() ──▶ everything that loops over kinds      crds() ──▶ what a cluster must know
+named("CloneSet") ──▶ one kind                    conversions() ──▶ how objects go between their versions
 
-A kind's folder is loaded when something of it is asked for: who works on one kind does not wait for twenty.
+A folder is named after its kind, in lower case. It is loaded when something of it is asked for: who works on one
+kind does not wait for twenty.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
@@ -15,51 +18,40 @@ import orjson
 
 from pykruise.kube import descriptions
 from pykruise.kube.conversion import Conversion, Conversions
+from pykruise.kube.crds import structural_schema
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
+from pykruise.plans.kind import Kind
 
-__all__ = ["conversions", "crds", "crds_of"]
+__all__ = ["conversions", "crds", "crds_of", "kinds", "named"]
 
-_CRDS: Final[Mapping[str, str]] = {
-    "broadcastjobs": "broadcastjob",
-    "clonesets": "cloneset",
-    "containerrecreaterequests": "containerrecreaterequest",
-    "daemonsets": "daemonset",
-    "ephemeraljobs": "ephemeraljob",
-    "imagelistpulljobs": "imagelistpulljob",
-    "imagepulljobs": "imagepulljob",
-    "nodeimages": "nodeimage",
-    "nodepodprobes": "nodepodprobe",
-    "persistentpodstates": "persistentpodstate",
-    "podprobemarkers": "podprobemarker",
-    "podunavailablebudgets": "podunavailablebudget",
-    "resourcedistributions": "resourcedistribution",
-    "sidecarsets": "sidecarset",
-    "statefulsets": "statefulset",
-    "workloadspreads": "workloadspread",
-}
-"""By plural: the folder whose `crd.crd()` makes it."""
 
-_APPS: Final = "apps.kruise.io"
+def kinds() -> Sequence[Kind]:
+    """All of them, by folder."""
+    return tuple(_kind(folder) for folder in _folders())
 
-_CONVERSIONS: Final[Mapping[tuple[str, str], str]] = {
-    (_APPS, "AdvancedCronJob"): "advancedcronjob",
-    (_APPS, "BroadcastJob"): "broadcastjob",
-    (_APPS, "CloneSet"): "cloneset",
-    (_APPS, "ContainerRecreateRequest"): "containerrecreaterequest",
-    (_APPS, "DaemonSet"): "daemonset",
-    (_APPS, "ImageListPullJob"): "imagelistpulljob",
-    (_APPS, "ImagePullJob"): "imagepulljob",
-    (_APPS, "NodeImage"): "nodeimage",
-    (_APPS, "PersistentPodState"): "persistentpodstate",
-    ("policy.kruise.io", "PodUnavailableBudget"): "podunavailablebudget",
-    (_APPS, "ResourceDistribution"): "resourcedistribution",
-    (_APPS, "SidecarSet"): "sidecarset",
-    (_APPS, "StatefulSet"): "statefulset",
-    (_APPS, "UnitedDeployment"): "uniteddeployment",
-    (_APPS, "WorkloadSpread"): "workloadspread",
-}
-"""By group and kind: the folder whose `conversion.CONVERSION` says how."""
+
+def named(name: str) -> Kind:
+    """The kind of this name, `CloneSet`. Raises KeyError when there is none."""
+    folder = name.lower()
+    if folder not in _folders():
+        raise KeyError(f"there is no kind {name}")
+    return _kind(folder)
+
+
+def _folders() -> Sequence[str]:
+    return _folders_in(tuple(__path__))
+
+
+@cache
+def _folders_in(path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(one.name for one in pkgutil.iter_modules(path) if one.ispkg))
+
+
+@cache
+def _kind(folder: str) -> Kind:
+    found: Kind = import_module(f"{__name__}.{folder}.kind").KIND
+    return found
 
 
 def crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
@@ -68,55 +60,33 @@ def crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
     `conversion` is the stanza of that name for the kinds with two versions (kube/crds.py: `webhook_conversion`);
     without it the API server only changes the apiVersion, which loses what is called differently.
     """
-    found: list[Document] = orjson.loads(_made())
+    made = [_crd(folder, described=True) for folder in _folders()]
+    found: list[Document] = [orjson.loads(one) for one in made if one is not None]
     for crd in found:
         if conversion is not None and len(crd["spec"]["versions"]) > 1:
             crd["spec"]["conversion"] = deep_copy(dict(conversion))
-    return found
+    return sorted(found, key=lambda crd: str(crd["metadata"]["name"]))
 
 
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
-    """Those of some kinds alone, which is sooner made than all; without descriptions, where nobody reads them,
+    """Those of some kinds alone, which is sooner made than all; without descriptions, where nothing reads them,
     sooner still."""
-    plurals = sorted({one.plural for one in resources})
-    return [orjson.loads(_made_alone(plural, described=described)) for plural in plurals]
+    folders = sorted({one.kind.lower() for one in resources})
+    made = [_crd(folder, described=described) for folder in folders]
+    return [orjson.loads(one) for one in made if one is not None]
 
 
 @cache
-def _made_alone(plural: str, *, described: bool) -> bytes:
-    with nullcontext() if described else descriptions.left_out():
-        return orjson.dumps(_crd(plural))
-
-
-def _crd(plural: str) -> Document:
-    made: Document = import_module(f"{__name__}.{_CRDS[plural]}.crd").crd()
-    return made
-
-
-@cache
-def _made() -> bytes:
+def _crd(folder: str, *, described: bool) -> bytes | None:
     """As JSON, so that every caller gets documents of its own for little."""
-    from pykruise.kinds.advancedcronjob.crd import crd as advanced_cron_job_crd
-    from pykruise.kinds.broadcastjob.types import BroadcastJobSpec
-    from pykruise.kinds.cloneset.types import CloneSetSpec
-    from pykruise.kinds.imagelistpulljob.types import ImageListPullJobSpec
-    from pykruise.kinds.statefulset.types import StatefulSetSpec
-    from pykruise.kinds.uniteddeployment.crd import crd as united_deployment_crd
-    from pykruise.kube.crds import structural_schema
+    with nullcontext() if described else descriptions.left_out():
+        crd = _kind(folder).crd(_spec_schema)
+    return None if crd is None else orjson.dumps(crd)
 
-    found = [_crd(plural) for plural in _CRDS]
-    # These have specs of other kinds in them; kinds do not know each other, so their schemas are handed over.
-    found += [
-        advanced_cron_job_crd(
-            broadcast_job_spec=structural_schema(BroadcastJobSpec),
-            image_list_pull_job_spec=structural_schema(ImageListPullJobSpec),
-        ),
-        united_deployment_crd(
-            clone_set_spec=structural_schema(CloneSetSpec),
-            stateful_set_spec=structural_schema(StatefulSetSpec),
-        ),
-    ]
-    return orjson.dumps(sorted(found, key=lambda crd: str(crd["metadata"]["name"])))
+
+def _spec_schema(name: str) -> Document:
+    """Kinds do not know each other, so the schemas of specs that they embed are handed over."""
+    return structural_schema(named(name).spec_type)
 
 
 def conversions() -> Conversions:
@@ -128,22 +98,17 @@ class _Table(Mapping[tuple[str, str], Conversion]):
     """All of them; what one is not asked for is not loaded."""
 
     def __getitem__(self, key: tuple[str, str]) -> Conversion:
-        return _conversion(_CONVERSIONS[key])
-
-    def __contains__(self, key: object) -> bool:
-        return key in _CONVERSIONS
+        group, name = key
+        conversion = named(name).conversion
+        if conversion is None or conversion.group != group:
+            raise KeyError(key)
+        return conversion
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(_CONVERSIONS)
+        return ((one.conversion.group, one.conversion.kind) for one in kinds() if one.conversion is not None)
 
     def __len__(self) -> int:
-        return len(_CONVERSIONS)
-
-
-@cache
-def _conversion(folder: str) -> Conversion:
-    found: Conversion = import_module(f"{__name__}.{folder}.conversion").CONVERSION
-    return found
+        return sum(1 for _ in self)
 
 
 _TABLE: Final = _Table()

@@ -14,7 +14,7 @@ whoever asks the cache has all of it read first, so this is as if it had taken t
 import asyncio
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Generic, Never, TypeVar
+from typing import Final, Generic, Never, TypeVar
 
 import msgspec
 
@@ -31,6 +31,9 @@ from pykruise.kube.store import Change, IndexFunction, Projected, Store
 __all__ = ["Cache", "CacheStats", "Change", "Projected"]
 
 T = TypeVar("T", bound=Projected)
+
+NOT_SERVED: Final = 404
+"""What an API server answers to a list of a resource that it does not know."""
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +169,12 @@ class Cache(Generic[T]):
     async def wait_synced(self) -> None:
         """Return when `synced`."""
         await self._ingest.synced.wait()
+
+    async def wait_served(self) -> bool:
+        """Return when `synced`; False as soon as the API server says that it does not serve the resource."""
+        if not self.synced and self.stats().last_code != NOT_SERVED:
+            await self.wait_synced()
+        return self.synced
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
         """Call `handler` with every change from now on; returns what ends that.

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds import gates as feature_gates
+from pykruise.kinds import kinds
 from pykruise.kube.durations import parse_duration
 from pykruise.manager.settings import (
     Address,
@@ -21,20 +22,16 @@ from pykruise.manager.settings import (
     ServingSettings,
     Settings,
     WebhookSettings,
-    cloneset_settings,
-    daemonset_settings,
-    statefulset_settings,
 )
-from pykruise.plans.reconcile import Tuning
+from pykruise.plans.assemble import Tuning
+from pykruise.pods.settings import flags_of
 
-__all__ = ["FLAGS", "Flag", "FlagError", "Parsed", "help_text", "parse"]
+__all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 
 WORKERS = (
     "advancedcronjob",
     "broadcastjob",
-    "cloneset",
     "crr",
-    "daemonset",
     "imagepulljob",
     "nodeimage",
     "nodepodprobe",
@@ -42,13 +39,9 @@ WORKERS = (
     "podprobemarker",
     "podunavailablebudget",
     "resourcedistribution",
-    "sidecarset",
-    "sidecarterminator",
-    "statefulset",
     "uniteddeployment",
-    "workloadspread",
 )
-"""What has a flag `--<name>-workers`."""
+"""Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""
 
 RESYNC_S = 10 * 3600.0
 """What `--sync-period` means when it is not given."""
@@ -158,7 +151,7 @@ def _switch(name: str, default: str, help: str, **more: Any) -> Flag:
 
 _LOGS = "log files are not written here; logs go to standard error"
 
-FLAGS: Sequence[Flag] = (
+_OWN: Sequence[Flag] = (
     _text("kubeconfig", "", "Which cluster; else $KUBECONFIG, in-cluster, ~/.kube/config."),
     _text("context", "", "Context of the kubeconfig."),
     _text("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
@@ -187,10 +180,6 @@ FLAGS: Sequence[Flag] = (
     _text("rate-limiter-max-delay", "1000s", "A key's longest wait.", read=_positive),
     _text("rate-limiter-qps", "10", "Retries a second of all keys of a controller.", read=_whole(1)),
     _text("rate-limiter-bucket-size", "100", "Retries at once before that.", read=_whole(1)),
-    *(_text(f"{name}-workers", "3", f"Turns at once of {name}.", read=_whole(1)) for name in WORKERS),
-    _switch("cloneset-scaling-exclude-preparing-delete", "false", "Pods in PreparingDelete do not count."),
-    _text("ws-enabled-versioned-status", "deployment,replicaset", "For WorkloadSpread.", read=_names),
-    _switch("assign-pods-by-scheduler", "true", "Pods of DaemonSets are placed by the scheduler."),
     _switch("assign-bcj-pods-by-scheduler", "true", "Pods of BroadcastJobs are placed by the scheduler."),
     _text("nodeimage-creation-delay", "30s", "After a node is ready, until its NodeImage.", read=_duration),
     _switch("allow-privileged", "true", "Templates may have privileged containers."),
@@ -228,9 +217,36 @@ FLAGS: Sequence[Flag] = (
     _switch("one_output", "false", "No effect.", unused=_LOGS),
     _switch("add_dir_header", "false", "No effect.", unused="lines name the module"),
 )
-"""Every flag that is known."""
+"""Flags of the manager itself; kinds have some of their own."""
 
-_BY_NAME = {flag.name: flag for flag in FLAGS}
+
+def all_flags() -> Sequence[Flag]:
+    """Every flag that is known."""
+    own = {kind.control.name for kind in kinds() if kind.control is not None}
+    workers = [
+        _text(f"{name}-workers", "3", f"Reconciles at once of {name}.", read=_whole(1))
+        for name in sorted({*WORKERS, *own})
+    ]
+    return (*_OWN, *workers, *_flags_of_kinds())
+
+
+def _flags_of_kinds() -> list[Flag]:
+    return [
+        _READERS[type(default)](source.name, default, source.help)
+        for kind in kinds()
+        for source, default in flags_of(kind.settings).items()
+    ]
+
+
+_READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
+    bool: lambda name, default, help: _switch(name, str(default).lower(), help),
+    tuple: lambda name, default, help: _text(name, ",".join(default), help, read=_names),
+    int: lambda name, default, help: _text(name, str(default), help, read=_whole(0)),
+    float: lambda name, default, help: _text(name, f"{default:g}s", help, read=_duration),
+    str: _text,
+}
+"""By the type of a field's default: its flag."""
+
 _HELP = ("help", "h")
 _QUIET = frozenset(("logtostderr", "alsologtostderr", "stderrthreshold"))
 """Without effect, and what they ask for is what happens anyway."""
@@ -238,9 +254,10 @@ _QUIET = frozenset(("logtostderr", "alsologtostderr", "stderrthreshold"))
 
 def help_text() -> str:
     """All flags with their defaults, in the order in which one would look for them."""
-    width = max(len(flag.name) for flag in FLAGS) + 4
+    flags = all_flags()
+    width = max(len(flag.name) for flag in flags) + 4
     lines = ["Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C.", "", "Flags:"]
-    for flag in FLAGS:
+    for flag in flags:
         default = f" (default {flag.default})" if flag.default else ""
         lines.append(f"  {'--' + flag.name:<{width}}{flag.help}{default}")
     lines += ["", "Each may be written --name=value, --name value or with one dash; -v=5 is --v=5."]
@@ -255,26 +272,27 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
 
     Raises FlagError for what cannot be meant, `feature_gates.GateError` for gates.
     """
-    given = _texts(argv)
+    known = {flag.name: flag for flag in all_flags()}
+    given = _texts(argv, known)
     if any(name in given for name in _HELP):
         return Parsed(settings=Settings(), wants_help=True)
-    values = {flag.name: _value(flag, given.get(flag.name)) for flag in FLAGS}
+    values = {name: _value(flag, given.get(name)) for name, flag in known.items()}
     notes = [
-        f"--{name} has no effect: {_BY_NAME[name].unused}"
+        f"--{name} has no effect: {known[name].unused}"
         for name in given
-        if _BY_NAME[name].unused and name not in _QUIET
+        if known[name].unused and name not in _QUIET
     ]
     resync_s = _resync(values["sync-period"], notes)
     gates = feature_gates.parse(given.get("feature-gates", ()), environ=environ)
     settings = Settings(
         gates=gates,
-        cloneset=cloneset_settings(
-            gates, exclude_preparing_delete=values["cloneset-scaling-exclude-preparing-delete"]
-        ),
-        daemonset=daemonset_settings(gates, assign_pods_by_scheduler=values["assign-pods-by-scheduler"]),
-        statefulset=statefulset_settings(gates),
+        flags={flag.name: values[flag.name] for flag in _flags_of_kinds()},
         tuning=Tuning(
-            workers={name: values[f"{name}-workers"] for name in WORKERS},
+            workers={
+                name.removesuffix("-workers"): value
+                for name, value in values.items()
+                if name.endswith("-workers")
+            },
             base_delay_s=values["rate-limiter-base-delay"],
             max_delay_s=values["rate-limiter-max-delay"],
             retries_per_s=float(values["rate-limiter-qps"]),
@@ -286,9 +304,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         cache_sync_timeout_s=values["controller-cache-sync-timeout"],
         default_image_ttl_s=values["default-ttlseconds-for-always-nodeimage"],
         node_image_delay_s=values["nodeimage-creation-delay"],
-        assign_daemon_pods_by_scheduler=values["assign-pods-by-scheduler"],
         assign_broadcast_pods_by_scheduler=values["assign-bcj-pods-by-scheduler"],
-        versioned_status_kinds=values["ws-enabled-versioned-status"],
         election=_election(values, environ),
         serving=ServingSettings(
             metrics=values["metrics-addr"],
@@ -307,7 +323,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
     return Parsed(settings=settings, kubeconfig=values["kubeconfig"], context=values["context"])
 
 
-def _texts(argv: Sequence[str]) -> dict[str, list[str]]:
+def _texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list[str]]:
     """What was written for each flag, in order."""
     given: dict[str, list[str]] = {}
     rest = list(argv)
@@ -319,9 +335,11 @@ def _texts(argv: Sequence[str]) -> dict[str, list[str]]:
         if name in _HELP:
             given[name] = []
             continue
-        flag = _BY_NAME.get(name)
+        flag = known.get(name)
         if flag is None:
-            raise FlagError(f"--{name} is not known{_meant(name)}; pykruise manager --help lists all flags")
+            raise FlagError(
+                f"--{name} is not known{_meant(name, known)}; pykruise manager --help lists all flags"
+            )
         if not equals:
             if flag.is_boolean:
                 text = "true"
@@ -333,8 +351,8 @@ def _texts(argv: Sequence[str]) -> dict[str, list[str]]:
     return given
 
 
-def _meant(name: str) -> str:
-    close = difflib.get_close_matches(name, _BY_NAME, n=1)
+def _meant(name: str, known: Mapping[str, Flag]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean --{close[0]}?" if close else ""
 
 

@@ -20,9 +20,11 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
+from pykruise.kinds import kinds as all_kinds
 from pykruise.kube.cache import CacheStats
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
@@ -31,15 +33,15 @@ from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
 from pykruise.kube.queue import QueueStats
-from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.manager.components import Component
-from pykruise.manager.kinds import KINDS, SHARED, Kind, enabled
 from pykruise.manager.oversight import Oversight
 from pykruise.manager.settings import Settings
+from pykruise.plans.assemble import KindContext, controller_for, views_of
 from pykruise.plans.execute import Executor
-from pykruise.plans.reconcile import KindContext
+from pykruise.plans.kind import Kind
 from pykruise.plans.sources import Sources
+from pykruise.plans.views import SHARED, Views
 
 __all__ = ["Manager", "ManagerStats"]
 
@@ -61,7 +63,7 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
 class _RunningKind(msgspec.Struct, frozen=True):
     kind: Kind
     controller: Controller[Key]
-    needs: tuple[Resource, ...]
+    needs: tuple[Views[Any], ...]
     """Whose caches must be full before it works."""
 
 
@@ -81,7 +83,7 @@ class Manager:
         *,
         settings: Settings | None = None,
         components: Sequence[Component] = (),
-        kinds: Sequence[Kind] = KINDS,
+        kinds: Sequence[Kind] | None = None,
         elector: LeaderElector | None = None,
         clock: Clock = system_clock,
         rng: random.Random | None = None,
@@ -111,13 +113,17 @@ class Manager:
         self._freeze_heap = freeze_heap
         self._oversees = oversees
         self._components = tuple(components)
-        self._kinds = tuple(_build(kind, context, settings) for kind in enabled(settings.gates, kinds))
+        self._kinds = tuple(
+            _build(kind, context, settings)
+            for kind in (all_kinds() if kinds is None else kinds)
+            if kind.control is not None and kind.is_enabled(settings.gates.__getitem__)
+        )
         self._oversight = Oversight(
             self._sources.by_resource,
             kinds={
                 running.kind.resource: running.kind.resource.kind
                 for running in self._kinds
-                if running.kind.resource not in SHARED
+                if running.kind.versions
             },
             timeout_s=settings.cache_sync_timeout_s,
         )
@@ -255,8 +261,8 @@ class Manager:
 
 
 def _build(kind: Kind, context: KindContext, settings: Settings) -> _RunningKind:
-    """Build a kind's controller; the caches that it adds are those it needs beside the shared ones."""
-    before = set(context.sources.by_resource)
-    controller = kind.build(context, settings)
-    own = [resource for resource in context.sources.by_resource if resource not in before]
-    return _RunningKind(kind, controller, (*SHARED, *own))
+    """The controller of a kind, and the caches that it waits for."""
+    own = settings.of(kind)
+    assert kind.control is not None
+    needs = (views for views in views_of(kind.control, own) if not views.is_apart)
+    return _RunningKind(kind, controller_for(kind, context, own), tuple(dict.fromkeys((*SHARED, *needs))))

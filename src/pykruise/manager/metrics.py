@@ -69,7 +69,7 @@ class StatsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All metrics. Called where the event loop runs."""
         stats = self._manager.stats()
-        labels = {kind.name: kind.component for kind in self._manager.kinds}
+        labels = {one.name: one.component for kind in self._manager.kinds if (one := kind.control)}
         yield from self._election()
         yield from _controllers(stats, labels)
         yield from _queues(stats, labels)

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
+import msgspec
 import orjson
 from prometheus_client.registry import CollectorRegistry
 
@@ -116,7 +117,8 @@ async def _fitted(client: Client, settings: Settings) -> Settings:
     git_version = str(version.get("gitVersion") or "")
     _log.info("the cluster is Kubernetes %s", git_version)
     # Discovery, not the version: vendors write versions as they like, and clusters are upgraded in steps.
-    return settings.with_resize(has_resize(orjson.loads(await client.get_path("/api/v1"))))
+    is_served = has_resize(orjson.loads(await client.get_path("/api/v1")))
+    return msgspec.structs.replace(settings, uses_resize=is_served)
 
 
 def identity() -> str:

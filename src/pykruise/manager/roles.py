@@ -1,6 +1,6 @@
 """The roles of a manager, made of what its parts declare that they do, and of nothing else.
 
-manager/kinds.py, ELECTION, webhook_rights() ──▶ needed() ──▶ roles() ──▶ install, chart, doctor, tests
+kinds(), ELECTION, webhook_rights() ──▶ needed() ──▶ roles() ──▶ install, chart, doctor, tests
 
 A kind that its gates switch off asks for nothing. Names of roles and bindings are OpenKruise's.
 """
@@ -8,19 +8,40 @@ A kind that its gates switch off asks for nothing. Names of roles and bindings a
 from collections.abc import Iterable, Sequence
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import conversions, crds, kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.readers import RIGHTS as SIDECAR_RIGHTS
 from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
-from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    LEASES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+)
 from pykruise.kube.rights import READ, Right, merged, on
-from pykruise.manager.kinds import SHARED_RIGHTS, enabled
 
 __all__ = ["aggregated_roles", "needed", "roles"]
 
 ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
+
+SHARED_RIGHTS: Sequence[Right] = (
+    on(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
+    on(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
+    on(PODS, "patch", subresource="resize", why="cpu and memory in place"),
+    # As for workloads: OwnerReferencesPermissionEnforcement asks for it.
+    on(PODS, "update", subresource="finalizers", why="claims that go with their pod"),
+    on(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
+    on(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
+    on(NODES, *READ, why="where pods run"),
+    on(EVENTS, "create", "patch", why="events about workloads"),
+)
 
 ELECTION: Sequence[Right] = (
     on(LEASES, "create", "get", "update", in_namespace=True, why="leader election"),
@@ -74,8 +95,8 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
 
 def needed(gates: Gates) -> list[Right]:
     """Everything that a manager with these gates does to a cluster."""
-    kinds = [right for kind in enabled(gates) for right in kind.rights]
-    return [*SHARED_RIGHTS, *kinds, *webhook_rights(gates), *ELECTION]
+    own = [right for kind in kinds() if kind.is_enabled(gates.__getitem__) for right in kind.rights]
+    return [*SHARED_RIGHTS, *own, *webhook_rights(gates), *ELECTION]
 
 
 def roles(gates: Gates, *, namespace: str) -> list[Document]:

@@ -3,15 +3,15 @@
 Times are in seconds. The defaults are OpenKruise's, except where a field says otherwise.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
-from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
-from pykruise.kinds.daemonset.snapshot import Settings as DaemonSetSettings
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.statefulset.snapshot import Settings as StatefulSetSettings
-from pykruise.plans.reconcile import Tuning
+from pykruise.plans.assemble import Tuning
+from pykruise.plans.kind import Kind
+from pykruise.pods.settings import settings_from
 
 __all__ = [
     "Address",
@@ -20,9 +20,6 @@ __all__ = [
     "ServingSettings",
     "Settings",
     "WebhookSettings",
-    "cloneset_settings",
-    "daemonset_settings",
-    "statefulset_settings",
 ]
 
 NAMESPACE = "kruise-system"
@@ -87,15 +84,13 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about one manager."""
+    """Everything about one manager. What a kind is to go by is `of(kind)`."""
 
     gates: Gates = Gates()
-    cloneset: CloneSetSettings = CloneSetSettings()
-    """What CloneSet plans with; `cloneset_settings` makes it of gates."""
-    daemonset: DaemonSetSettings = DaemonSetSettings()
-    """What DaemonSet plans with; `daemonset_settings` makes it of gates."""
-    statefulset: StatefulSetSettings = StatefulSetSettings()
-    """What StatefulSet plans with; `statefulset_settings` makes it of gates."""
+    flags: Mapping[str, Any] = {}
+    """Values of flags that are a kind's own (pods/settings.py: `FromFlag`), by name; others have their defaults."""
+    uses_resize: bool = True
+    """Whether the API server serves `pods/resize`."""
     tuning: Tuning = Tuning()
     watch_namespace: str = ""
     """Only objects of this namespace are worked on; empty: of all."""
@@ -108,9 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     default_image_ttl_s: int = 300
     """ttlSecondsAfterFinished of image pulls with policy Always."""
     node_image_delay_s: float = 30.0
-    assign_daemon_pods_by_scheduler: bool = True
     assign_broadcast_pods_by_scheduler: bool = True
-    versioned_status_kinds: tuple[str, ...] = ("deployment", "replicaset")
     election: ElectionSettings = ElectionSettings()
     serving: ServingSettings = ServingSettings()
     webhook: WebhookSettings = WebhookSettings()
@@ -129,59 +122,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Where revisions of cluster-wide objects are kept: its own namespace, or the only one that it watches."""
         return self.watch_namespace or self.own_namespace
 
-    def with_resize(self, is_served: bool) -> "Settings":
-        """These settings for an API server that serves `pods/resize`, or does not."""
-        return msgspec.structs.replace(
-            self,
-            cloneset=msgspec.structs.replace(self.cloneset, uses_resize=is_served),
-            daemonset=msgspec.structs.replace(self.daemonset, uses_resize=is_served),
-            statefulset=msgspec.structs.replace(self.statefulset, uses_resize=is_served),
+    def of(self, kind: Kind) -> Any:
+        """What a kind is to go by: its own Settings."""
+        return settings_from(
+            kind.settings,
+            gates=self.gates.__getitem__,
+            flags=self.flags,
+            manager={
+                "own_namespace": self.own_namespace,
+                "revision_namespace": self.revision_namespace,
+                "uses_resize": self.uses_resize,
+            },
         )
-
-
-def cloneset_settings(
-    gates: Gates, *, exclude_preparing_delete: bool = False, uses_resize: bool = True
-) -> CloneSetSettings:
-    """What CloneSet's gates mean for its plans."""
-    return CloneSetSettings(
-        short_hash=gates["CloneSetShortHash"],
-        partition_rollback=gates["CloneSetPartitionRollback"],
-        preparing_update_as_update=gates["PreparingUpdateAsUpdate"],
-        exclude_preparing_delete=exclude_preparing_delete,
-        in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
-        in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
-        recreate_on_claim_change=gates["RecreatePodWhenChangeVCTInCloneSetGate"],
-        pre_download=gates["PreDownloadImageForInPlaceUpdate"] and gates["KruiseDaemon"],
-        filters_events=gates["CloneSetEventHandlerOptimization"],
-        asks_budgets=gates["PodUnavailableBudgetUpdateGate"],
-        uses_resize=uses_resize,
-    )
-
-
-def daemonset_settings(
-    gates: Gates, *, assign_pods_by_scheduler: bool = True, uses_resize: bool = True
-) -> DaemonSetSettings:
-    """What DaemonSet's gates mean for its plans."""
-    return DaemonSetSettings(
-        assign_pods_by_scheduler=assign_pods_by_scheduler,
-        prune_ineligible_nodes=gates["DaemonSetPruneIneligibleNodes"],
-        in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
-        in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
-        pre_download=gates["PreDownloadImageForDaemonSetUpdate"] and gates["KruiseDaemon"],
-        uses_resize=uses_resize,
-    )
-
-
-def statefulset_settings(gates: Gates, *, uses_resize: bool = True) -> StatefulSetSettings:
-    """What StatefulSet's gates mean for its plans."""
-    return StatefulSetSettings(
-        auto_delete_claims=gates["StatefulSetAutoDeletePVC"],
-        start_ordinal=gates["StatefulSetStartOrdinal"],
-        auto_resize_claims=gates["StatefulSetAutoResizePVCGate"],
-        pod_index_label=gates["PodIndexLabel"],
-        preparing_update_as_update=gates["PreparingUpdateAsUpdate"],
-        in_place_env_from_metadata=gates["InPlaceUpdateEnvFromMetadata"],
-        in_place_vertical_scaling=gates["InPlaceWorkloadVerticalScaling"],
-        pre_download=gates["PreDownloadImageForInPlaceUpdate"] and gates["KruiseDaemon"],
-        uses_resize=uses_resize,
-    )

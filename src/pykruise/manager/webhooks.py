@@ -21,7 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONVERT_PATH, Endpoint
-from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
+from pykruise.admission.counts import LiveCounts
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.refusals import RefusalEvents
 from pykruise.admission.protection import Protection
@@ -29,7 +29,7 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
 from pykruise.admission.selector_index import SelectorIndex
 from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
-from pykruise.admission.settings import AdmissionSettings
+from pykruise.admission.settings import admission_settings
 from pykruise.admission.stores import (
     CertificateFolder,
     CertificateStore,
@@ -41,10 +41,10 @@ from pykruise.admission.stores import (
 from pykruise.admission.webhook_plan import CONFIGURATIONS, QUIET_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
-from pykruise.kinds.cloneset.defaults import DefaultingSettings
-from pykruise.kinds.sidecarset.controller import COMPONENT as SIDECAR_COMPONENT
+from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
@@ -56,8 +56,9 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
+from pykruise.plans.review import live_lookups
 
-__all__ = ["Webhooks", "WebhooksNotReadyError", "admission_settings", "endpoint_of"]
+__all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -83,30 +84,6 @@ CHECK_S: Final = 5.0
 
 class WebhooksNotReadyError(RuntimeError):
     """No whole pass succeeded in time; the message says what the last one failed with."""
-
-
-def admission_settings(settings: Settings) -> AdmissionSettings:
-    """What the manager's gates mean for admission."""
-    gates = settings.gates
-    return AdmissionSettings(
-        namespace=settings.own_namespace,
-        gates=gates,
-        pod_webhook=gates["PodWebhook"],
-        readiness_gate_for_all=gates["KruisePodReadinessGate"],
-        enhanced_liveness=gates["EnhancedLivenessProbe"],
-        sort_sidecars=gates["EnableSortSidecarContainerByName"],
-        any_pod_annotation=gates["SidecarSetPatchPodMetadataDefaultsAllowed"],
-        workload_spread=gates["WorkloadSpread"],
-        deletion_protection=gates["ResourcesDeletionProtection"],
-        crd_cascading=gates["DeletionProtectionForCRDCascadingGate"],
-        resources_in_place=gates["InPlaceWorkloadVerticalScaling"],
-        defaulting=DefaultingSettings(
-            template_no_defaults=gates["TemplateNoDefaults"],
-            host_network_ports=gates["DefaultHostNetworkHostPortsInPodTemplates"],
-        ),
-        auto_delete_claims=gates["StatefulSetAutoDeletePVC"],
-        auto_resize_claims=gates["StatefulSetAutoResizePVCGate"],
-    )
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
@@ -148,7 +125,7 @@ class Webhooks:
         self._timeout_s = webhook.initialize_timeout_s
         self._endpoint = endpoint_of(settings)
         self.metrics = WebhookMetrics(log_folder=webhook.protection_log_folder)
-        admission = admission_settings(settings)
+        admission = admission_settings(settings.gates, namespace=settings.own_namespace)
         protection = Protection(
             LiveCounts(lambda: client),
             is_on=admission.deletion_protection,
@@ -165,7 +142,7 @@ class Webhooks:
         )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
-            self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
+            self._spreads, clock=clock, rng=rng, versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds
         )
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
@@ -175,13 +152,15 @@ class Webhooks:
         rules = over(
             reviewers(
                 admission,
+                kind_settings=settings.of,
                 protection=protection,
-                sidecars=self._sidecars,
+                lookups=live_lookups(
+                    lambda: client,
+                    namespace=settings.own_namespace,
+                    readers={"sidecarset": self._sidecars},
+                ),
                 on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
-                pods=live_pods(lambda: client),
-                classes=live_classes(lambda: client),
-                trial=live_trial(lambda: client, namespace=settings.own_namespace),
                 spreading=self.spreading,
                 announce=remover.remove if self._store.is_managed else None,
                 rng=rng,

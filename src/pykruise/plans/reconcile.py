@@ -1,34 +1,37 @@
-"""One turn of the loop, the same for every kind: snapshot, plan, execute, report.
+"""One reconcile, the same for every kind: snapshot, plan, execute, report.
 
-key ──▶ planner.snapshot(key) ──▶ planner.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds till next
+key ──▶ Control.snapshot(view, read) ──▶ Control.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds till next
 
-A kind supplies a `Planner`: four plain functions. Everything that waits or writes is here.
+A kind supplies plain functions (plans/kind.py). Everything that waits or writes is here.
 """
 
 import asyncio
 import logging
-import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, Never, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Never
 
 import msgspec
 
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock
-from pykruise.kube.controller import DEFAULT_WORKERS, Controller
 from pykruise.kube.errors import ConflictError, Status
 from pykruise.kube.ids import Key
-from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import Resource
 from pykruise.plans.actions import Create, Patch
 from pykruise.plans.execute import Executor, Failure, Outcome, merged
+from pykruise.plans.kind import Control
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
-from pykruise.plans.sources import Sources
-from pykruise.plans.status import A_MOMENT_S, PER_SECOND, PER_SECOND_BUSY, StatusPace, status_patch
+from pykruise.plans.read import Memories, Mirror, Read
+from pykruise.plans.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
 
-S = TypeVar("S")
+__all__ = [
+    "MADE_LATELY_S",
+    "OPTIONAL_AGAIN_S",
+    "SLICE_S",
+    "Owner",
+    "PlanFailedError",
+    "Reconciler",
+    "owner_of",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -58,109 +61,16 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """Others write its status too: it is written only if the object is still as it was looked at."""
 
 
-class Planner(Protocol[S]):
-    """What a kind supplies. All but `snapshot` and `is_current` are pure."""
-
-    def snapshot(self, key: Key) -> S | None:
-        """Everything the plan needs, from the caches; None: the object is gone."""
-        ...
-
-    def owner(self, snapshot: S) -> Owner:
-        """Whose status and events these are."""
-        ...
-
-    def plan(self, snapshot: S) -> Plan:
-        """Decide."""
-        ...
-
-    def status_after(self, snapshot: S, plan: Plan, failure: Failure) -> dict[str, Any] | None:
-        """The status when the plan ended with a fault (never a stale one)."""
-        ...
-
-    def is_current(self, snapshot: S) -> bool:
-        """False once the wish itself (the object's spec) is another than the one planned for."""
-        ...
-
-
-class Tuning(msgspec.Struct, frozen=True, kw_only=True):
-    """How much every controller may do at once, and how it retries. Times in seconds."""
-
-    workers: Mapping[str, int] = {}
-    """By the controller's name; others have DEFAULT_WORKERS."""
-    base_delay_s: float = BASE_DELAY_S
-    max_delay_s: float = MAX_DELAY_S
-    retries_per_s: float = 0.0
-    """Of all keys of a queue together; 0: no bound."""
-    retry_burst: int = 100
-    status_per_s: float = PER_SECOND
-    """Writes a second of the status of one object that keeps changing."""
-
-
-class KindContext:
-    """What a manager gives every kind to build its controller with."""
-
-    def __init__(
-        self,
-        *,
-        client: Client,
-        sources: Sources,
-        executor: Executor,
-        clock: Clock,
-        rng: random.Random,
-        cpu_time: Callable[[], float],
-        tuning: Tuning = Tuning(),  # noqa: B008 - frozen
-    ) -> None:
-        self.client = client
-        self.sources = sources
-        self.executor = executor
-        self.clock = clock
-        self.rng = rng
-        self.cpu_time = cpu_time
-        self.tuning = tuning
-        self.recorders: list[EventRecorder] = []
-
-    def queue(self) -> WorkQueue[Key]:
-        """A queue that retries as the manager was told to."""
-        return WorkQueue(
-            base_delay_s=self.tuning.base_delay_s,
-            max_delay_s=self.tuning.max_delay_s,
-            retries_per_s=self.tuning.retries_per_s,
-            retry_burst=self.tuning.retry_burst,
-            rng=self.rng,
-        )
-
-    def controller(
-        self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
-    ) -> Controller[Key]:
-        """A controller with the workers that the manager was told to give `name`."""
-        return Controller(
-            name,
-            turn,
-            queue=queue,
-            workers=self.tuning.workers.get(name, DEFAULT_WORKERS),
-            clock=self.clock,
-            cpu_time=self.cpu_time,
-        )
-
-    def recorder(self, component: str) -> "RecordEvent":
-        """A way to record events in the name of `component`; the manager runs and flushes it."""
-        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng)
-        self.recorders.append(recorder)
-
-        def record(owner: Owner, note: Note, count: int) -> None:
-            about = note.about or owner
-            recorder.record(
-                about.resource,
-                namespace=about.key.namespace,
-                name=about.key.name,
-                uid=about.uid,
-                reason=note.reason,
-                message=note.message,
-                warning=note.warning,
-                count=count,
-            )
-
-        return record
+def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> Owner:
+    """Whose status and events a plan about the object is. `is_shared`: others write its status too."""
+    return Owner(
+        resource=resource,
+        key=Key(view.namespace, view.name),
+        uid=view.uid,
+        resource_version=str(view.resource_version),
+        stored_status=getattr(view, "stored_status", {}),  # a pod's is its kubelet's to report
+        is_guarded=is_shared,
+    )
 
 
 class PlanFailedError(Exception):
@@ -174,57 +84,96 @@ class PlanFailedError(Exception):
 
 
 RecordEvent = Callable[[Owner, Note, int], None]
+"""Owner, note, and how often it happened."""
 
 
-class Reconciler(Generic[S]):
-    """Runs the turns of one kind. `record` takes events (it must neither block nor raise)."""
+class _Past(msgspec.Struct):
+    """What the reconciler remembers of an object."""
+
+    owed_since: float | None = None
+    """Since when a status was to be written that waits for the writes of its plan."""
+    notes: dict[tuple[str, str, str], float] = {}
+    """Events that are not to be repeated so soon, and when they were recorded."""
+    made_at: float = -MADE_LATELY_S
+    made_for: str = ""
+    """When objects were made for it, and the version of it that they were made for."""
+
+
+class Reconciler:
+    """Reconciles the objects of one kind.
+
+    `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
+    must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
+    """
 
     def __init__(
-        self, planner: Planner[S], executor: Executor, *, record: RecordEvent, slice_s: float = SLICE_S
+        self,
+        resource: Resource,
+        control: Control,
+        objects: Mirror[Any],
+        *,
+        read_for: Callable[[Any], Read[Any]],
+        memories: Memories,
+        executor: Executor,
+        record: RecordEvent,
+        slice_s: float = SLICE_S,
     ) -> None:
-        self._planner = planner
+        self._resource = resource
+        self._control = control
+        self._objects = objects
+        self._read_for = read_for
+        self._memories = memories
         self._executor = executor
         self._record = record
         self._slice_s = slice_s
         self._pace = StatusPace(per_second=executor.status_per_s)
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
-        self._owed_since: dict[Key, float] = {}
-        """Since when a status was to be written that waits for the writes of its plan."""
-        self._told: dict[Key, dict[tuple[str, str, str], float]] = {}
-        self._made: dict[Key, tuple[float, str]] = {}
-        """When objects were made for an owner, and the version of it that they were made for."""
 
     async def __call__(self, key: Key) -> float | None:
-        """One turn for `key`. Returns in how many seconds to look again; None: only when something changes.
+        """Reconcile `key`. Returns in how many seconds to look again; None: only when something changes.
 
         Raises ConflictError when the world had moved on (plan again soon), PlanFailedError for a failed write
         that is worth a backoff.
         """
-        snapshot = self._planner.snapshot(key)
-        if snapshot is None:
-            self._pace.forget(key)
-            self._busy_pace.forget(key)
-            self._owed_since.pop(key, None)
-            self._told.pop(key, None)
-            self._made.pop(key, None)
+        view = self._objects.get(key)
+        if view is None:
+            self._forget(key)
             return None
-        owner = self._planner.owner(snapshot)
-        plan = self._planner.plan(snapshot)
+        read = self._read_for(view)
+        snapshot = await self._control.snapshot(view, read)
+        if snapshot is None:
+            return None
+        plan = self._control.plan(snapshot)
+        if self._control.remember is not None:
+            self._control.remember(read, snapshot, plan)
+        return await self._carry_out(snapshot, plan)
+
+    def _forget(self, key: Key) -> None:
+        self._pace.forget(key)
+        self._busy_pace.forget(key)
+        self._memories.forget(key)
+
+    def _past_of(self, owner: Owner) -> _Past:
+        return self._memories.of(owner.key, owner.uid, _Past)
+
+    async def _carry_out(self, snapshot: Any, plan: Plan) -> float | None:
+        view = self._control.object_of(snapshot)
+        owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
+        past = self._past_of(owner)
         for note, count in merged([("", note) for note in plan.notes]):
             self._tell(owner, note, count)
         started = asyncio.get_running_loop().time()
         makes = any(isinstance(step.action, Create) for step in plan.steps)
-        made_at, made_for = self._made.get(key, (-MADE_LATELY_S, ""))
-        if makes and started - made_at < MADE_LATELY_S and made_for == owner.resource_version:
+        if makes and started - past.made_at < MADE_LATELY_S and past.made_for == owner.resource_version:
             await self._insist_on(owner)
-        # Side by side: neither builds on the other, and a pod should not wait for the telling of it.
+        # Side by side: neither builds on the other, and a pod should not wait for the status.
         is_done = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             reporting = tasks.create_task(self._report_beside(owner, plan, is_done))
-            outcome = await self._execute(snapshot, plan)
+            outcome = await self._execute(view, plan)
             is_done.set()
         if makes:
-            self._made[key] = (asyncio.get_running_loop().time(), owner.resource_version)
+            past.made_at, past.made_for = asyncio.get_running_loop().time(), owner.resource_version
         report = reporting.result()
         if report is None:  # the next plan has a newer one, unless nothing has come of this plan
             is_over = outcome.failure is not None or outcome.written > 0
@@ -243,17 +192,17 @@ class Reconciler(Generic[S]):
         return _sooner(_sooner(plan.after, report.due_in_s), again_s)
 
     def _tell(self, owner: Owner, note: Note, count: int) -> None:
-        """Record an event, unless it is one that was told a short while ago."""
+        """Record an event, unless it was recorded a short while ago."""
         if note.again_after_s > 0:
-            told = self._told.setdefault(owner.key, {})
+            known = self._past_of(owner).notes
             now = asyncio.get_running_loop().time()
             same = ((note.about or owner).uid, note.reason, note.same_as or note.message)
-            if same in told and now - told[same] < note.again_after_s:
+            if same in known and now - known[same] < note.again_after_s:
                 return
-            # What the object was told before is past: only the latest wording of a reason is kept.
-            for other in [one for one in told if one[:2] == same[:2]]:
-                del told[other]
-            told[same] = now
+            # Only the latest wording of a reason is kept.
+            for other in [one for one in known if one[:2] == same[:2]]:
+                del known[other]
+            known[same] = now
         self._record(owner, note, count)
 
     async def _insist_on(self, owner: Owner) -> None:
@@ -261,18 +210,23 @@ class Reconciler(Generic[S]):
         if not await self._executor.is_there(owner.resource, owner.key, uid=owner.uid):
             raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
 
-    async def _execute(self, snapshot: S, plan: Plan) -> Outcome:
+    async def _execute(self, view: Any, plan: Plan) -> Outcome:
         if not plan.stages:
             return Outcome()
         loop = asyncio.get_running_loop()
         end = loop.time() + self._slice_s
         return await self._executor.execute(
-            plan, until=lambda: loop.time() >= end or not self._planner.is_current(snapshot)
+            plan, until=lambda: loop.time() >= end or not self._is_current(view)
         )
 
-    async def _failed(self, snapshot: S, owner: Owner, plan: Plan, failure: Failure) -> Never:
+    def _is_current(self, planned: Any) -> bool:
+        """False once the spec's generation is no longer the one this plan was made for."""
+        now = self._objects.get(Key(planned.namespace, planned.name))
+        return now is not None and self._control.is_current(planned, now)
+
+    async def _failed(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> Never:
         if not failure.is_stale:
-            status = self._planner.status_after(snapshot, plan, failure) or plan.status
+            status = self._control.failed(snapshot, plan, failure) or plan.status
             await self._report(owner, status, at_once=True)
         raise _error_of(failure) from failure.error
 
@@ -283,9 +237,11 @@ class Reconciler(Generic[S]):
         """
         if not plan.stages or plan.status is None:
             return await self._report(owner, plan.status)
-        since = self._owed_since.setdefault(owner.key, asyncio.get_running_loop().time())
+        past = self._past_of(owner)
+        if past.owed_since is None:
+            past.owed_since = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout_at(since + A_MOMENT_S):
+            async with asyncio.timeout_at(past.owed_since + A_MOMENT_S):
                 await is_done.wait()
         except TimeoutError:
             return await self._report(owner, plan.status, is_busy=True)
@@ -300,7 +256,7 @@ class Reconciler(Generic[S]):
         is_busy: bool = False,
     ) -> "_Report":
         """Write the status when it differs and its turn has come."""
-        self._owed_since.pop(owner.key, None)
+        self._past_of(owner).owed_since = None
         if status is None:
             return _Report()
         patch = status_patch(

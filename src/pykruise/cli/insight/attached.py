@@ -1,11 +1,12 @@
-"""The kinds that change pods of others: one line each. They own no pods, so they are looked at in their own way.
+"""The kinds that change pods of others: they own none, so they are looked at in their own way.
 
 a kind's folder (sidecars/, spreads/) ──▶ Attached ──▶ explain, plan
-
-A further kind is a folder beside those and a line in the table.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import msgspec
 
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.outlook import Outlook
@@ -15,20 +16,17 @@ from pykruise.cli.insight.sidecars.look import look_at as look_at_sidecars
 from pykruise.cli.insight.spreads.explaining import explain_spread
 from pykruise.cli.insight.spreads.forecasting import forecast_spread
 from pykruise.cli.insight.spreads.look import look_at as look_at_spread
-from pykruise.cli.insight.workloads import WORKLOADS, Known
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
 
-__all__ = ["ALL", "ATTACHED", "SIDECAR_SET", "WORKLOAD_SPREAD", "Attached"]
+__all__ = ["ATTACHED", "Attached"]
 
 
-class Attached(Known, frozen=True, kw_only=True):
-    """One kind."""
+class Attached(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one kind."""
 
     explain: Callable[[Client, Key, Instant, Settings | None], Awaitable[Explanation]]
     """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
@@ -44,23 +42,8 @@ async def _explain_spread(client: Client, key: Key, now: Instant, settings: Sett
     return explain_spread(await look_at_spread(client, key, now=now, settings=settings))
 
 
-_STRATEGY = ("spec", "updateStrategy")
-
-SIDECAR_SET = Attached(
-    resource=SIDECAR_SETS,
-    explain=_explain_sidecars,
-    plan=forecast_sidecars,
-    fields={name: (*_STRATEGY, name) for name in ("partition", "maxUnavailable", "paused")},
-    containers=("spec", "containers"),
-)
-WORKLOAD_SPREAD = Attached(
-    resource=WORKLOAD_SPREADS,
-    names=frozenset({"ws"}),
-    explain=_explain_spread,
-    plan=forecast_spread,
-    containers=(),
-)
-
-ATTACHED: Sequence[Attached] = (SIDECAR_SET, WORKLOAD_SPREAD)
-ALL: Sequence[Known] = (*WORKLOADS, *ATTACHED)
-"""Every kind that can be explained and planned."""
+ATTACHED: Final[Mapping[str, Attached]] = {
+    "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
+    "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
+}
+"""By the name of the kind."""

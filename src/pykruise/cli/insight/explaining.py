@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import Cause, cause_of
+from pykruise.cli.insight.known import workload_insight
 from pykruise.cli.insight.look import Sight
-from pykruise.cli.insight.workloads import Strategy, Workload
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.plans.insight import Strategy, WorkloadInsight
 from pykruise.plans.plan import Plan, Step
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
@@ -110,6 +111,30 @@ _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "F
 _NOT_WRITTEN: Final = frozenset({"NoManager", "Quota", "Webhook", "Policy", "Forbidden", "WriteFailed"})
 
 _LEFT: Final = (
+    ("waits until its old claim", "Departing", "see what still uses the claim, if that lasts"),
+    ("is not made before claim", "Departing", "see what still uses the claim, if that lasts"),
+    ("waits until its claims have grown", "Claims", "see the events of the claims, if that lasts"),
+    ("waits until the file system", "Claims", ""),
+    ("has to be ready for", "MinReadySeconds", ""),
+    ("is not ready; the others wait", "NotReady", "see why the pod is not ready"),
+    ("surplus, but not available", "Turn", "see why that pod is not healthy"),
+    ("surplus; goes after", "Turn", ""),
+    ("terminates", "Departing", ""),
+    ("specified for deletion, but maxUnavailable", "Specified", "wait, or raise maxUnavailable"),
+    ("is on its way back", "Turn", ""),
+    (
+        "its node is not one that rollingUpdate.selector",
+        "NodeSelector",
+        "widen rollingUpdate.selector to go on",
+    ),
+    ("waits for its turn: maxSurge", "Budget", "wait, or raise maxSurge"),
+    ("stays until", "Turn", ""),
+    ("its node must not get another pod", "Placement", "free the node, or delete the pod"),
+    ("failed again shortly", "Backoff", "see why its pod fails on that node"),
+    ("succeeded again shortly", "Backoff", "a DaemonSet's pod has to go on: see why it ends"),
+    ("gets its pod after the nodes", "Turn", ""),
+    ("is updated when every node has", "Turn", ""),
+    ("its last pod is not gone yet", "Departing", ""),
     ("updates are paused", "Paused", "resume: set spec.updateStrategy.rollingUpdate.paused to false"),
     (
         "OnDelete",
@@ -180,7 +205,9 @@ def explain(sight: Sight, plan: Plan) -> Explanation:
 
 
 def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    counts = sight.workload.counts(sight.document, status, plan)
+    if not isinstance(sight.kind.insight, WorkloadInsight):
+        return f"{len(list(plan.steps))} writes are due, {len(plan.left)} things wait"
+    counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
         if counts.to_be_updated != counts.wanted
@@ -225,7 +252,9 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
 
 
 def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
-    revision = sight.workload.counts(sight.document, status, plan).revision
+    if not isinstance(sight.kind.insight, WorkloadInsight):
+        return
+    revision = sight.kind.insight.counts(sight.document, status, plan).revision
     target = revision.rpartition("-")[2]
     new = [pod for pod in sight.snapshot.pods if pod.is_active and pod.revision == target and target]
     serving = [pod for pod in new if pod.is_serving]
@@ -238,12 +267,14 @@ def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
 
 def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) -> Iterator[Wait]:
     yield from _of_the_set(sight, plan, status)
-    strategy, _ = sight.workload.strategy(sight.document["spec"])
+    insight = sight.kind.insight
+    strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
+    documents = sight.pods
     written = {chain.subject for stage in plan.stages for chain in stage.chains}
     down: list[str] = []
     causes: dict[str, Cause] = {}
-    for pod in sight.snapshot.pods:
-        cause = _cause(sight, pod, strategy, now)
+    for pod in getattr(sight.snapshot, "pods", ()):
+        cause = _cause(sight, documents[pod.name], pod, strategy, now)
         if cause is not None and (pod.is_active or pod.is_deleting):
             causes[pod.name] = cause
             if pod.is_active:
@@ -253,16 +284,18 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
         elif pod.is_active and not pod.is_serving:
             down.append(pod.name)
     for name, reason in plan.left.items():
-        wait = _left(sight.workload, name, reason, down)
+        wait = _left(name, reason, down)
         if not _is_said_better(wait, causes.get(name)):
             yield wait
     for node, reason in plan.left_nodes.items():
-        yield from _left_node(sight.workload, node, reason)
+        yield from _left_node(node, reason)
 
 
-def _cause(sight: Sight, pod: PodView, strategy: Strategy | None, now: Instant) -> Cause | None:
+def _cause(
+    sight: Sight, document: Document, pod: PodView, strategy: Strategy | None, now: Instant
+) -> Cause | None:
     return cause_of(
-        sight.pods[pod.name],
+        document,
         pod,
         now=now,
         lifecycle=strategy.lifecycle if strategy else None,
@@ -366,8 +399,8 @@ def _is_said_better(left: Wait, cause: Cause | None) -> bool:
     )
 
 
-def _left(workload: Workload, name: str, reason: str, down: Sequence[str]) -> Wait:
-    code, remedy = _word(workload, reason)
+def _left(name: str, reason: str, down: Sequence[str]) -> Wait:
+    code, remedy = _word(reason)
     if not code:
         code = "Budget" if "maxUnavailable is used up" in reason else "Other"
         remedy = "wait, or raise maxUnavailable or maxSurge" if code == "Budget" else ""
@@ -381,16 +414,15 @@ def _pods_are(count: int) -> str:
     return "1 pod is" if count == 1 else f"{count} pods are"
 
 
-def _left_node(workload: Workload, node: str, reason: str) -> Iterator[Wait]:
+def _left_node(node: str, reason: str) -> Iterator[Wait]:
     """A node without a pod; nothing where none is meant to be."""
-    code, remedy = _word(workload, reason)
+    code, remedy = _word(reason)
     if code:
         yield Wait(code=code, words=f"no pod yet: {reason}", pods=(node,), remedy=remedy)
 
 
-def _word(workload: Workload, reason: str) -> tuple[str, str]:
-    table = (*workload.words, *_LEFT)
-    return next(((code, tip) for start, code, tip in table if reason.startswith(start)), ("", ""))
+def _word(reason: str) -> tuple[str, str]:
+    return next(((code, tip) for start, code, tip in _LEFT if reason.startswith(start)), ("", ""))
 
 
 def wait_of(cause: Cause, pod: str) -> Wait:

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.budgets import gone_below, read_budgets
+from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
-from pykruise.cli.insight.workloads import Workload, of_document
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, same
@@ -26,7 +26,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, Resource
 from pykruise.manager.settings import Settings
-from pykruise.plans.sources import NodeView
+from pykruise.plans.kind import Kind
+from pykruise.plans.views import NodeView
 from pykruise.pods import keys
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.in_place import NotInPlace, difference
@@ -107,6 +108,7 @@ async def forecast(
     """Look, ask admission in a dry run, and play. Writes nothing. Raises KubeError for what cannot be read."""
     settings = settings or Settings()
     workload = of_document(document)
+    insight = workload_insight(workload)
     resource = workload.resource
     name = document["metadata"]["name"]
     key = Key(namespace, name)
@@ -116,7 +118,7 @@ async def forecast(
     if wanted is None:
         return Forecast(**known, change=verdict.change, errors=verdict.errors)
     if live is None:
-        nodes = await nodes_of(client) if workload.is_per_node else {}
+        nodes = await nodes_of(client) if insight.is_per_node else {}
         given = Play(
             change=_bare(wanted),
             is_admitted=True,
@@ -132,7 +134,7 @@ async def forecast(
     found = _told(known, verdict.change, workload, sight, wanted, played, settings)
     if not found.batches:
         return found
-    budgets = await read_budgets(client, namespace, are_asked=workload.asks_budgets(settings))
+    budgets = await read_budgets(client, namespace, are_asked=insight.asks_budgets(settings.of(workload)))
     notes = gone_below(budgets, sight.snapshot.pods, lowest=found.lowest_available)
     return msgspec.structs.replace(found, notes=tuple(notes))
 
@@ -239,7 +241,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
     )
     own = [decode(raw) for raw in claims.items]
     used = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
-    if sight.workload.is_per_node:
+    if workload_insight(sight.kind).is_per_node:
         used = sorted(sight.nodes)
     # Of nodes that may not be read the names are known, from pods.
     unknown = [name for name in used if name not in sight.nodes]
@@ -254,7 +256,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
             revisions=[decode(raw) for raw in revisions.items],
             pods=list(sight.pods.values()),
             budgets=sight.budgets,
-            claims=[doc for doc in own if sight.workload.has_claim(sight.document, doc)],
+            claims=[doc for doc in own if workload_insight(sight.kind).has_claim(sight.document, doc)],
             nodes=specs,
         ),
         settings=settings,
@@ -287,7 +289,7 @@ def _bare(document: Document) -> Document:
 def _told(
     known: Mapping[str, Any],
     change: str,
-    workload: Workload,
+    workload: Kind,
     sight: Sight | None,
     wanted: Document,
     played: Played,
@@ -306,7 +308,7 @@ def _told(
         fields=tuple(changed_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
         ways=_ways(workload, sight, wanted, settings) if sight else {},
         batches=batches,
-        are_names_known=workload.has_known_names,
+        are_names_known=workload_insight(workload).has_known_names,
         stays=stays,
         claims_created=tuple(one.name for one in played.actions if one.do == "create claim"),
         claims_deleted=deleted,
@@ -356,9 +358,9 @@ def _slim(template: Mapping[str, Any]) -> Any:
     return {"metadata": metadata, "spec": spec}
 
 
-def _ways(workload: Workload, sight: Sight, wanted: Document, settings: Settings) -> dict[str, str]:
+def _ways(workload: Kind, sight: Sight, wanted: Document, settings: Settings) -> dict[str, str]:
     """For each revision that pods are of: how it goes to the wanted template."""
-    strategy, _ = workload.strategy(wanted["spec"])
+    strategy, _ = workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         return {}
     used = sorted({str(pod.revision) for pod in sight.snapshot.pods if pod.is_active})
@@ -372,7 +374,7 @@ def _ways(workload: Workload, sight: Sight, wanted: Document, settings: Settings
             continue
         # Only the template and the annotations of a target are looked at.
         target = msgspec.structs.replace(old, template=wanted["spec"]["template"]) if old else None
-        in_place = workload.in_place_settings(settings)
+        in_place = settings.of(workload).in_place
         how = (
             difference(old, target, revision="wanted", settings=in_place, grace_seconds=0) if target else None
         )
@@ -401,7 +403,7 @@ def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) ->
     return tuple(sorted(set(mounted) - set(deleted)))
 
 
-def _holds(workload: Workload, sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
+def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
     asked = {"prepare deletion": "preDelete", "prepare update": "inPlaceUpdate"}
     for do, hook in asked.items():
         names = [one.name for one in played.actions if one.do == do]
@@ -413,7 +415,7 @@ def _holds(workload: Workload, sight: Sight | None, wanted: Document, played: Pl
             by_budget.setdefault(why[why.index(_BUDGET) :], []).append(pod)
     for refusal, names in sorted(by_budget.items()):
         yield f"{refusal}: {_shown(sorted(names))}"
-    strategy, problem = workload.strategy(wanted["spec"])
+    strategy, problem = workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         yield problem
         return

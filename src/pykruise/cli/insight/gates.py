@@ -5,7 +5,7 @@
 
 from pykruise.cli.errors import CommandError
 from pykruise.kinds.gates import GateError, parse
-from pykruise.manager.settings import Settings, cloneset_settings, daemonset_settings, statefulset_settings
+from pykruise.manager.settings import Settings
 
 __all__ = ["settings_of"]
 
@@ -13,12 +13,6 @@ __all__ = ["settings_of"]
 def settings_of(text: str) -> Settings:
     """What these gates mean for plans; empty: the defaults. Raises CommandError for what is no gate."""
     try:
-        gates = parse([text] if text else [])
+        return Settings(gates=parse([text] if text else []))
     except GateError as error:
         raise CommandError(f"--feature-gates: {error}") from error
-    return Settings(
-        gates=gates,
-        cloneset=cloneset_settings(gates),
-        daemonset=daemonset_settings(gates),
-        statefulset=statefulset_settings(gates),
-    )

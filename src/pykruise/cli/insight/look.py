@@ -1,150 +1,152 @@
-"""Reading one workload from a cluster, once: everything its plan needs, and what a person asks about.
+"""Reading one object from a cluster, once: everything its plan needs, and what a person asks about.
 
-Client ──get, list──▶ look() ──▶ Around ──the kind's snapshot()──▶ Sight: the document, its pods as stored,
-                                                                    the snapshot, lost nodes
+Client ──get, list──▶ look() ──the kind's snapshot()──▶ Sight: the document, its pods as stored, the snapshot
 
-Reads only. The snapshot is made by the kind's own functions, so what is decided of it is what the manager decides.
+Reads only. The snapshot is made by the kind's own function from lists instead of caches, so what is decided of it is
+what the manager decides.
 """
 
-import asyncio
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from pykruise.cli.insight.workloads import Around, Snapshot, Workload
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ForbiddenError, NotFoundError
+from pykruise.kube.documents import Document, decode, encode, get_path
+from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.resources import NODES
 from pykruise.manager.settings import Settings
+from pykruise.plans.assemble import views_of
+from pykruise.plans.kind import Kind
+from pykruise.plans.listed import Listed, Only, list_once
 from pykruise.plans.plan import Plan
-from pykruise.plans.sources import NodeView, project_node
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, project_budget
-from pykruise.pods.claims import ClaimView, project_claim
-from pykruise.pods.revisions import project_revision
-from pykruise.pods.views import PodProjector
+from pykruise.plans.read import Read
+from pykruise.plans.views import (
+    BUDGET_VIEWS,
+    CLAIM_VIEWS,
+    NODE_VIEWS,
+    POD_VIEWS,
+    NodeView,
+    Views,
+    project_node,
+)
+from pykruise.pods.claims import ClaimView
 
-__all__ = ["Sight", "look", "nodes_of", "own_pods"]
+__all__ = ["Sight", "look", "look_at", "nodes_of"]
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload as it is now."""
+    """One object as it is now, or would be."""
 
-    workload: Workload
+    kind: Kind
     document: Document
-    pods: Mapping[str, Document]
-    """Its pods by name, terminating and finished ones too."""
-    snapshot: Snapshot
-    lost_nodes: frozenset[str] = frozenset()
-    """Nodes that do not answer, or are gone."""
-    claims: Sequence[ClaimView] = ()
-    """Those that it controls."""
+    snapshot: Any
+    """The kind's own; all have `now`."""
+    listed: Mapping[Views[Any], Listed[Any]]
+    """What the snapshot was made of."""
     nodes: Mapping[str, NodeView] = {}
     """All of the cluster, by name; none when they may not be read."""
-    budgets: Sequence[Document] = ()
-    """PodUnavailableBudgets of its namespace; none when its manager does not ask them."""
+    lost_nodes: frozenset[str] = frozenset()
+    """Nodes that do not answer, or are gone."""
+
+    @property
+    def uid(self) -> str:
+        """Of the object."""
+        return str(self.document["metadata"].get("uid", ""))
+
+    @property
+    def pods(self) -> Mapping[str, Document]:
+        """Pods that it controls as they are stored, by name; terminating and finished ones too."""
+        found = self.listed.get(POD_VIEWS)
+        return (
+            {} if found is None else {doc["metadata"]["name"]: doc for doc in found.owned_documents(self.uid)}
+        )
+
+    @property
+    def claims(self) -> Sequence[ClaimView]:
+        """PVCs that it controls."""
+        found = self.listed.get(CLAIM_VIEWS)
+        return () if found is None else found.owned(self.uid)
+
+    @property
+    def budgets(self) -> Sequence[Document]:
+        """PodUnavailableBudgets of its namespace; none when its manager does not ask them."""
+        found = self.listed.get(BUDGET_VIEWS)
+        return () if found is None else found.documents()
 
     def plan(self) -> Plan:
         """What its manager would do now."""
-        return self.workload.plan(self.snapshot)
+        assert self.kind.control is not None
+        return self.kind.control.plan(self.snapshot)
 
 
 async def look(
+    client: Client, kind: Kind, key: Key, *, now: Instant, settings: Settings | None = None, seed: int = 1
+) -> Sight:
+    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    document = decode(await client.get(kind.resource, key.namespace, key.name))
+    return await look_at(client, kind, document, now=now, settings=settings, seed=seed)
+
+
+async def look_at(
     client: Client,
-    workload: Workload,
-    key: Key,
+    kind: Kind,
+    document: Document,
     *,
     now: Instant,
     settings: Settings | None = None,
     seed: int = 1,
+    only: Mapping[Views[Any], Only] | None = None,
 ) -> Sight:
-    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
-    raw = await client.get(workload.resource, key.namespace, key.name)
-    document = decode(raw)
-    uid = document["metadata"]["uid"]
-    settings = settings or Settings()
-    pods, revisions, claims, nodes, budgets = await asyncio.gather(
-        client.list(PODS, key.namespace),
-        client.list(CONTROLLER_REVISIONS, key.namespace),
-        client.list(PERSISTENT_VOLUME_CLAIMS, key.namespace),
-        _nodes(client),
-        _budgets(client, key.namespace) if workload.asks_budgets(settings) else _none(),
+    """The same of a document that may not be stored, with what is there around it. `only`: what is enough of a
+    resource."""
+    control = kind.control
+    assert control is not None
+    own = (settings or Settings()).of(kind)
+    view = control.objects.projector()(encode(document))
+    reads = [one for one in views_of(control, own) if one is not control.objects]
+    listed = await list_once(client, dict.fromkeys((*reads, NODE_VIEWS)), namespace=view.namespace, only=only)
+    listed[control.objects] = Listed(control.objects, [view])
+    read: Read[Any] = Read(
+        listed,
+        key=Key(view.namespace, view.name),
+        uid=view.uid,
+        now=lambda: now,
+        rng=random.Random(seed),
+        settings=own,
+        live=client,
     )
-    project = PodProjector()
-    views = [project(bytes(one)) for one in pods.items]
-    own = own_pods(map(decode, pods.items), uid)
-    around = Around(
-        raw=bytes(raw),
-        uid=uid,
-        pods=[pod for pod in views if pod.name in own],
-        others=[pod for pod in views if pod.name not in own],
-        revisions=[project_revision(one) for one in revisions.items],
-        claims=[project_claim(one) for one in claims.items],
-        nodes=[view for view, _ in nodes.values()],
-        budgets=[project_budget(one) for one in budgets],
-        now=now,
-        seed=seed,
-        settings=settings,
-    )
-    return Sight(
-        workload=workload,
+    nodes = listed[NODE_VIEWS]
+    sight = Sight(
+        kind=kind,
         document=document,
-        pods=own,
-        snapshot=workload.snapshot(around),
-        lost_nodes=_lost(own, nodes) if nodes else frozenset(),
-        claims=[one for one in around.claims if one.controller_uid == uid],
-        nodes={name: view for name, (view, _) in nodes.items()},
-        budgets=list(map(decode, budgets)),
+        snapshot=await control.snapshot(view, read),
+        listed=listed,
+        nodes={one.name: one for one in nodes.values()},
     )
-
-
-def own_pods(documents: Any, uid: str) -> dict[str, Document]:
-    """Those that the object with this uid controls, by name."""
-    return {
-        doc["metadata"]["name"]: doc
-        for doc in documents
-        if any(
-            ref.get("controller") and ref.get("uid") == uid
-            for ref in doc["metadata"].get("ownerReferences") or ()
-        )
-    }
+    if not sight.nodes:
+        return sight
+    return msgspec.structs.replace(sight, lost_nodes=_lost(sight.pods, nodes.documents()))
 
 
 async def nodes_of(client: Client) -> dict[str, NodeView]:
     """Every node; none when they may not be read."""
-    return {name: view for name, (view, _) in (await _nodes(client)).items()}
-
-
-async def _nodes(client: Client) -> dict[str, tuple[NodeView, bool]]:
-    """View and readiness of every node; none when nodes may not be read."""
     try:
         listed = await client.list(NODES)
     except ForbiddenError:
         return {}
-    return {(view := project_node(raw)).name: (view, _is_ready(decode(raw))) for raw in listed.items}
+    return {(view := project_node(raw)).name: view for raw in listed.items}
+
+
+def _lost(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
+    used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
+    ready = {node["metadata"]["name"] for node in nodes if _is_ready(node)}
+    return frozenset(used - ready)
 
 
 def _is_ready(node: Document) -> bool:
     conditions = get_path(node, "status", "conditions", default=[])
     return all(one["status"] == "True" for one in conditions if one["type"] == "Ready")
-
-
-def _lost(pods: Mapping[str, Document], nodes: Mapping[str, tuple[NodeView, bool]]) -> frozenset[str]:
-    used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
-    return frozenset(name for name in used if name not in nodes or not nodes[name][1])
-
-
-async def _budgets(client: Client, namespace: str) -> Sequence[msgspec.Raw]:
-    """None also where nobody has defined the kind. Who may not read them gets the error: a plan that passes over
-    budgets would promise too much."""
-    try:
-        return (await client.list(POD_UNAVAILABLE_BUDGETS, namespace)).items
-    except NotFoundError:
-        return ()
-
-
-async def _none() -> Sequence[msgspec.Raw]:
-    return ()

@@ -7,13 +7,14 @@ defaults only when they are new or changed: otherwise an upgrade of this manager
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, PodUpdatePolicy, UpdateType
 from pykruise.kube.documents import Document, same
 from pykruise.pods import template_defaults
+from pykruise.pods.settings import OnGate
 
 __all__ = ["DefaultingSettings", "with_defaults"]
 
@@ -23,10 +24,10 @@ _IN_PLACE = (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY
 class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that change defaulting."""
 
-    template_no_defaults: bool = False
-    """Gate TemplateNoDefaults: templates are left as they are."""
-    host_network_ports: bool = False
-    """Gate DefaultHostNetworkHostPortsInPodTemplates."""
+    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
+    """Templates are left as they are."""
+    host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
+    """hostPort is filled in for templates with hostNetwork."""
 
 
 def with_defaults(

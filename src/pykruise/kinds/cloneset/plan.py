@@ -16,7 +16,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
 from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
-from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S as LOOK_FOR_STRANGERS_S
+from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S as LOOK_FOR_OVERLAP_S
 from pykruise.kinds.cloneset.overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
@@ -42,6 +42,7 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Patch
+from pykruise.plans.execute import Failure as WriteFailure
 from pykruise.plans.ownership import (
     adopter_of,
     adoption_stages,
@@ -116,11 +117,12 @@ def plan_cloneset(snapshot: Snapshot) -> Plan:
     return _joined(ws, choice, strangers, orphans=orphans, unrecorded=guard.unrecorded)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) -> Document | None:
-    """The status when a write of `plan` failed in its stage named `stage` with this error text.
+def status_after(snapshot: Snapshot, plan: Plan, failed: WriteFailure) -> Document | None:
+    """The status when this write of `plan` failed.
 
     None when there is nothing to report: tidying up is tried again with every plan and holds nobody back.
     """
+    stage, message = failed.stage, f"{failed.words}; {failed.remedy}"
     if stage == TIDY_UP:
         return None
     shown = plan.status if plan.status is not None else snapshot.cloneset.stored_status
@@ -168,8 +170,9 @@ def _joined(
         waiting=waiting_of(ws, left=left),
         generation=ws.snapshot.cloneset.generation,
     )
-    overlap = overlap_of(ws.snapshot.strangers)
-    conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: overlap}, now=ws.now)
+    overlap = overlap_of(ws.snapshot.overlapping)
+    told = Failure(overlap.code, overlap.condition_message) if overlap else Failure("Distinct", "")
+    conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: told}, now=ws.now)
     status = msgspec.structs.replace(status, conditions=list(conditions) or None)
     changed = _changed(ws.snapshot, status)
     stages = [
@@ -222,8 +225,8 @@ def _after(ws: WorkingSet, status: CloneSetStatus, phases: Sequence[Phase]) -> f
     if any(phase.is_partial for phase in phases):
         return 0.0
     times = [max(phase.look_at - ws.now, 0.0) for phase in phases if phase.look_at is not None]
-    if ws.snapshot.strangers:
-        times.append(LOOK_FOR_STRANGERS_S)
+    if ws.snapshot.overlapping:
+        times.append(LOOK_FOR_OVERLAP_S)
     available = next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
     if available is not None:
         times.append(available - ws.now)

@@ -1,32 +1,47 @@
 """Everything a decision about one CloneSet needs, as one value.
 
 bytes of a CloneSet ──▶ project_cloneset() ──▶ CloneSetView (what a cache keeps)
-views from caches + now + seed ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
+CloneSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
-Pure. The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from pykruise.kinds.cloneset.defaults import DefaultingSettings
+from pykruise.kinds.cloneset.overlap import OverlapMemory
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.typed_documents import read
+from pykruise.kube.ids import Key
+from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.in_place import Seen
+from pykruise.plans.read import Read
+from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
-from pykruise.pods.names import IdSource
+from pykruise.pods.names import IdSource, pod_name
 from pykruise.pods.revisions import RevisionView, sorted_revisions
+from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import SpecTable, WorkloadView, selector_of, sort_out
 
-__all__ = ["CloneSetView", "Settings", "Snapshot", "build_snapshot", "project_cloneset", "read_spec"]
+__all__ = [
+    "CLONE_SET_VIEWS",
+    "CloneSetView",
+    "Settings",
+    "Snapshot",
+    "project_cloneset",
+    "read_spec",
+    "snapshot",
+]
 
 
 _RAW = frozenset({"template", "volumeClaimTemplates"})
@@ -34,24 +49,29 @@ _RAW = frozenset({"template", "volumeClaimTemplates"})
 
 
 class Settings(GateSettings, frozen=True, kw_only=True):
-    """Feature gates and flags that change decisions about CloneSets; defaults are the original's."""
+    """Feature gates and flags that change decisions about CloneSets and their reviews; defaults are the original's."""
 
-    short_hash: bool = False
-    """Gate CloneSetShortHash: pods are labelled with the hash alone."""
-    partition_rollback: bool = False
-    """Gate CloneSetPartitionRollback: raising the partition takes updated pods back."""
-    preparing_update_as_update: bool = False
-    """Gate PreparingUpdateAsUpdate: pods in PreparingUpdate count as updated while scaling."""
-    exclude_preparing_delete: bool = False
-    """Flag --cloneset-scaling-exclude-preparing-delete, for all CloneSets."""
-    recreate_on_claim_change: bool = False
-    """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volumeClaimTemplates rule out an update in place."""
-    pre_download: bool = False
-    """Gates PreDownloadImageForInPlaceUpdate and KruiseDaemon: new images are pulled ahead of an update."""
-    filters_events: bool = False
-    """Gate CloneSetEventHandlerOptimization: changes of pods that no decision reads wake nobody."""
-    asks_budgets: bool = False
-    """Gate PodUnavailableBudgetUpdateGate: budgets are asked before a pod is updated."""
+    short_hash: Annotated[bool, OnGate("CloneSetShortHash")] = False
+    """Pods are labelled with the hash alone."""
+    partition_rollback: Annotated[bool, OnGate("CloneSetPartitionRollback")] = False
+    """Raising the partition takes updated pods back."""
+    preparing_update_as_update: Annotated[bool, OnGate("PreparingUpdateAsUpdate")] = False
+    """Pods in PreparingUpdate count as updated while scaling."""
+    exclude_preparing_delete: Annotated[
+        bool,
+        FromFlag("cloneset-scaling-exclude-preparing-delete", "Pods in PreparingDelete do not count."),
+    ] = False
+    """For all CloneSets."""
+    recreate_on_claim_change: Annotated[bool, OnGate("RecreatePodWhenChangeVCTInCloneSetGate")] = False
+    """Other volumeClaimTemplates rule out an update in place."""
+    pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
+    """New images are pulled ahead of an update."""
+    filters_events: Annotated[bool, OnGate("CloneSetEventHandlerOptimization")] = False
+    """Changes of pods that no decision reads enqueue nothing."""
+    asks_budgets: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
+    """Budgets are asked before a pod is updated."""
+
+    defaulting: DefaultingSettings = DefaultingSettings()
 
     @property
     def in_place(self) -> InPlaceSettings:
@@ -84,8 +104,16 @@ class CloneSetProjector:
 
     def __call__(self, raw: bytes | msgspec.Raw) -> CloneSetView:
         fields, spec = self._specs(raw)
-        status, _ = read(fields["stored_status"], CloneSetStatus, path="status")
+        status, _ = read_typed(fields["stored_status"], CloneSetStatus, path="status")
         return CloneSetView(**fields, spec=spec, status=status or CloneSetStatus())
+
+
+BY_UID: Final = "uid"
+"""Index of CloneSets: claims know their owner's uid."""
+
+CLONE_SET_VIEWS: Final = Views[CloneSetView](
+    resource=CLONE_SETS, projector=CloneSetProjector, indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
+)
 
 
 def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
@@ -95,7 +123,7 @@ def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[CloneSetSpec | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read(spec, CloneSetSpec, path="spec", raw=_RAW)
+    return read_typed(spec, CloneSetSpec, path="spec", raw=_RAW)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +138,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Further revisions whose names could be in the way, by name."""
     orphans: Sequence[PodView] = ()
     """Pods of the namespace that nobody controls, in any order. They are never adopted, only told of."""
-    strangers: Sequence[PodView] = ()
+    overlapping: Sequence[PodView] = ()
     """Pods of other owners that match the selector, as they were when it was last looked."""
     claims: Sequence[ClaimView] = ()
     """All claims controlled by it, terminating ones too, in any order."""
@@ -129,43 +157,42 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What the last plan for this CloneSet found of pods in updates; plans come out the same without it."""
 
 
-def build_snapshot(
-    cloneset: CloneSetView,
-    *,
-    pods: Iterable[PodView],
-    revisions: Iterable[RevisionView],
-    now: Instant,
-    seed: int,
-    orphans: Iterable[PodView] = (),
-    strangers: Iterable[PodView] = (),
-    claims: Iterable[ClaimView] = (),
-    pull_jobs: Iterable[PullJobView] | None = None,
-    budgets: Iterable[BudgetView] = (),
-    occupied_ids: Iterable[str] = (),
-    node_labels: Mapping[str, Mapping[str, str]] | None = None,
-    settings: Settings | None = None,
-    seen: Seen | None = None,
-) -> Snapshot:
-    """`pods`, `claims`: those whose controller is the CloneSet (by uid). `revisions`: all of its namespace.
-
-    `seed` must be another one for every snapshot; ids of new pods come from it.
-    """
-    selector = selector_of(cloneset.spec.selector) if cloneset.spec else None
-    around = sort_out(revisions, cloneset, selector=selector)
+async def snapshot(view: CloneSetView, read: Read[Settings]) -> Snapshot:
+    """The CloneSet with its pods, claims and revisions, as they are known now."""
+    selector = selector_of(view.spec.selector) if view.spec else None
+    around = sort_out(revisions_around(view, read), view, selector=selector)
+    claims = tuple(read.owned(CLAIM_VIEWS, view.uid))
+    budgets = read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
+    now = read.now()
     return Snapshot(
-        cloneset=cloneset,
-        pods=tuple(pods),
+        cloneset=view,
+        pods=tuple(read.owned(POD_VIEWS, view.uid)),
         revisions=sorted_revisions([*around.own, *around.free]),
         other_revisions=around.others,
-        orphans=tuple(orphans),
-        strangers=tuple(strangers),
-        claims=tuple(claims),
-        pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
+        orphans=tuple(read.orphans(POD_VIEWS, view.namespace)),
+        overlapping=read.memory(OverlapMemory).look(view, selector, read, now=now),
+        claims=claims,
+        pull_jobs=pull_jobs_of(view, read),
         budgets={budget.name: budget for budget in budgets},
-        occupied_ids=frozenset(occupied_ids),
-        node_labels=node_labels or {},
+        occupied_ids=frozenset(_occupied_ids(view, claims, read)),
+        node_labels=_node_labels(view, read),
         now=now,
-        ids=IdSource(seed),
-        settings=settings or Settings(),
-        seen=seen or Seen(),
+        ids=IdSource(read.draw_seed()),
+        settings=read.settings,
+        seen=read.memory(Seen),
     )
+
+
+def _occupied_ids(view: CloneSetView, claims: Iterable[ClaimView], read: Read[Settings]) -> Iterator[str]:
+    """Ids of claims whose pod would need the name of a pod that is not the CloneSet's."""
+    for claim in claims:
+        pod = read.get(POD_VIEWS, Key(view.namespace, pod_name(view.name, claim.instance_id)))
+        if pod is not None and (pod.controller is None or pod.controller.uid != view.uid):
+            yield claim.instance_id
+
+
+def _node_labels(view: CloneSetView, read: Read[Settings]) -> Mapping[str, Mapping[str, str]]:
+    """Only topology spread asks where nodes are."""
+    if view.spec is None or not (view.spec.template.get("spec") or {}).get("topologySpreadConstraints"):
+        return {}
+    return {node.name: node.labels for node in read.all(NODE_VIEWS)}

@@ -8,7 +8,7 @@ that nobody knows has become ReCreate already. Pure but for the lookup of pods, 
 are those of the specification's table.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.cloneset.types import NO_DEADLINE, PodUpdatePolicy, UpdateType
@@ -18,11 +18,9 @@ from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import forbidden, invalid
 from pykruise.kube.owners import controller_of
 from pykruise.kube.patches import diff_json
+from pykruise.plans.review import PodLookup
 
-__all__ = ["PodLookup", "field_of", "spoke_rules"]
-
-PodLookup = Callable[[str, str], Awaitable[Document | None]]
-"""Namespace and name of a pod to the pod as it is stored now, None when it is not there. Raises KubeError."""
+__all__ = ["field_of", "spoke_rules"]
 
 TYPES: Final = (*PodUpdatePolicy, UpdateType.ON_DELETE.value)
 """Types of the flat strategy. The original refuses OnDelete here although its API has it, and so every write

@@ -17,7 +17,7 @@ import msgspec
 from pykruise.kinds.daemonset.node_state import MadeFor, NodeState, Terms, by_counting, examine
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kube.clock import Instant
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 from pykruise.pods.views import PodView
 
 __all__ = ["Board", "NodeStates", "by_ownership"]

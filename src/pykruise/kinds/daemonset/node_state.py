@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kinds.daemonset.placement import Fit, Place, Placement
 from pykruise.kube.clock import Instant
 from pykruise.kube.selectors import Selector
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 from pykruise.pods.availability import is_ready_long_enough
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.views import PodView

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 
 __all__ = ["Fit", "Place", "Placement", "daemon_tolerations", "placement_of"]
 

@@ -32,6 +32,7 @@ from pykruise.kinds.daemonset.update import INVALID_SPEC, plan_update
 from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.documents import Document
+from pykruise.plans.execute import Failure
 from pykruise.plans.phases import Phase, leave
 from pykruise.plans.plan import Note, Plan, Stage
 from pykruise.plans.troubles import trouble_notes
@@ -75,13 +76,13 @@ def plan_daemonset(snapshot: Snapshot) -> Plan:
     return _joined(ws, unrecorded=guard.unrecorded)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, words: str, remedy: str) -> Document | None:
-    """The status when a write of `plan` failed in its stage named `stage`. None: there is nothing to report,
+def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | None:
+    """The status when this write of `plan` failed. None: there is nothing to report,
     as tidying up is tried again with every plan and holds nobody back."""
-    if stage == TIDY_UP:
+    if failed.stage == TIDY_UP:
         return None
     shown = plan.status if plan.status is not None else snapshot.daemonset.stored_status
-    waiting = Waiting(reason=WRITE_FAILED, because=f"{stage}: {words}", remedy=remedy)
+    waiting = Waiting(reason=WRITE_FAILED, because=f"{failed.stage}: {failed.words}", remedy=failed.remedy)
     return with_reason(msgspec.convert(shown, DaemonSetStatus), waiting, now=snapshot.now).document()
 
 

@@ -1,17 +1,18 @@
 """Everything a decision about one DaemonSet needs, as one value.
 
 bytes of a DaemonSet ──▶ project_daemonset() ──▶ DaemonSetView (what a cache keeps)
-views from caches + now + seed ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
-                                     └─ board.py: nodes with their pods, made anew where they changed
+DaemonSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                            └─ board.py: nodes with their pods, made anew where they changed
 
-Pure. The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from pykruise.kinds.daemonset.backoff import Backoffs
 from pykruise.kinds.daemonset.board import Board, NodeStates
 from pykruise.kinds.daemonset.node_state import Terms
 from pykruise.kinds.daemonset.placement import Placement, placement_of
@@ -19,22 +20,27 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.selectors import Selector
-from pykruise.kube.typed_documents import read
-from pykruise.plans.sources import NodeView
+from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.read import Read
+from pykruise.plans.views import BY_NAMESPACE, NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.names import IdSource
 from pykruise.pods.revisions import RevisionView, candidate
+from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
 
 __all__ = [
+    "DAEMON_SET_VIEWS",
     "DaemonSetView",
+    "NodeMemory",
     "Settings",
     "Snapshot",
-    "build_snapshot",
     "project_daemonset",
     "read_spec",
+    "snapshot",
     "terms_of",
 ]
 
@@ -48,12 +54,14 @@ _RAW = frozenset({"template"})
 class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
 
-    assign_pods_by_scheduler: bool = True
-    """Flag --assign-pods-by-scheduler; False: pods are created with their node's name."""
-    prune_ineligible_nodes: bool = False
-    """Gate DaemonSetPruneIneligibleNodes: nodes that must not run a pod are left out of the update's budget."""
-    pre_download: bool = False
-    """Gates PreDownloadImageForDaemonSetUpdate and KruiseDaemon: new images are pulled ahead of an update."""
+    assign_pods_by_scheduler: Annotated[
+        bool, FromFlag("assign-pods-by-scheduler", "Pods of DaemonSets are placed by the scheduler.")
+    ] = True
+    """False: pods are created with their node's name."""
+    prune_ineligible_nodes: Annotated[bool, OnGate("DaemonSetPruneIneligibleNodes")] = False
+    """Nodes that must not run a pod are left out of the budget of an update."""
+    pre_download: Annotated[bool, OnGate("PreDownloadImageForDaemonSetUpdate", "KruiseDaemon")] = False
+    """New images are pulled ahead of an update."""
 
 
 class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
@@ -93,7 +101,7 @@ def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:
     document = decode(raw)
     fields = workload_fields(document)
     spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read(fields["stored_status"], DaemonSetStatus, path="status")
+    status, _ = read_typed(fields["stored_status"], DaemonSetStatus, path="status")
     block = spec.rolling_update if spec else None
     return DaemonSetView(
         **fields,
@@ -109,7 +117,7 @@ def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[DaemonSetSpec | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read(spec, DaemonSetSpec, path="spec", raw=_RAW)
+    return read_typed(spec, DaemonSetSpec, path="spec", raw=_RAW)
 
 
 def terms_of(daemonset: DaemonSetView) -> Terms:
@@ -119,6 +127,13 @@ def terms_of(daemonset: DaemonSetView) -> Terms:
         selector=daemonset.selector,
         min_ready_seconds=daemonset.spec.min_ready_seconds if daemonset.spec else 0,
     )
+
+
+DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
+    resource=DAEMON_SETS,
+    projector=lambda: project_daemonset,
+    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,38 +159,45 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
 
 
-def build_snapshot(
-    daemonset: DaemonSetView,
-    *,
-    nodes: Iterable[NodeView],
-    pods: Iterable[PodView],
-    revisions: Iterable[RevisionView],
-    now: Instant,
-    seed: int,
-    orphans: Iterable[PodView] = (),
-    states: NodeStates | None = None,
-    pull_jobs: Iterable[PullJobView] | None = None,
-    failed_until: Mapping[str, Instant] | None = None,
-    settings: Settings | None = None,
-) -> Snapshot:
-    """`pods`: those whose controller is the DaemonSet (by uid). `orphans`, `revisions`: all of its namespace.
-
-    `states`: what is known of its nodes from before, under `terms_of(daemonset)`; it saves work and changes
-    nothing. `seed` must be another one for every snapshot; names of new pods come from it.
-    """
-    around = sort_out(revisions, daemonset, selector=daemonset.selector)
-    pods = tuple(pods)
-    known = states or NodeStates(terms_of(daemonset))
+async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:
+    """The DaemonSet with its pods, revisions and all nodes, as they are known now."""
+    around = sort_out(revisions_around(view, read), view, selector=view.selector)
+    pods = tuple(read.owned(POD_VIEWS, view.uid))
+    orphans = tuple(read.orphans(POD_VIEWS, view.namespace))
+    known = read.memory(NodeMemory)
+    now = read.now()
     return Snapshot(
-        daemonset=daemonset,
-        board=known.look(nodes=nodes, pods=pods, orphans=tuple(orphans), now=now),
+        daemonset=view,
+        board=known.states_for(terms_of(view)).look(
+            nodes=read.all(NODE_VIEWS), pods=pods, orphans=orphans, now=now
+        ),
         pods=pods,
         revisions=around.own,
         orphaned_revisions=around.free,
         other_revisions=around.others,
-        pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
-        failed_until=failed_until or {},
+        pull_jobs=pull_jobs_of(view, read),
+        failed_until=known.backoffs_for(view.generation).until(now=now),
         now=now,
-        ids=IdSource(seed),
-        settings=settings or Settings(),
+        ids=IdSource(read.draw_seed()),
+        settings=read.settings,
     )
+
+
+class NodeMemory:
+    """What a DaemonSet remembers of nodes; a new process may lose it."""
+
+    def __init__(self) -> None:
+        self._states: NodeStates | None = None
+        self._backoffs = Backoffs(0)
+
+    def states_for(self, terms: Terms) -> NodeStates:
+        """What is known of its nodes under these terms; it saves work and changes nothing."""
+        if self._states is None or self._states.terms != terms:
+            self._states = NodeStates(terms)
+        return self._states
+
+    def backoffs_for(self, generation: int) -> Backoffs:
+        """Nodes whose pods failed, since the DaemonSet has this generation."""
+        if self._backoffs.generation != generation:
+            self._backoffs = Backoffs(generation)
+        return self._backoffs

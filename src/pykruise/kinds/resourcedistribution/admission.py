@@ -6,7 +6,7 @@ AdmissionRequest ──▶ validating(trial) ──▶ allowed, or refused (422)
 v1beta1 only; another version is refused with 400.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistributionSpec
@@ -22,12 +22,10 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
 from pykruise.kube.field_errors import forbidden, internal_error, invalid_shown, refusal
 from pykruise.kube.typed_documents import read
+from pykruise.plans.review import Trial
 from pykruise.pods.workload_admission import Reviews
 
-__all__ = ["SPOKE_RULES", "Trial", "validating"]
-
-Trial = Callable[[Document], Awaitable[None]]
-"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with what the API server says against it."""
+__all__ = ["SPOKE_RULES", "validating"]
 
 
 def _read_spec(doc: Mapping[str, Any]) -> tuple[ResourceDistributionSpec | None, str]:

@@ -9,8 +9,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, WHITELIST_NAME
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -23,9 +21,10 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, CONTROLLER_REVISIONS, NAMESPACES
 from pykruise.kube.rights import READ, Right, on
+from pykruise.plans.views import NamespaceView, project_namespace
 from pykruise.pods.revisions import RevisionView, project_revision
 
-__all__ = ["RIGHTS", "CachedSidecars", "LiveSidecars", "NamespaceView", "project_namespace"]
+__all__ = ["RIGHTS", "CachedSidecars", "LiveSidecars"]
 
 RIGHTS: Sequence[Right] = (
     on(SIDECAR_SETS, *READ, why="SidecarSet: to put sidecars into pods"),
@@ -38,41 +37,6 @@ RIGHTS: Sequence[Right] = (
 BY_SET = "sidecarset"
 
 _NOT_SERVED = 404
-
-
-class NamespaceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace with its labels."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: int
-    labels: Mapping[str, str] = {}
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str = ""
-    resource_version: str = "0"
-    labels: dict[str, str] | None = None
-
-
-class _Object(msgspec.Struct):
-    metadata: _Meta
-
-
-_decode_namespace = msgspec.json.Decoder(_Object).decode
-
-
-def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
-    """A namespace's view. Raises msgspec.DecodeError for what is not an object."""
-    meta = _decode_namespace(raw).metadata
-    return NamespaceView(
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version),
-        labels=meta.labels or {},
-    )
 
 
 class LiveSidecars:

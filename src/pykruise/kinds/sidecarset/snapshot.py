@@ -1,29 +1,46 @@
 """Everything a decision about the sidecars of existing pods needs, as one value.
 
-views from caches + now ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
+SidecarSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
-Pure. Which pods are managed is decided here, so that every later stage means the same ones.
+Which pods are managed is decided here, so that every later stage means the same ones.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import msgspec
 
 from pykruise.kinds.sidecarset.managed import Crowd, ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Read
+from pykruise.plans.views import (
+    BY_NAME_PREFIX,
+    BY_SIDECARSET,
+    NAMESPACE_VIEWS,
+    POD_VIEWS,
+    REVISION_VIEWS,
+    Views,
+)
+from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView, sorted_revisions
-from pykruise.pods.views import PodView
+from pykruise.pods.settings import FromManager, OnGate
 
-__all__ = ["Settings", "Snapshot", "build_snapshot"]
+__all__ = ["SIDECAR_SET_VIEWS", "Settings", "Snapshot", "snapshot"]
+
+SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Flags that change decisions about SidecarSets."""
 
-    namespace: str = "kruise-system"
-    """The manager's own: revisions are kept there."""
+    namespace: Annotated[str, FromManager("revision_namespace")] = "kruise-system"
+    """Where revisions are kept: the manager's own."""
+    any_pod_annotation: Annotated[bool, OnGate("SidecarSetPatchPodMetadataDefaultsAllowed")] = False
+    """Any annotation of pods may be patched."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,38 +57,34 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
 
 
-def build_snapshot(
-    sidecarset: SidecarSetView,
-    *,
-    pods: Collection[PodView],
-    namespaces: Mapping[str, Mapping[str, str]],
-    revisions: Iterable[RevisionView],
-    now: Instant,
-    settings: Settings | None = None,
-    crowd: Crowd | None = None,
-) -> Snapshot:
-    """`pods`: at least those that list the SidecarSet. `namespaces`: labels by name; an absent one is unknown.
-
-    `revisions`: those whose names begin with the SidecarSet's. `crowd`: what is known of the pods already.
-    """
+async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
+    """The SidecarSet with the pods that list it and its revisions, as they are known now."""
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
-    for revision in revisions:
-        is_own = revision.labels.get(SET_LABEL) == sidecarset.name
-        if is_own and revision.controller_uid in ("", sidecarset.uid):
+    prefix = (read.settings.namespace, view.name[:LONGEST_REVISION_OWNER])
+    for revision in read.by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix):
+        is_own = revision.labels.get(SET_LABEL) == view.name
+        if is_own and revision.controller_uid in ("", view.uid):
             own.append(revision)
         else:
             others[revision.name] = revision
+    pods = read.by_index(POD_VIEWS, BY_SIDECARSET, view.name)
     selected = {
-        namespace: sidecarset.selects_namespace(namespace, namespaces.get(namespace))
-        for namespace in {pod.namespace for pod in pods}
+        name: view.selects_namespace(name, _labels_of(name, view, read))
+        for name in {pod.namespace for pod in pods}
     }
-    managed = [one for one in (crowd or Crowd()).of(pods, sidecarset) if selected[one.pod.namespace]]
+    managed = [one for one in read.memory(Crowd).of(pods, view) if selected[one.pod.namespace]]
     return Snapshot(
-        sidecarset=sidecarset,
+        sidecarset=view,
         pods=sorted(managed, key=lambda one: (one.pod.namespace, one.pod.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
-        now=now,
-        settings=settings or Settings(),
+        now=read.now(),
+        settings=read.settings,
     )
+
+
+def _labels_of(name: str, view: SidecarSetView, read: Read[Settings]) -> Mapping[str, str] | None:
+    """Of a namespace, where they are asked for; None: it is not known."""
+    found = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
+    return found.labels if found is not None else None

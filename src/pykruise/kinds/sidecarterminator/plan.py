@@ -29,7 +29,7 @@ from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create, Patch
 from pykruise.plans.phases import pod_key
 from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 from pykruise.pods.containers import ContainerFacts
 from pykruise.pods.views import PodView
 

@@ -11,13 +11,14 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.claim_rules import ClassLookup, claim_errors
+from pykruise.kinds.statefulset.claim_rules import claim_errors
 from pykruise.kinds.statefulset.defaults import DefaultingSettings, with_defaults
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetSpec
 from pykruise.kinds.statefulset.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
 from pykruise.kube.field_errors import refusal
+from pykruise.plans.review import ClassLookup
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["mutating", "validating"]

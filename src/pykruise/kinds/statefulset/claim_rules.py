@@ -6,19 +6,17 @@ Pure but for the lookup of classes, which comes in. Under OnDelete anything goes
 that are made later.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.statefulset.types import ClaimUpdateType, StatefulSetSpec
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.plans.review import ClassLookup
 from pykruise.pods.claims import storage_of
 
-__all__ = ["ClassLookup", "claim_errors"]
-
-ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
-"""All StorageClasses. Raises KubeError."""
+__all__ = ["claim_errors"]
 
 FIELD = "spec.volumeClaimTemplates"
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"

@@ -7,7 +7,7 @@ defaults only when the pod template is new or changed: otherwise an upgrade of t
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,6 +20,7 @@ from pykruise.kinds.statefulset.types import (
 )
 from pykruise.kube.documents import Document, same
 from pykruise.pods import template_defaults
+from pykruise.pods.settings import OnGate
 
 __all__ = ["DefaultingSettings", "with_defaults"]
 
@@ -27,14 +28,12 @@ __all__ = ["DefaultingSettings", "with_defaults"]
 class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that change defaulting."""
 
-    template_no_defaults: bool = False
-    """Gate TemplateNoDefaults: templates are left as they are."""
-    host_network_ports: bool = False
-    """Gate DefaultHostNetworkHostPortsInPodTemplates."""
-    auto_delete_claims: bool = True
-    """Gate StatefulSetAutoDeletePVC."""
-    auto_resize_claims: bool = False
-    """Gate StatefulSetAutoResizePVCGate."""
+    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
+    """Templates are left as they are."""
+    host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
+    """hostPort is filled in for templates with hostNetwork."""
+    auto_delete_claims: Annotated[bool, OnGate("StatefulSetAutoDeletePVC")] = True
+    auto_resize_claims: Annotated[bool, OnGate("StatefulSetAutoResizePVCGate")] = False
 
 
 def with_defaults(

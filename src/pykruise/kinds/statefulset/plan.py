@@ -35,6 +35,7 @@ from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.documents import Document, labels_of
+from pykruise.plans.execute import Failure
 from pykruise.plans.ownership import (
     Adopter,
     adopter_of,
@@ -93,11 +94,12 @@ def plan_statefulset(snapshot: Snapshot) -> Plan:
     return _joined(snapshot, spec, limits, unrecorded=guard.unrecorded)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, *, stage: str, message: str) -> Document | None:
-    """The status when a write of `plan` failed in its stage named `stage` with this error text.
+def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | None:
+    """The status when this write of `plan` failed.
 
     None when there is nothing to report: tidying up is tried again with every plan and holds nobody back.
     """
+    stage, message = failed.stage, f"{failed.words}; {failed.remedy}"
     if stage == TIDY_UP:
         return None
     shown = plan.status if plan.status is not None else snapshot.statefulset.stored_status

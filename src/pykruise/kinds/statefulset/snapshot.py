@@ -1,40 +1,53 @@
 """Everything a decision about one StatefulSet needs, as one value.
 
 bytes of a StatefulSet ──▶ project_statefulset() ──▶ StatefulSetView (what a cache keeps)
-views from caches + now ──▶ build_snapshot() ──▶ Snapshot ──▶ plan.py
+StatefulSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
-Pure. Claims are looked up by name: a StatefulSet's claims carry neither an id nor a managing owner.
+Claims are looked up by name: a StatefulSet's claims carry neither an id nor a managing owner.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from pykruise.kinds.statefulset.defaults import DefaultingSettings
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
-from pykruise.kinds.statefulset.types import StatefulSetSpec, StatefulSetStatus
+from pykruise.kinds.statefulset.types import (
+    ADVANCED_STATEFUL_SETS,
+    StatefulSetSpec,
+    StatefulSetStatus,
+)
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import decode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.selectors import Selector
-from pykruise.kube.typed_documents import read
+from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.read import Read
+from pykruise.plans.views import BY_NAMESPACE, CLAIM_VIEWS, POD_VIEWS, Views
+from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.revisions import RevisionView, candidate
+from pykruise.pods.settings import OnGate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
 
 __all__ = [
+    "STATEFUL_SET_VIEWS",
+    "STORAGE_CLASS_VIEWS",
     "Settings",
     "Snapshot",
     "StatefulSetView",
     "StorageClassView",
-    "build_snapshot",
     "claim_names_of",
     "project_statefulset",
     "project_storage_class",
     "read_spec",
+    "snapshot",
     "start_of",
 ]
 
@@ -45,18 +58,19 @@ _RAW = frozenset({"template", "volumeClaimTemplates"})
 class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates that change decisions about StatefulSets; defaults are the original's."""
 
-    auto_delete_claims: bool = True
-    """Gate StatefulSetAutoDeletePVC: persistentVolumeClaimRetentionPolicy is heeded."""
-    start_ordinal: bool = False
-    """Gate StatefulSetStartOrdinal: ordinals.start is heeded."""
-    auto_resize_claims: bool = False
-    """Gate StatefulSetAutoResizePVCGate: claims grow with their templates."""
-    pod_index_label: bool = True
-    """Gate PodIndexLabel."""
-    preparing_update_as_update: bool = False
-    """Gate PreparingUpdateAsUpdate: pods in PreparingUpdate count as updated in the choice of others."""
-    pre_download: bool = False
-    """Gates PreDownloadImageForInPlaceUpdate and KruiseDaemon: new images are pulled ahead of an update."""
+    auto_delete_claims: Annotated[bool, OnGate("StatefulSetAutoDeletePVC")] = True
+    """persistentVolumeClaimRetentionPolicy is heeded."""
+    start_ordinal: Annotated[bool, OnGate("StatefulSetStartOrdinal")] = False
+    """ordinals.start is heeded."""
+    auto_resize_claims: Annotated[bool, OnGate("StatefulSetAutoResizePVCGate")] = False
+    """PVCs grow with their templates."""
+    pod_index_label: Annotated[bool, OnGate("PodIndexLabel")] = True
+    """Pods carry their ordinal in a label."""
+    preparing_update_as_update: Annotated[bool, OnGate("PreparingUpdateAsUpdate")] = False
+    """Pods in PreparingUpdate count as updated in the choice of others."""
+    pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
+    """New images are pulled ahead of an update."""
+    defaulting: DefaultingSettings = DefaultingSettings()
 
 
 class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
@@ -87,7 +101,7 @@ def project_statefulset(raw: bytes | msgspec.Raw) -> StatefulSetView:
     """
     document = decode(raw)
     spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read(document.get("status") or {}, StatefulSetStatus, path="status")
+    status, _ = read_typed(document.get("status") or {}, StatefulSetStatus, path="status")
     return StatefulSetView(
         **workload_fields(document),
         spec=spec,
@@ -100,7 +114,7 @@ def project_statefulset(raw: bytes | msgspec.Raw) -> StatefulSetView:
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[StatefulSetSpec | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read(spec, StatefulSetSpec, path="spec", raw=_RAW)
+    return read_typed(spec, StatefulSetSpec, path="spec", raw=_RAW)
 
 
 class StorageClassView(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +153,17 @@ def project_storage_class(raw: bytes | msgspec.Raw) -> StorageClassView:
     )
 
 
+STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
+    resource=ADVANCED_STATEFUL_SETS,
+    projector=lambda: project_statefulset,
+    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+)
+
+STORAGE_CLASS_VIEWS: Final = Views[StorageClassView](
+    resource=STORAGE_CLASSES, projector=lambda: project_storage_class
+)
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one StatefulSet at one instant."""
 
@@ -163,38 +188,27 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
 
 
-def build_snapshot(
-    statefulset: StatefulSetView,
-    *,
-    pods: Iterable[PodView],
-    revisions: Iterable[RevisionView],
-    now: Instant,
-    claim: Callable[[str], ClaimView | None],
-    orphans: Iterable[PodView] = (),
-    storage_classes: Iterable[StorageClassView] = (),
-    pull_jobs: Iterable[PullJobView] | None = None,
-    settings: Settings | None = None,
-) -> Snapshot:
-    """`pods`: those whose controller is the set (by uid). `orphans`, `revisions`: all of its namespace.
-
-    `claim` looks a claim of the namespace up by its name.
-    """
-    settings = settings or Settings()
-    pods = tuple(pods)
-    adoptable = [pod for pod in orphans if not pod.is_deleting and statefulset.may_own(pod)]
-    around = sort_out(revisions, statefulset, selector=statefulset.selector)
-    names = claim_names_of(statefulset, [*pods, *adoptable], settings=settings)
+async def snapshot(view: StatefulSetView, read: Read[Settings]) -> Snapshot:
+    """The StatefulSet with its pods, PVCs and revisions, as they are known now."""
+    settings = read.settings
+    pods = tuple(read.owned(POD_VIEWS, view.uid))
+    orphans = read.orphans(POD_VIEWS, view.namespace)
+    adoptable = [pod for pod in orphans if not pod.is_deleting and view.may_own(pod)]
+    around = sort_out(revisions_around(view, read), view, selector=view.selector)
+    names = claim_names_of(view, [*pods, *adoptable], settings=settings)
+    claims = {name: read.get(CLAIM_VIEWS, Key(view.namespace, name)) for name in names}
+    classes = read.all(STORAGE_CLASS_VIEWS) if read.is_read(STORAGE_CLASS_VIEWS) else ()
     return Snapshot(
-        statefulset=statefulset,
+        statefulset=view,
         pods=pods,
         orphans=adoptable,
         revisions=around.own,
         orphaned_revisions=around.free,
         other_revisions=around.others,
-        claims={name: found for name in names if (found := claim(name)) is not None},
-        storage_classes={one.name: one for one in storage_classes},
-        pull_jobs=None if pull_jobs is None else tuple(pull_jobs),
-        now=now,
+        claims={name: found for name, found in claims.items() if found is not None},
+        storage_classes={one.name: one for one in classes},
+        pull_jobs=pull_jobs_of(view, read),
+        now=read.now(),
         settings=settings,
     )
 

@@ -26,7 +26,7 @@ from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of
 from pykruise.kube.documents import Document, same
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
 

@@ -18,7 +18,7 @@ from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, canonical
 from pykruise.kube.selectors import EVERYTHING, Selector, SelectorError, selector_from
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 from pykruise.pods.keys import TEMPLATE_HASH_LABEL
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView

@@ -23,6 +23,7 @@ from pykruise.admission.match_conditions import conditions_due, widest_condition
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.selector_index import list_selectors
+from pykruise.admission.settings import admission_settings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, labels_of
@@ -42,8 +43,7 @@ from pykruise.manager.doctor.trial import trial_cloneset
 from pykruise.manager.doctor.workload import ready_addresses
 from pykruise.manager.flags import FlagError
 from pykruise.manager.install import MANAGER
-from pykruise.manager.settings import Settings, WebhookSettings
-from pykruise.manager.webhooks import admission_settings
+from pykruise.manager.settings import WebhookSettings
 
 __all__ = ["check_admission", "check_certificate", "check_configurations", "check_service"]
 
@@ -158,7 +158,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         findings += await _check_conditions(live, name, found)
     if len(findings) == 0:
         # An entry about a kind that is not installed is left out by the manager; check_crds names the kind.
-        gated = admission_settings(Settings(gates=await live.gates()))
+        gated = admission_settings(await live.gates())
         wanted = {rule.name for rule in reviewers(gated) if rule.needs is None}
         if missing := sorted(wanted - set(entries)):
             what = f"these webhooks are not registered: {', '.join(missing)}"
@@ -173,7 +173,7 @@ async def _check_conditions(live: Live, name: str, found: Document) -> list[Find
     told = current_conditions(found)
     if not any(told.values()):
         return []
-    settings = admission_settings(Settings(gates=await live.gates(), own_namespace=live.namespace))
+    settings = admission_settings(await live.gates(), namespace=live.namespace)
     rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in told}
     interests = await list_selectors(live.client, with_spreads=settings.workload_spread)
     due = conditions_due(rules, interests)

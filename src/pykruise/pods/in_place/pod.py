@@ -4,13 +4,14 @@ A kind passes its view of a pod as it is: anything with these attributes will do
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.pods import keys
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.views import ConditionView
 
 __all__ = [
@@ -87,12 +88,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a kind's settings that is about updates in place."""
 
-    in_place_env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata: containers that are fed from changed labels or annotations restart.
-    That takes the agent on the nodes; without one set it to False, or such an update waits for the agent."""
-    in_place_vertical_scaling: bool = False
-    """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
-    uses_resize: bool = True
+    in_place_env_from_metadata: Annotated[bool, OnGate("InPlaceUpdateEnvFromMetadata")] = True
+    """Containers that are fed from changed labels or annotations restart. That takes the agent on the nodes; without
+    one set it to False, or such an update waits for the agent."""
+    in_place_vertical_scaling: Annotated[bool, OnGate("InPlaceWorkloadVerticalScaling")] = False
+    """cpu and memory can change in place."""
+    uses_resize: Annotated[bool, FromManager("uses_resize")] = True
     """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
     @property

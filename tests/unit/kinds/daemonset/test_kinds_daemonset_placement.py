@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.daemonset.placement import Place, daemon_tolerations, placement_of
-from pykruise.plans.sources import NodeView, project_node
+from pykruise.plans.views import NodeView, project_node
 from support.daemonset_builder import created_on, daemonset, template
 
 

@@ -11,7 +11,7 @@ from pykruise.kinds.daemonset.controller import Waker
 from pykruise.kinds.daemonset.snapshot import DaemonSetView, project_daemonset
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
-from pykruise.plans.sources import NodeView, project_node
+from pykruise.plans.views import NodeView, project_node
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView
 from support.daemonset_builder import NAMESPACE, daemonset, revision, template

@@ -10,7 +10,7 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
 from pykruise.plans.actions import Create, Patch
 from pykruise.plans.plan import Plan
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 from pykruise.pods.views import PodView, project_pod
 
 NOW = parse_time("2026-01-31T12:00:00Z")

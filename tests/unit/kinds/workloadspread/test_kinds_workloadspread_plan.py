@@ -15,7 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.node_rules import Taint
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.plan import Plan
-from pykruise.plans.sources import NodeView
+from pykruise.plans.views import NodeView
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
 from support.spreads import CLONE_SET, DEPLOYMENT, NOW, pod, spread, subset, view, workload, zone

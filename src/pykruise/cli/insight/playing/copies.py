@@ -13,16 +13,14 @@ from typing import Final
 
 import msgspec
 
-from pykruise.admission.counts import live_pods
 from pykruise.admission.pods.launch_priority import priorities
 from pykruise.admission.pods.steps import StepError
 from pykruise.admission.reviewers import reviewers
 from pykruise.cli.insight.playing.record import Record, acting
 from pykruise.cli.insight.playing.values import Play
-from pykruise.cli.insight.workloads import Workload
-from pykruise.kinds import crds_of
+from pykruise.kinds import crds_of, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kinds.launchpriority import controller as launchpriority
+from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -45,9 +43,10 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.kube.transport import Request, Response, WrappedTransport
-from pykruise.manager.kinds import KINDS
 from pykruise.manager.manager import Manager
-from pykruise.plans.reconcile import Tuning
+from pykruise.plans.assemble import Tuning
+from pykruise.plans.kind import Kind
+from pykruise.plans.review import live_lookups
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -64,7 +63,7 @@ _OF_CLAIMS: Final = ("claims", "ephemeral-volumes", "storage-class", "volumes")
 _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
 
 
-def made(given: Play, kind: Workload, record: Record, *, clock: Clock) -> Cluster:
+def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
     """The cluster, not started yet, without its kinds and objects."""
     has_claims = _has_claims(given)
     is_copy = bool(given.world.nodes)
@@ -116,8 +115,13 @@ def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Seque
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
     spreads = given.has(WORKLOAD_SPREADS)
     return reviewers(
-        pods=live_pods(client),
-        sidecars=LiveSidecars(client, namespace=namespace) if given.has(SIDECAR_SETS) else None,
+        lookups=live_lookups(
+            client,
+            namespace=namespace,
+            readers={"sidecarset": LiveSidecars(client, namespace=namespace)}
+            if given.has(SIDECAR_SETS)
+            else {},
+        ),
         spreading=Spreading(LiveSpreads(client, namespace=namespace, clock=clock), clock=clock, rng=rng)
         if spreads
         else None,
@@ -146,7 +150,7 @@ def has_quiet_status(given: Play) -> bool:
     return given.world.workload is None and not given.has(WORKLOAD_SPREADS)
 
 
-def resources_of(given: Play, kind: Workload) -> tuple[Resource, ...]:
+def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
     """The kinds that take part."""
     return (
         kind.resource,
@@ -156,7 +160,7 @@ def resources_of(given: Play, kind: Workload) -> tuple[Resource, ...]:
     )
 
 
-async def defined(cluster: Cluster, given: Play, kind: Workload) -> None:
+async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
     """Make the cluster know the kinds, and what is there before the change."""
     resources = set(resources_of(given, kind))
     if given.has(WORKLOAD_SPREADS):
@@ -190,7 +194,7 @@ async def peopled(client: Client, given: Play) -> None:
             await client.create(NAMESPACES, "", {"metadata": {"name": name}})
 
 
-def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -> Manager:
+def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Manager:
     """The real one, for the kinds that take part."""
     resources = resources_of(given, kind)
     of_pods = _of_pods(given)
@@ -201,7 +205,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -
     return Manager(
         Client(transport, clock=clock, rng=random.Random(given.seed)),
         settings=msgspec.structs.replace(given.settings, tuning=tuning),
-        kinds=[one for one in KINDS if one.resource in resources or one.name in of_pods],
+        kinds=[one for one in kinds() if one.resource in resources or one.name in of_pods],
         clock=clock,
         rng=random.Random(given.seed),
         cpu_time=unmeasured,
@@ -212,7 +216,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Workload, *, clock: Clock) -
 def _of_pods(given: Play) -> Collection[str]:
     """Names of the controllers that take part for the sake of what pods ask for."""
     templates = (get_path(one, "spec", "template", default={}) for one in _workloads(given))
-    return {launchpriority.NAME} if any(map(_has_order, templates)) else ()
+    return {LAUNCH_PRIORITY.name} if any(map(_has_order, templates)) else ()
 
 
 def _has_order(template: Document) -> bool:

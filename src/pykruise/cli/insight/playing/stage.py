@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pykruise.cli.insight.explaining import Explanation, explain
+from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look
 from pykruise.cli.insight.playing.copies import (
     STATUS_EVERY_S,
@@ -26,7 +27,6 @@ from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Play, Played
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
-from pykruise.cli.insight.workloads import of_document
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
@@ -178,7 +178,9 @@ class _Stage:
         """How long the workload, or whoever moves its pods on, may wait without doing anything."""
         if self._longest_s is None:
             listed = await client.list(self._kind.resource, self._given.namespace)
-            strategies = [self._kind.strategy(decode(raw)["spec"])[0] for raw in listed.items]
+            strategies = [
+                workload_insight(self._kind).strategy(decode(raw)["spec"])[0] for raw in listed.items
+            ]
             waits = [float(one.min_ready_s) for one in strategies if one]
             waits += [_moves_after_s(one) for one in (*self._given.beside, *self._given.beside_changes)]
             self._longest_s = max((one + QUIET_S for one in waits), default=0.0)

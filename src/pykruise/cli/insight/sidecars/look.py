@@ -1,36 +1,42 @@
 """Reading what belongs to one SidecarSet, once: the pods it selects, the other SidecarSets, revisions, namespaces.
 
-Client ──get, list──▶ look_at() ──▶ SidecarSight ──the kind's build_snapshot()──▶ the snapshot that its manager
-                                                                                   would plan from
+Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SidecarSight, with the snapshot that its manager would
+                                                            plan from
 
 Reads only.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.look import look_at as look_at_document
 from pykruise.cli.insight.webhooks import events_about, reviews_pods
+from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed import ManagedPod
-from pykruise.kinds.sidecarset.readers import project_namespace
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.snapshot import Settings as SidecarSetSettings
-from pykruise.kinds.sidecarset.snapshot import Snapshot, build_snapshot
+from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode
-from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.manager.settings import Settings
-from pykruise.pods.revisions import RevisionView, project_revision
-from pykruise.pods.views import PodProjector, PodView
+from pykruise.plans.listed import Only
+from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, Views
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import PodView
 
 __all__ = ["EVENTS_IN", "SidecarSight", "look_at", "sight_of"]
 
 EVENTS_IN = "default"
 """Where events about objects without a namespace are."""
+
+
+_NONE: Final = "a,!a"
+"""A selector of nothing."""
 
 
 class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +80,8 @@ async def look_at(
     client: Client, name: str, *, now: Instant, settings: Settings | None = None
 ) -> SidecarSight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
-    return await sight_of(
-        client, decode(await client.get(SIDECAR_SETS, "", name)), now=now, settings=settings
-    )
+    document = decode(await client.get(SIDECAR_SETS, "", name))
+    return await sight_of(client, document, now=now, settings=settings)
 
 
 async def sight_of(
@@ -85,46 +90,32 @@ async def sight_of(
     """The same of a document that may not be stored, with what is there around it."""
     settings = settings or Settings()
     view = project_sidecarset(encode(document))
-    pods, sets, namespaces, revisions, events, are_reviewed = await asyncio.gather(
-        _pods(client, view),
-        client.list(SIDECAR_SETS),
-        client.list(NAMESPACES),
-        client.list(
-            CONTROLLER_REVISIONS,
-            settings.revision_namespace,
-            label_selector=f"{SET_LABEL}={view.name}",
+    # Pods of another selector are none of its business, and in large clusters they are many.
+    selector = str(view.selector) if view.selector is not None else _NONE
+    only: dict[Views[Any], Only] = {
+        POD_VIEWS: Only(label_selector=selector),
+        REVISION_VIEWS: Only(
+            namespace=settings.revision_namespace, label_selector=f"{SET_LABEL}={view.name}"
         ),
+    }
+    sight, sets, events, are_reviewed = await asyncio.gather(
+        look_at_document(client, KIND, document, now=now, settings=settings, only=only),
+        client.list(SIDECAR_SETS),
         events_about(client, EVENTS_IN, view.uid),
         reviews_pods(client),
     )
-    labels = {one.name: one.labels for one in map(project_namespace, namespaces.items)}
-    views = {label: one for label, (_, one) in pods.items()}
-    stored = [project_revision(one) for one in revisions.items]
+    pods = sight.listed[POD_VIEWS]
+    active = {f"{one.namespace}/{one.name}": one for one in pods.values() if one.is_active}
+    documents = {f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.documents()}
     return SidecarSight(
         document=document,
-        snapshot=build_snapshot(
-            view,
-            pods=list(views.values()),
-            namespaces=labels,
-            revisions=stored,
-            now=now,
-            settings=SidecarSetSettings(namespace=settings.revision_namespace),
-        ),
-        pods={label: doc for label, (doc, _) in pods.items()},
-        views=views,
+        snapshot=sight.snapshot,
+        pods={label: documents[label] for label in active},
+        views=active,
         sets=[project_sidecarset(one) for one in sets.items],
-        namespaces=labels,
-        revisions=stored,
+        namespaces={one.name: one.labels for one in sight.listed[NAMESPACE_VIEWS].values()},
+        revisions=sight.listed[REVISION_VIEWS].values(),
         events=events,
         are_reviewed=are_reviewed,
         own_namespace=settings.own_namespace,
     )
-
-
-async def _pods(client: Client, view: SidecarSetView) -> dict[str, tuple[Document, PodView]]:
-    if view.selector is None:
-        return {}
-    project = PodProjector()
-    listed = await client.list(PODS, label_selector=str(view.selector))
-    found = [(decode(raw), project(bytes(raw))) for raw in listed.items]
-    return {f"{one.namespace}/{one.name}": (doc, one) for doc, one in found if one.is_active}

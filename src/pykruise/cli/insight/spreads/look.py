@@ -1,19 +1,20 @@
 """Reading what belongs to one WorkloadSpread, once: its workload, the pods with their nodes, what events say.
 
-Client ──get, list──▶ look_at() ──▶ SpreadSight ──gathering.look_once()──▶ the snapshot that its manager
-                                                                           would plan from
+Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SpreadSight, with the snapshot that its manager would
+                                                            plan from
 
 Reads only.
 """
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from pykruise.cli.insight.look import look_at as look_at_document
 from pykruise.cli.insight.webhooks import events_about, reviews_pods
-from pykruise.kinds.workloadspread.gathering import GatherError, look_once
+from pykruise.kinds.workloadspread.gathering import GatherError
+from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.targets import BUILT_IN, WhiteListError
@@ -64,14 +65,7 @@ async def sight_of(
     snapshot, problem = Snapshot(spread=view, now=now), await _unlisted(reader, view)
     if not problem and view.target is not None:
         try:
-            snapshot = await look_once(
-                client,
-                view,
-                namespace=settings.own_namespace,
-                versioned=settings.versioned_status_kinds,
-                clock=lambda: now,
-                rng=random.Random(1),
-            )
+            snapshot = (await look_at_document(client, KIND, document, now=now, settings=settings)).snapshot
         except GatherError as error:
             problem = str(error)
     pods, target, events, are_reviewed = await asyncio.gather(

@@ -1,0 +1,47 @@
+"""What applying a manifest would do, of a kind about which no more is known than its plan.
+
+manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ Outlook: the writes that would come first
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
+from pykruise.cli.insight.look import look_at
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
+from pykruise.plans.kind import Kind
+from pykruise.plans.plan import Plan
+
+__all__ = ["forecast_any"]
+
+
+async def forecast_any(
+    client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: Settings | None
+) -> Outlook:
+    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    verdict = await asked(client, kind.resource, key, document)
+    about: dict[str, Any] = {"kind": kind.resource.kind, "namespace": key.namespace, "name": key.name}
+    if verdict.wanted is None:
+        return Outlook(**about, change=verdict.change, errors=verdict.errors)
+    sight = await look_at(client, kind, verdict.wanted, now=now, settings=settings)
+    plan = sight.plan() if sight.snapshot is not None else Plan()
+    before = verdict.live.get("spec") if verdict.live is not None else None
+    return Outlook(
+        **about,
+        change=verdict.change,
+        fields=tuple(changed_paths(before, verdict.wanted.get("spec"), "spec")) if before is not None else (),
+        batches=tuple(_batches(plan)),
+        stays={why: (name,) for name, why in plan.left.items()},
+        notes=tuple(note.message for note in plan.notes),
+    )
+
+
+def _batches(plan: Plan) -> Iterator[Batch]:
+    for number, stage in enumerate(plan.stages, start=1):
+        fates = (Fate(pod=chain.subject, do=chain.steps[-1].because) for chain in stage.chains)
+        yield Batch(number=number, fates=tuple(fates))

@@ -1,0 +1,70 @@
+"""The kinds that explain, plan and simulate know: all that have a definition and a controller.
+
+what a person typed ──▶ named()      a manifest ──▶ of_document()      ──▶ Kind (plans/kind.py)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.cli.errors import CommandError
+from pykruise.kinds import kinds
+from pykruise.plans.insight import Insight, WorkloadInsight
+from pykruise.plans.kind import Kind
+
+__all__ = ["insight_of", "is_of", "known_kinds", "named", "of_document", "workload_insight", "workloads"]
+
+
+def known_kinds() -> Sequence[Kind]:
+    """Those that can be explained and planned."""
+    return tuple(one for one in kinds() if one.versions and one.control is not None)
+
+
+def workloads() -> Sequence[Kind]:
+    """Those of them that own pods, whose rollouts can be simulated."""
+    return tuple(one for one in known_kinds() if isinstance(one.insight, WorkloadInsight))
+
+
+def insight_of(kind: Kind) -> Insight:
+    """How people name and change it."""
+    return kind.insight or Insight(containers=())
+
+
+def workload_insight(kind: Kind) -> WorkloadInsight:
+    """The same of a kind that owns pods."""
+    assert isinstance(kind.insight, WorkloadInsight), f"{kind.resource.kind} owns no pods"
+    return kind.insight
+
+
+def named(target: str) -> tuple[Kind, str]:
+    """Kind and name of `clonesets/web`. Raises CommandError for another kind, or another form."""
+    said, slash, name = target.partition("/")
+    if not slash or not name or "/" in name:
+        raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
+    for one in known_kinds():
+        if said.lower() in _names_of(one):
+            return one, name
+    known = ", ".join(one.resource.plural for one in known_kinds())
+    raise CommandError(f"{said!r} is no kind that is known here; there is: {known}")
+
+
+def _names_of(kind: Kind) -> set[str]:
+    plural, singular, group = kind.resource.plural, kind.resource.kind.lower(), kind.resource.group
+    return {plural, singular, f"{plural}.{group}", f"{singular}.{group}", *insight_of(kind).names}
+
+
+def of_document(document: Mapping[str, Any], kinds: Sequence[Kind] | None = None) -> Kind:
+    """The kind of a manifest, among these (default: all). Raises CommandError for one that is not known."""
+    among = known_kinds() if kinds is None else kinds
+    for one in among:
+        if is_of(one, document):
+            return one
+    name = (document.get("metadata") or {}).get("name")
+    what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
+    known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in among)
+    raise CommandError(f"{what}: no kind that is known here; there is: {known}")
+
+
+def is_of(kind: Kind, document: Mapping[str, Any]) -> bool:
+    """Whether the document is one of this kind."""
+    group = str(document.get("apiVersion") or "").rpartition("/")[0]
+    return document.get("kind") == kind.resource.kind and group == kind.resource.group

@@ -1,0 +1,137 @@
+"""CloneSet, as the rest of the program knows it.
+
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pykruise.kinds.cloneset.admission import mutating, validate_cloneset
+from pykruise.kinds.cloneset.conversion import CONVERSION
+from pykruise.kinds.cloneset.insight import INSIGHT
+from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, snapshot
+from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
+from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
+from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
+from pykruise.kinds.cloneset.wakes import matters
+from pykruise.kube.cache import Change
+from pykruise.kube.crds import Column, ScalePaths, Version
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from pykruise.kube.rights import READ, on
+from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import (
+    BUDGET_VIEWS,
+    CLAIM_VIEWS,
+    NODE_VIEWS,
+    POD_VIEWS,
+    PULL_JOB_VIEWS,
+    REVISION_VIEWS,
+    Views,
+)
+from pykruise.plans.wakes import Wake, by_owner, itself, named_after
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.claims import ClaimView
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.views import PodView
+
+__all__ = ["KIND"]
+
+_COLUMNS = (
+    Column("DESIRED", "integer", ".spec.replicas"),
+    Column("UPDATED", "integer", ".status.updatedReplicas"),
+    Column("UPDATED_READY", "integer", ".status.updatedReadyReplicas"),
+    Column("UPDATED_AVAILABLE", "integer", ".status.updatedAvailableReplicas"),
+    Column("READY", "integer", ".status.readyReplicas"),
+    Column("TOTAL", "integer", ".status.replicas"),
+    Column("AGE", "date", ".metadata.creationTimestamp"),
+    Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
+    Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
+    Column("SELECTOR", "string", ".status.labelSelector", priority=1),
+)
+
+
+def _reads(settings: Settings) -> Sequence[Views[Any]]:
+    return (
+        *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS),
+        *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
+        *((BUDGET_VIEWS,) if settings.asks_budgets else ()),
+    )
+
+
+def _wakes(settings: Settings) -> Sequence[Wake]:
+    return (
+        itself(CLONE_SET_VIEWS),
+        by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
+        Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
+        named_after(REVISION_VIEWS, CLONE_SET_VIEWS),
+    )
+
+
+def _is_relevant(change: Change[PodView], key: Key, around: Around[Settings]) -> bool:
+    cloneset = around.get(CLONE_SET_VIEWS, key)
+    if cloneset is None or cloneset.spec is None:
+        return True  # it cannot be said
+    return matters(change.old, change.new, cloneset.spec.lifecycle)
+
+
+def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Iterable[Key]:
+    """When a PVC changes hands, or comes unexpectedly: from a creation that took effect long after its client gave
+    up, when its pod is gone again.
+
+    A PVC that is made at this moment calls for no write, but the pod that comes with it, and neither does one
+    that goes. PVCs that are made and cleaned up again for a pod that cannot be created would start the next
+    try at once, however often it failed.
+    """
+    old, new = change.old, change.new
+    if new is None or (old is None and around.is_making(PERSISTENT_VOLUME_CLAIMS, change.key)):
+        return
+    if old is not None and (old.controller_uid, old.instance_id) == (new.controller_uid, new.instance_id):
+        return
+    for claim in (old, new):
+        if claim is not None and claim.controller_uid:
+            for cloneset in around.by_index(CLONE_SET_VIEWS, BY_UID, claim.controller_uid):
+                yield cloneset.key
+
+
+KIND = Kind(
+    resource=CLONE_SETS,
+    versions=(
+        Version(name="v1alpha1", root=CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
+        Version(name="v1beta1", root=CloneSet, storage=True, columns=_COLUMNS, scale=ScalePaths()),
+    ),
+    short_names=("clone",),
+    conversion=CONVERSION,
+    settings=Settings,
+    reviews=Reviews(
+        mutating=lambda settings, _: mutating(settings.defaulting),
+        validating=lambda *_: validate_cloneset,
+        spoke=lambda settings, lookups: spoke_rules(
+            lookups.pods, resources_in_place=settings.in_place_vertical_scaling
+        ),
+        is_protected=True,
+    ),
+    control=Control(
+        name="cloneset",
+        component="cloneset-controller",
+        objects=CLONE_SET_VIEWS,
+        reads=_reads,
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.cloneset,
+        plan=plan_cloneset,
+        failed=status_after,
+    ),
+    rights=(
+        *workload_rights(CLONE_SETS),
+        # A pod's deletion through its owner's podsToDelete is taken out of the list again.
+        on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
+        on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to ask budgets before an update"),
+        on(POD_UNAVAILABLE_BUDGETS, "patch", subresource="status", why="CloneSet: to spend of budgets"),
+        on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
+    ),
+    insight=INSIGHT,
+)

@@ -1,0 +1,58 @@
+"""Advanced DaemonSet, as explain, plan and simulate know it.
+
+spec ──▶ strategy_of()      status + plan ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kinds.daemonset.snapshot import read_spec
+from pykruise.kube.documents import Document
+from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
+from pykruise.plans.plan import Plan
+
+__all__ = ["INSIGHT"]
+
+
+def strategy_of(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
+    """How its pods get a new template."""
+    read, problem = read_spec(spec)
+    if read is None:
+        return None, problem
+    found = Strategy(
+        in_place="if possible" if read.is_in_place else "never",
+        recreates_because="rollingUpdateType is Standard",
+        is_paused=read.is_paused,
+        is_on_delete=read.is_on_delete,
+        min_ready_s=read.min_ready_seconds,
+        lifecycle=read.lifecycle,
+    )
+    return found, ""
+
+
+def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Counts:
+    """How far it is; what the partition keeps is not to be updated."""
+    wanted = status.get("desiredNumberScheduled", 0)
+    kept = sum(why.startswith("the partition keeps") for why in plan.left.values())
+    revision = status.get("updateRevision")
+    return Counts(
+        wanted=wanted,
+        updated=status.get("updatedNumberScheduled", 0),
+        to_be_updated=wanted - kept,
+        available=status.get("numberAvailable", 0),
+        revision=f"{document['metadata']['name']}-{revision}" if revision else "",
+    )
+
+
+INSIGHT: Final = WorkloadInsight(
+    names=frozenset({"advanceddaemonset", "kruiseds"}),
+    is_per_node=True,
+    strategy=strategy_of,
+    counts=counts_of,
+    fields={
+        "partition": (*ROLLING_UPDATE, "partition"),
+        "maxUnavailable": (*ROLLING_UPDATE, "maxUnavailable"),
+        "maxSurge": (*ROLLING_UPDATE, "maxSurge"),
+        "paused": (*ROLLING_UPDATE, "paused"),
+    },
+)

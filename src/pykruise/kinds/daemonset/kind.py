@@ -1,0 +1,150 @@
+"""Advanced DaemonSet, as the rest of the program knows it.
+
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
+
+A node's heartbeat enqueues nothing. A node that changes enqueues the DaemonSets for which it is something else now.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds.daemonset.conversion import CONVERSION
+from pykruise.kinds.daemonset.insight import INSIGHT
+from pykruise.kinds.daemonset.node_state import FINISHED
+from pykruise.kinds.daemonset.placement import Place
+from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
+from pykruise.kinds.daemonset.snapshot import (
+    DAEMON_SET_VIEWS,
+    DaemonSetView,
+    NodeMemory,
+    Settings,
+    Snapshot,
+    snapshot,
+    terms_of,
+)
+from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSet
+from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
+from pykruise.kube.cache import Change
+from pykruise.kube.crds import Column, Version
+from pykruise.kube.ids import Key
+from pykruise.kube.rights import READ, on
+from pykruise.plans.actions import Delete
+from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.plan import Plan
+from pykruise.plans.read import Around, Read
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView, Views
+from pykruise.plans.wakes import Wake, adoptable, by_owner, itself, named_after
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.views import PodView
+
+__all__ = ["KIND"]
+
+_COLUMNS = (
+    Column("DESIRED", "integer", ".status.desiredNumberScheduled"),
+    Column("CURRENT", "integer", ".status.currentNumberScheduled"),
+    Column("READY", "integer", ".status.numberReady"),
+    Column("UP-TO-DATE", "integer", ".status.updatedNumberScheduled"),
+    Column("AVAILABLE", "integer", ".status.numberAvailable"),
+    Column("AGE", "date", ".metadata.creationTimestamp"),
+    Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
+    Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
+)
+
+
+def _reads(settings: Settings) -> Sequence[Views[Any]]:
+    return (POD_VIEWS, REVISION_VIEWS, NODE_VIEWS, *((PULL_JOB_VIEWS,) if settings.pre_download else ()))
+
+
+def _wakes(_: Settings) -> Sequence[Wake]:
+    return (
+        itself(DAEMON_SET_VIEWS),
+        by_owner(POD_VIEWS, DAEMON_SETS),
+        adoptable(POD_VIEWS, DAEMON_SET_VIEWS, may_own=_may_own),
+        Wake(on=NODE_VIEWS, keys=_placed_otherwise),
+        named_after(REVISION_VIEWS, DAEMON_SET_VIEWS),
+    )
+
+
+def _may_own(daemonset: DaemonSetView, pod: PodView) -> bool:
+    selector = daemonset.selector
+    return selector is not None and not selector.is_empty and selector.matches(pod.labels)
+
+
+def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+    """Those for which the node is something else now."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and old.is_placed_as(new):
+        return
+    for daemonset in around.all(DAEMON_SET_VIEWS):
+        if _is_concerned(daemonset, old, new, around):
+            yield daemonset.key
+
+
+def _is_concerned(
+    daemonset: DaemonSetView, old: NodeView | None, new: NodeView | None, around: Around[Settings]
+) -> bool:
+    fit = daemonset.placement.fit
+    before = fit(old).place if old is not None else None
+    after = fit(new).place if new is not None else None
+    if old is None or new is None:
+        node = old or new
+        assert node is not None
+        # Pods there when it was last looked at; what has come since enqueues it by itself.
+        known = around.memories.of(daemonset.key, daemonset.uid, NodeMemory).states_for(terms_of(daemonset))
+        return Place.RUN in (before, after) or known.has_pods_on(node.name)
+    return before != after or _is_selected(daemonset, old) != _is_selected(daemonset, new)
+
+
+def _is_selected(daemonset: DaemonSetView, node: NodeView) -> bool:
+    selector = daemonset.node_selector
+    return selector is not None and selector.matches(node.labels)
+
+
+def _note_replaced(read: Read[Settings], snapshot: Snapshot, plan: Plan) -> None:
+    """Nodes whose finished pod is replaced are remembered: the next one waits."""
+    generation = snapshot.daemonset.generation
+    nodes = _replaced_on(snapshot, plan)
+    read.memory(NodeMemory).backoffs_for(generation).note(nodes, now=snapshot.now)
+
+
+def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    """Nodes on which the plan deletes a finished pod."""
+    finished = {
+        pod.name: state.name for state in snapshot.board.open for pod in state.pods if pod.phase in FINISHED
+    }
+    if finished:
+        for step in plan.steps:
+            if isinstance(step.action, Delete) and (node := finished.get(step.action.key.name)):
+                yield node
+
+
+KIND = Kind(
+    resource=DAEMON_SETS,
+    versions=(
+        Version(name="v1alpha1", root=DaemonSetV1Alpha1, columns=_COLUMNS),
+        Version(name="v1beta1", root=DaemonSet, storage=True, columns=_COLUMNS),
+    ),
+    short_names=("daemon", "ads"),
+    conversion=CONVERSION,
+    settings=Settings,
+    reviews=Reviews(mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset),
+    control=Control(
+        name="daemonset",
+        component="daemonset-controller",
+        objects=DAEMON_SET_VIEWS,
+        reads=_reads,
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.daemonset,
+        plan=plan_daemonset,
+        failed=status_after,
+        remember=_note_replaced,
+    ),
+    rights=(
+        *workload_rights(DAEMON_SETS),
+        on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
+    ),
+    insight=INSIGHT,
+)

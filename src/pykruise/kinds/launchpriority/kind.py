@@ -1,0 +1,83 @@
+"""Container launch priority, as the rest of the program knows it: it opens barriers of pods that wait.
+
+KIND ──▶ roles, controllers (plans/kind.py)
+
+ConfigMaps are read one by one, when a pod waits: a mirror of all those of a cluster, for a few keys of a few
+pods, would cost more than everything else that the manager remembers.
+"""
+
+import msgspec
+
+from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.rights import on
+from pykruise.plans.kind import Control, Kind, is_same_object
+from pykruise.plans.read import Read
+from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.wakes import itself
+from pykruise.pods.launch_order import barrier_name
+from pykruise.pods.settings import NoSettings
+from pykruise.pods.views import PodView
+
+__all__ = ["KIND", "read_barrier", "snapshot"]
+
+
+class _Owner(msgspec.Struct):
+    kind: str = ""
+    uid: str = ""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    owner_references: tuple[_Owner, ...] | None = None
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Meta
+    data: dict[str, str] | None = None
+
+
+_decode = msgspec.json.Decoder(_ConfigMap).decode
+
+
+def read_barrier(raw: bytes) -> Barrier:
+    """What a plan needs of a ConfigMap. Raises msgspec.DecodeError for what is none."""
+    found = _decode(raw)
+    pods = [owner.uid for owner in found.metadata.owner_references or () if owner.kind == PODS.kind]
+    return Barrier(
+        uid=found.metadata.uid, owner_uid=pods[0] if pods else "", keys=frozenset(found.data or ())
+    )
+
+
+async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot | None:
+    """A pod that waits, with its ConfigMap; None: it does not wait."""
+    if not is_waiting(pod):
+        return None
+    try:
+        raw = await read.live.get(CONFIG_MAPS, pod.namespace, barrier_name(pod.name))
+    except NotFoundError:
+        return Snapshot(pod=pod, barrier=None)
+    return Snapshot(pod=pod, barrier=read_barrier(raw))
+
+
+KIND = Kind(
+    resource=PODS,
+    control=Control(
+        name="containerlaunchpriority",
+        component="container-launch-priority-controller",
+        objects=POD_VIEWS,
+        wakes=lambda _: (itself(POD_VIEWS, when=is_waiting),),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.pod,
+        plan=plan_barriers,
+        is_current=is_same_object,
+    ),
+    rights=(
+        on(
+            CONFIG_MAPS,
+            *("get", "create", "patch", "delete"),
+            why="containers that start one after the other: what they wait for",
+        ),
+    ),
+)

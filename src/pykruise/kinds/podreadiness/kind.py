@@ -1,0 +1,35 @@
+"""Pod readiness, as the rest of the program knows it: it looks at new pods that have the gate KruisePodReady.
+
+KIND ──▶ controllers (plans/kind.py)
+"""
+
+from pykruise.kinds.podreadiness.plan import Snapshot, lacks_condition, plan_readiness
+from pykruise.kube.resources import PODS
+from pykruise.plans.kind import Control, Kind, is_same_object
+from pykruise.plans.read import Read
+from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.wakes import itself
+from pykruise.pods.settings import NoSettings
+from pykruise.pods.views import PodView
+
+__all__ = ["KIND", "snapshot"]
+
+
+async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot:
+    """The pod as it is known now."""
+    return Snapshot(pod=pod, now=read.now())
+
+
+KIND = Kind(
+    resource=PODS,
+    control=Control(
+        name="podreadiness",
+        component="pod-readiness-controller",
+        objects=POD_VIEWS,
+        wakes=lambda _: (itself(POD_VIEWS, when=lacks_condition),),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.pod,
+        plan=plan_readiness,
+        is_current=is_same_object,
+    ),
+)

@@ -1,0 +1,113 @@
+"""SidecarSet, as the rest of the program knows it.
+
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
+from pykruise.kinds.sidecarset.conversion import CONVERSION
+from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.revisions import SET_LABEL
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snapshot
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
+from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
+from pykruise.kube.cache import Change
+from pykruise.kube.crds import Column, Version
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import NAMESPACES
+from pykruise.kube.rights import READ, on
+from pykruise.plans.insight import Insight
+from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
+from pykruise.plans.wakes import Wake, itself
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.sidecars import injected_sets
+from pykruise.pods.views import PodView
+
+__all__ = ["COMPONENT", "KIND"]
+
+COMPONENT: Final = "sidecarset-controller"
+
+_COLUMNS = (
+    Column("MATCHED", "integer", ".status.matchedPods"),
+    Column("UPDATED", "integer", ".status.updatedPods"),
+    Column("READY", "integer", ".status.readyPods"),
+    Column("AGE", "date", ".metadata.creationTimestamp"),
+)
+
+
+def _wakes(_: Settings) -> Sequence[Wake]:
+    return (
+        itself(SIDECAR_SET_VIEWS),
+        Wake(on=POD_VIEWS, keys=_listed_by_pod),
+        Wake(on=NAMESPACE_VIEWS, keys=_selecting_namespaces),
+        Wake(on=REVISION_VIEWS, keys=_named_by_revision),
+    )
+
+
+def _listed_by_pod(change: Change[PodView], _: Around[Settings]) -> Iterator[Key]:
+    """Those that the pod lists, before and after."""
+    for pod in (change.old, change.new):
+        if pod is not None and pod.annotations:
+            for name in injected_sets(pod.annotations):
+                yield Key("", name)
+
+
+def _selecting_namespaces(change: Change[NamespaceView], around: Around[Settings]) -> Iterator[Key]:
+    """Those that select namespaces by their labels."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and old is not new and old.labels == new.labels:
+        return
+    for one in around.all(SIDECAR_SET_VIEWS):
+        if one.namespace_selector is not None:
+            yield one.key
+
+
+def _named_by_revision(change: Change[RevisionView], _: Around[Settings]) -> Iterable[Key]:
+    revision = change.new or change.old
+    name = revision.labels.get(SET_LABEL) if revision is not None else None
+    return (Key("", name),) if name else ()
+
+
+KIND = Kind(
+    resource=SIDECAR_SETS,
+    versions=(
+        Version(name="v1alpha1", root=SidecarSetV1Alpha1, columns=_COLUMNS),
+        Version(name="v1beta1", root=SidecarSet, storage=True, columns=_COLUMNS),
+    ),
+    conversion=CONVERSION,
+    settings=Settings,
+    reviews=Reviews(
+        mutating=lambda *_: mutate_sidecarset,
+        validating=lambda settings, lookups: validating(
+            lookups.readers.get("sidecarset"), allows_any_annotation=settings.any_pod_annotation
+        ),
+        announces=("selector", "namespaceSelector"),
+    ),
+    control=Control(
+        name="sidecarset",
+        component=COMPONENT,
+        objects=SIDECAR_SET_VIEWS,
+        reads=lambda _: (POD_VIEWS, REVISION_VIEWS, NAMESPACE_VIEWS),
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.sidecarset,
+        plan=plan_sidecarset,
+    ),
+    rights=(
+        *workload_rights(SIDECAR_SETS),
+        on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
+    ),
+    insight=Insight(
+        fields={
+            "partition": ("spec", "updateStrategy", "partition"),
+            "maxUnavailable": ("spec", "updateStrategy", "maxUnavailable"),
+            "paused": ("spec", "updateStrategy", "paused"),
+        },
+        containers=("spec", "containers"),
+    ),
+)

@@ -1,0 +1,50 @@
+"""The sidecar terminator, as the rest of the program knows it: it looks at pods whose main containers are done.
+
+KIND ──▶ roles, controllers (plans/kind.py)
+"""
+
+from typing import Final
+
+from pykruise.kinds.sidecarterminator.groups import is_interesting
+from pykruise.kinds.sidecarterminator.plan import REQUESTS, Snapshot, plan_termination, request_name
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.kube.rights import READ, on
+from pykruise.plans.kind import Control, Kind, is_same_object
+from pykruise.plans.read import Read
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, ObjectRef, Views, project_ref
+from pykruise.plans.wakes import itself
+from pykruise.pods.settings import NoSettings
+from pykruise.pods.views import PodView
+
+__all__ = ["KIND", "REQUEST_VIEWS", "snapshot"]
+
+REQUEST_VIEWS: Final = Views[ObjectRef](resource=REQUESTS, projector=lambda: project_ref)
+
+
+async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot:
+    """The pod with its node, as they are known now."""
+    return Snapshot(
+        pod=pod,
+        node=read.get(NODE_VIEWS, Key("", pod.node_name)),
+        has_request=read.get(REQUEST_VIEWS, Key(pod.namespace, request_name(pod))) is not None,
+        now=read.now(),
+    )
+
+
+KIND = Kind(
+    resource=PODS,
+    gates=("SidecarTerminator",),
+    control=Control(
+        name="sidecarterminator",
+        component="sidecarterminator-controller",
+        objects=POD_VIEWS,
+        reads=lambda _: (NODE_VIEWS, REQUEST_VIEWS),
+        wakes=lambda _: (itself(POD_VIEWS, when=is_interesting),),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.pod,
+        plan=plan_termination,
+        is_current=is_same_object,
+    ),
+    rights=(on(REQUESTS, *READ, "create", why="sidecars of jobs: to end them"),),
+)

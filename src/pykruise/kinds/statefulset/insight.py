@@ -1,0 +1,74 @@
+"""Advanced StatefulSet, as explain, plan and simulate know it.
+
+spec ──▶ strategy_of()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pykruise.kinds.statefulset.limits import limits_of
+from pykruise.kinds.statefulset.ordinals import split_name
+from pykruise.kinds.statefulset.snapshot import read_spec
+from pykruise.kinds.statefulset.types import PodUpdatePolicy
+from pykruise.kube.documents import Document
+from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
+from pykruise.plans.plan import Plan
+
+__all__ = ["INSIGHT"]
+
+_WAYS: Final[Mapping[str, Literal["if possible", "only"]]] = {
+    PodUpdatePolicy.IN_PLACE_IF_POSSIBLE: "if possible",
+    PodUpdatePolicy.IN_PLACE_ONLY: "only",
+}
+
+
+def strategy_of(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
+    """How its pods get a new template."""
+    read, problem = read_spec(spec)
+    if read is None:
+        return None, problem
+    found = Strategy(
+        in_place=_WAYS.get(read.policy, "never"),
+        recreates_because="podUpdatePolicy is ReCreate",
+        is_paused=read.is_paused,
+        is_on_delete=read.is_on_delete,
+        min_ready_s=limits_of(read)[0].min_ready_seconds,
+        lifecycle=read.lifecycle,
+    )
+    return found, ""
+
+
+def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Counts:
+    """How far it is."""
+    spec, _ = read_spec(document["spec"])
+    limits = limits_of(spec)[0] if spec is not None else None
+    return Counts(
+        wanted=limits.replicas if limits else 0,
+        updated=status.get("updatedReplicas", 0),
+        to_be_updated=limits.quota if limits else 0,
+        available=status.get("availableReplicas", 0),
+        revision=status.get("updateRevision") or "",
+    )
+
+
+def has_claim(document: Document, claim: Document) -> bool:
+    """By name: its PVCs need not have it as an owner."""
+    name = document["metadata"]["name"]
+    templates = document["spec"].get("volumeClaimTemplates") or ()
+    names = [f"{(one.get('metadata') or {}).get('name')}-{name}" for one in templates]
+    return split_name(claim["metadata"]["name"])[0] in names
+
+
+INSIGHT: Final = WorkloadInsight(
+    names=frozenset({"asts", "advancedstatefulset"}),
+    has_known_names=True,
+    strategy=strategy_of,
+    counts=counts_of,
+    has_claim=has_claim,
+    fields={
+        "replicas": ("spec", "replicas"),
+        "partition": (*ROLLING_UPDATE, "partition"),
+        "maxUnavailable": (*ROLLING_UPDATE, "maxUnavailable"),
+        "paused": (*ROLLING_UPDATE, "paused"),
+    },
+)

@@ -1,0 +1,157 @@
+"""Advanced StatefulSet, as the rest of the program knows it.
+
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.statefulset.admission import mutating, validating
+from pykruise.kinds.statefulset.conversion import CONVERSION
+from pykruise.kinds.statefulset.insight import INSIGHT
+from pykruise.kinds.statefulset.ordinals import split_name
+from pykruise.kinds.statefulset.plan import plan_statefulset, status_after
+from pykruise.kinds.statefulset.snapshot import (
+    STATEFUL_SET_VIEWS,
+    STORAGE_CLASS_VIEWS,
+    Settings,
+    StatefulSetView,
+    StorageClassView,
+    snapshot,
+)
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
+from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
+from pykruise.kube.cache import Change
+from pykruise.kube.crds import Column, ScalePaths, Version
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import STORAGE_CLASSES
+from pykruise.kube.rights import READ, on
+from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import (
+    BY_NAMESPACE,
+    CLAIM_VIEWS,
+    POD_VIEWS,
+    PULL_JOB_VIEWS,
+    REVISION_VIEWS,
+    Views,
+)
+from pykruise.plans.wakes import Later, Wake, adoptable, by_owner, itself, named_after
+from pykruise.pods.claims import ClaimView
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.views import PodView
+
+__all__ = ["KIND"]
+
+_COLUMNS = (
+    Column("DESIRED", "integer", ".spec.replicas"),
+    Column("CURRENT", "integer", ".status.replicas"),
+    Column("UPDATED", "integer", ".status.updatedReplicas"),
+    Column("READY", "integer", ".status.readyReplicas"),
+    Column("AGE", "date", ".metadata.creationTimestamp"),
+    Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
+    Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
+)
+
+
+def _reads(settings: Settings) -> Sequence[Views[Any]]:
+    return (
+        *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS),
+        *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
+        *((STORAGE_CLASS_VIEWS,) if settings.auto_resize_claims else ()),
+    )
+
+
+def _wakes(settings: Settings) -> Sequence[Wake]:
+    return (
+        itself(STATEFUL_SET_VIEWS),
+        by_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
+        adoptable(POD_VIEWS, STATEFUL_SET_VIEWS, may_own=StatefulSetView.may_own),
+        Wake(on=POD_VIEWS, keys=_waiting_for_name),
+        Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
+        named_after(REVISION_VIEWS, STATEFUL_SET_VIEWS),
+        *((Wake(on=STORAGE_CLASS_VIEWS, keys=_growing_with_class),) if settings.auto_resize_claims else ()),
+    )
+
+
+def _waiting_for_name(change: Change[PodView], around: Around[Settings]) -> Iterable[Key]:
+    """The set that wants the name of a pod that is gone, whoever owned it."""
+    if change.new is not None or change.old is None:
+        return ()
+    return _known(Key(change.old.namespace, split_name(change.old.name)[0]), around)
+
+
+CLAIM_S: Final = 5.0
+"""How long the status may be behind the size of a PVC that no pod waits for."""
+
+
+def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Iterator[Key | Later]:
+    """The set that let it grow; of one that has another size, the set whose status counts it; and of one that
+    is gone, the set whose pod may wait for that."""
+    old, new = change.old, change.new
+    if new is not None and old is not None:
+        if new.grown_by:
+            yield from _known(Key(new.namespace, new.grown_by), around)
+        elif (old.requested, old.capacity, old.is_deleting) != (new.requested, new.capacity, new.is_deleting):
+            # New PVCs get their volume while their pod starts, which changes the status anyway.
+            yield from (Later(key, CLAIM_S) for key in _sets_of(new, around))
+    elif old is not None:
+        yield from _sets_of(old, around)
+
+
+def _sets_of(claim: ClaimView, around: Around[Settings]) -> Iterator[Key]:
+    base, _ = split_name(claim.name)
+    for one in around.by_index(STATEFUL_SET_VIEWS, BY_NAMESPACE, claim.namespace):
+        if base.endswith(f"-{one.name}"):
+            yield one.key
+
+
+def _growing_with_class(change: Change[StorageClassView], around: Around[Settings]) -> Iterator[Key]:
+    """Sets whose PVCs follow their templates: the class may let them grow now."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and old.allows_expansion == new.allows_expansion:
+        return
+    for one in around.all(STATEFUL_SET_VIEWS):
+        if one.spec is not None and one.spec.volume_claim_update_strategy is not None:
+            yield one.key
+
+
+def _known(key: Key, around: Around[Settings]) -> tuple[Key, ...]:
+    return (key,) if around.get(STATEFUL_SET_VIEWS, key) is not None else ()
+
+
+KIND = Kind(
+    resource=ADVANCED_STATEFUL_SETS,
+    versions=(
+        Version(name="v1alpha1", root=StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
+        Version(name="v1beta1", root=StatefulSet, storage=True, columns=_COLUMNS, scale=ScalePaths()),
+    ),
+    short_names=("sts", "asts"),
+    conversion=CONVERSION,
+    settings=Settings,
+    reviews=Reviews(
+        mutating=lambda settings, _: mutating(settings.defaulting),
+        validating=lambda settings, lookups: validating(
+            resizes_claims=settings.auto_resize_claims, classes=lookups.classes
+        ),
+        is_protected=True,
+    ),
+    control=Control(
+        name="statefulset",
+        component="statefulset-controller",
+        objects=STATEFUL_SET_VIEWS,
+        reads=_reads,
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.statefulset,
+        plan=plan_statefulset,
+        failed=status_after,
+    ),
+    rights=(
+        *workload_rights(ADVANCED_STATEFUL_SETS),
+        on(STORAGE_CLASSES, *READ, why="StatefulSet: whether volumes of claims can grow"),
+        on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"),
+    ),
+    insight=INSIGHT,
+)

@@ -1,0 +1,61 @@
+"""UnitedDeployment: its definition, and the protection from deletion; there is no controller yet.
+
+KIND ──▶ definitions, conversion, admission (plans/kind.py)
+
+A CloneSet template of v1alpha1 has the fields of a v1beta1 CloneSet, and on top of them the flat update strategy of
+a v1alpha1 CloneSet, which manifests from before OpenKruise 1.9 use.
+"""
+
+from typing import Any, Final
+
+from pykruise.kinds.uniteddeployment.conversion import CONVERSION
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeployment
+from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
+from pykruise.kube.crds import Column, ScalePaths, Version
+from pykruise.kube.documents import Document
+from pykruise.plans.kind import Kind, SpecSchema
+from pykruise.plans.review import Reviews
+from pykruise.pods.flat_strategy import FLAT_FIELDS
+
+__all__ = ["KIND"]
+
+_COLUMNS = (
+    Column("DESIRED", "integer", ".spec.replicas"),
+    Column("CURRENT", "integer", ".status.replicas"),
+    Column("UPDATED", "integer", ".status.updatedReplicas"),
+    Column("READY", "integer", ".status.readyReplicas"),
+    Column("AGE", "date", ".metadata.creationTimestamp"),
+)
+
+_CLONE_SET: Final = "spec.template.cloneSetTemplate.spec"
+_STATEFUL_SET: Final = "spec.template.advancedStatefulSetTemplate.spec"
+
+
+def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
+    """The specs of its templates have the schemas of the v1beta1 workloads."""
+    clone_set, stateful_set = schema_of("CloneSet"), schema_of("StatefulSet")
+    old = {_CLONE_SET: _with_flat_strategy(clone_set), _STATEFUL_SET: stateful_set}
+    new = {_CLONE_SET: clone_set, _STATEFUL_SET: stateful_set}
+    shown: dict[str, Any] = {"columns": _COLUMNS, "scale": ScalePaths()}
+    return (
+        Version(name="v1alpha1", root=UnitedDeploymentV1Alpha1, embeds=old, **shown),
+        Version(name="v1beta1", root=UnitedDeployment, embeds=new, storage=True, **shown),
+    )
+
+
+def _with_flat_strategy(spec: Document) -> Document:
+    """The schema of a CloneSet spec whose update strategy has the settings on its own level too."""
+    strategy = spec["properties"]["updateStrategy"]
+    rolling = strategy["properties"]["rollingUpdate"]["properties"]
+    flat = {field: rolling[field] for field in FLAT_FIELDS}
+    strategy = {**strategy, "properties": {**strategy["properties"], **flat}}
+    return {**spec, "properties": {**spec["properties"], "updateStrategy": strategy}}
+
+
+KIND = Kind(
+    resource=UNITED_DEPLOYMENTS,
+    versions=_versions,
+    short_names=("ud",),
+    conversion=CONVERSION,
+    reviews=Reviews(is_protected=True),
+)

@@ -1,0 +1,158 @@
+"""WorkloadSpread, as the rest of the program knows it.
+
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from pykruise.kinds.workloadspread.admission import validating
+from pykruise.kinds.workloadspread.conversion import CONVERSION
+from pykruise.kinds.workloadspread.gathering import (
+    BY_TARGET,
+    DEPLOYMENT,
+    REPLICA_SET,
+    SPREAD_VIEWS,
+    TARGET_VIEWS,
+    Settings,
+    deployment_of,
+    snapshot,
+)
+from pykruise.kinds.workloadspread.injection import read_matched
+from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.readers import RIGHTS
+from pykruise.kinds.workloadspread.snapshot import TargetView
+from pykruise.kinds.workloadspread.targets import GroupKind
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
+from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
+from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
+from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.cache import Change
+from pykruise.kube.crds import Column, Version
+from pykruise.kube.ids import Key
+from pykruise.plans.insight import Insight
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import BY_NAMESPACE, NODE_VIEWS, POD_VIEWS
+from pykruise.plans.wakes import Wake, itself
+from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.views import PodView
+
+__all__ = ["KIND"]
+
+_COLUMNS = (
+    Column("WorkloadName", "string", ".spec.targetRef.name"),
+    Column("WorkloadKind", "string", ".spec.targetRef.kind"),
+    Column(
+        "Adaptive",
+        "boolean",
+        '.spec.scheduleStrategy.type[?(@ == "Adaptive")]',
+        description="Whether pods move to another subset when they find no node.",
+    ),
+    Column("Spread", "string", ".status.spread", description="Pods in each subset, and how many it takes."),
+    Column("Age", "date", ".metadata.creationTimestamp"),
+)
+
+
+def _wakes(settings: Settings) -> Sequence[Wake]:
+    versioned = versioned_kinds(settings.versioned_kinds)
+    return (
+        itself(SPREAD_VIEWS),
+        Wake(on=POD_VIEWS, keys=partial(_of_pod, versioned=versioned)),
+        *(Wake(on=views, keys=partial(_of_target, kind)) for kind, views in TARGET_VIEWS.items()),
+    )
+
+
+def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: frozenset[str]) -> Iterator[Key]:
+    """The one of its note; a pod without a note matters once it is on a node."""
+    pod = change.new or change.old
+    if pod is None or not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
+        return
+    old, new = change.old, change.new
+    noted = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    if noted is not None and noted.name:
+        key = Key(pod.namespace, noted.name)
+        spread = around.get(SPREAD_VIEWS, key)
+        if spread is not None and (
+            old is None or new is None or _matters(spread, old, new, lambda pod: _version(pod, versioned))
+        ):
+            yield key
+    elif new is not None and new.node_name and (old is None or not old.node_name):
+        yield from _of_owner(new, around)
+
+
+def _matters(spread: SpreadView, old: PodView, new: PodView, version: Callable[[PodView], str]) -> bool:
+    if old.is_active and not new.is_active:
+        return True
+    if version(old) != version(new):
+        return True
+    # The deletion cost, as another writer may have put it there.
+    annotations = (MATCHED_SPREAD_ANNOTATION, DELETION_COST_ANNOTATION)
+    if any(old.annotations.get(name) != new.annotations.get(name) for name in annotations):
+        return True
+    if not spread.reschedule_after_s:
+        return False
+    return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition("PodScheduled")
+
+
+def _version(pod: PodView, versioned: frozenset[str]) -> str:
+    kind = pod.controller.kind if pod.controller is not None else ""
+    return version_of(pod.labels, owner_kind=kind, versioned=versioned)
+
+
+def _of_owner(pod: PodView, around: Around[Settings]) -> Iterator[Key]:
+    owner = pod.controller
+    if owner is None:
+        return
+    kind = GroupKind(owner.group, owner.kind)
+    yield from _spreading(pod.namespace, kind, owner.name, around)
+    if kind == REPLICA_SET and (name := deployment_of(pod.namespace, owner.name, around)):
+        yield from _spreading(pod.namespace, DEPLOYMENT, name, around)
+
+
+def _of_target(kind: GroupKind, change: Change[TargetView], around: Around[Settings]) -> Iterator[Key]:
+    """Those that spread it, and of a ReplicaSet those that spread its Deployment."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and old.is_spread_as(new):
+        return
+    target = new or old
+    assert target is not None
+    yield from _spreading(target.namespace, kind, target.name, around)
+    if kind == REPLICA_SET and target.controller_uid:
+        yield from _spreading(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)
+
+
+def _spreading(namespace: str, kind: GroupKind, name: str, around: Around[Settings]) -> Iterator[Key]:
+    for spread in around.by_index(SPREAD_VIEWS, BY_TARGET, (namespace, kind, name)):
+        yield spread.key
+
+
+KIND = Kind(
+    resource=WORKLOAD_SPREADS,
+    versions=(
+        Version(name="v1alpha1", root=WorkloadSpreadV1Alpha1, columns=_COLUMNS),
+        Version(name="v1beta1", root=WorkloadSpread, storage=True, columns=_COLUMNS),
+    ),
+    short_names=("ws",),
+    conversion=CONVERSION,
+    gates=("WorkloadSpread",),
+    settings=Settings,
+    reviews=Reviews(
+        validating=lambda _, lookups: validating(lookups.readers.get("workloadspread")),
+        announces=(),
+    ),
+    control=Control(
+        name="workloadspread",
+        component="workloadspread-controller",
+        objects=SPREAD_VIEWS,
+        reads=lambda _: (POD_VIEWS, NODE_VIEWS, *TARGET_VIEWS.values()),
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.spread,
+        plan=plan_spread,
+        is_status_shared=True,
+    ),
+    rights=RIGHTS,
+    insight=Insight(names=frozenset({"ws"}), containers=()),
+)

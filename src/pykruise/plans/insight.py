@@ -1,0 +1,76 @@
+"""What explain, plan and simulate know of a kind beyond its plan: names, fields, and how far an object is.
+
+KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ Strategy      a status ──▶ counts() ──▶ Counts
+
+Pure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.plans.plan import Plan
+from pykruise.pods.lifecycle import Lifecycle
+
+__all__ = ["ROLLING_UPDATE", "Counts", "Insight", "Strategy", "WorkloadInsight", "is_owner"]
+
+ROLLING_UPDATE = ("spec", "updateStrategy", "rollingUpdate")
+
+
+class Strategy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a spec wants its pods to get a new template."""
+
+    in_place: Literal["never", "if possible", "only"]
+    recreates_because: str = ""
+    """With "never": the field that says so."""
+    is_paused: bool = False
+    is_on_delete: bool = False
+    min_ready_s: int = 0
+    lifecycle: Lifecycle | None = None
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a workload is, from its spec and status. Unit: pods."""
+
+    wanted: int
+    updated: int
+    to_be_updated: int
+    available: int
+    revision: str
+    """The update revision, as its status names it."""
+
+
+class Insight(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind as people name and change it."""
+
+    names: frozenset[str] = frozenset()
+    """What a person may type for it besides its plural and kind: `clone`."""
+    fields: Mapping[str, tuple[str, ...]] = {}
+    """What --set can change → where it is in the object."""
+    containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
+    """Where `--set image=…` finds containers; empty: it has none."""
+
+
+def is_owner(workload: Document, dependent: Document) -> bool:
+    """Whether the workload is among the owners of an object."""
+    uid = workload["metadata"]["uid"]
+    return any(ref.get("uid") == uid for ref in dependent["metadata"].get("ownerReferences") or ())
+
+
+class WorkloadInsight(Insight, frozen=True, kw_only=True):
+    """A kind that owns pods."""
+
+    strategy: Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]
+    """Of a spec; or None and what cannot be read."""
+    counts: Callable[[Document, Mapping[str, Any], Plan], Counts]
+    """Of the document, the status (stored, or as planned), and the plan."""
+    has_claim: Callable[[Document, Document], bool] = is_owner
+    """Whether a claim of its namespace is one of its pods'."""
+    asks_budgets: Callable[[Any], bool] = lambda _: False
+    """Whether it asks PodUnavailableBudgets before an update, under these settings."""
+    is_per_node: bool = False
+    """Pods go to nodes by name, so all nodes have to be known."""
+    has_known_names: bool = False
+    """Pods that are made have names that are known beforehand."""

@@ -1,0 +1,84 @@
+"""How a kind reviews writes to its objects, as a declaration; admission/reviewers.py makes webhooks of it.
+
+KIND.reviews ──▶ admission/reviewers.py ──▶ webhooks; reviewers are asked about the hub version
+Lookups ──▶ what a review may ask of the cluster beside the request
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
+from pykruise.kube.client import Client
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, STORAGE_CLASSES
+
+__all__ = ["ClassLookup", "Lookups", "PodLookup", "Reviews", "Trial", "allow", "live_lookups"]
+
+PodLookup = Callable[[str, str], Awaitable[Document | None]]
+"""Namespace and name of a pod to the pod as it is stored now, None when it is not there. Raises KubeError."""
+
+ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
+"""All StorageClasses. Raises KubeError."""
+
+Trial = Callable[[Document], Awaitable[None]]
+"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with what the API server says against it."""
+
+
+class Lookups(msgspec.Struct, frozen=True, kw_only=True):
+    """What reviews may ask; None: there is nothing to ask, and what depends on it is not judged."""
+
+    pods: PodLookup | None = None
+    classes: ClassLookup | None = None
+    trial: Trial | None = None
+    readers: Mapping[str, Any] = {}
+    """By the name of a kind: what reads its objects, and what belongs to them, for webhooks."""
+
+
+def live_lookups(
+    client: Callable[[], Client], *, namespace: str, readers: Mapping[str, Any] | None = None
+) -> Lookups:
+    """Ask the API server each time. `client` is looked up at each question; `namespace`: the manager's own, where
+    trials are made."""
+    by_kind = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
+
+    async def pod(namespace: str, name: str) -> Document | None:
+        try:
+            return decode(await client().get(PODS, namespace, name))
+        except NotFoundError:
+            return None
+
+    async def classes() -> Sequence[Document]:
+        return [decode(raw) for raw in (await client().list(STORAGE_CLASSES)).items]
+
+    async def trial(doc: Document) -> None:
+        tried = {**doc, "metadata": {**(doc.get("metadata") or {}), "namespace": namespace}}
+        with suppress(AlreadyExistsError):  # one of that name may be there
+            await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
+
+    return Lookups(pods=pod, classes=classes, trial=trial, readers=readers or {})
+
+
+async def allow(_: AdmissionRequest) -> AdmissionAnswer:
+    """The review of a kind that has nothing to say."""
+    return ALLOWED
+
+
+class Reviews(msgspec.Struct, frozen=True, kw_only=True):
+    """The reviews of one kind. Each is made from the kind's settings and what it may look up."""
+
+    mutating: Callable[[Any, Lookups], Reviewer] | None = None
+    """Of creations and updates."""
+    validating: Callable[[Any, Lookups], Reviewer] | None = None
+    spoke: Callable[[Any, Lookups], SpokeRules] | None = None
+    """Rules of the older version alone."""
+    is_protected: bool = False
+    """Deletions are decided by deletion protection."""
+    announces: tuple[str, ...] | None = None
+    """API servers are told before a new object is allowed, or a change of these fields of its spec (none: of any):
+    it means other pods, which they must ask about."""
+    webhook: str = ""
+    """Name of the validating webhook, where it is not `v<kind>.kb.io`."""

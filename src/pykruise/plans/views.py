@@ -1,0 +1,251 @@
+"""What kinds see of a cluster: resources as views, with the indexes by which they are looked up.
+
+a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), lists made once (listed.py)
+
+Pure.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.cache import Projected
+from pykruise.kube.node_rules import Taint
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    Resource,
+)
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
+from pykruise.pods.claims import ClaimView, project_claim
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
+from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.sidecars import injected_sets
+from pykruise.pods.views import PodProjector, PodView
+
+__all__ = [
+    "BUDGET_VIEWS",
+    "BY_CONTROLLER",
+    "BY_NAMESPACE",
+    "BY_NAME_PREFIX",
+    "BY_SIDECARSET",
+    "CLAIM_VIEWS",
+    "NAMESPACE_VIEWS",
+    "NODE_VIEWS",
+    "ORPHANS",
+    "POD_VIEWS",
+    "PULL_JOB_VIEWS",
+    "REVISION_VIEWS",
+    "SHARED",
+    "NamespaceView",
+    "NodeView",
+    "ObjectRef",
+    "Views",
+    "owner_name",
+    "project_namespace",
+    "project_node",
+    "project_ref",
+]
+
+T = TypeVar("T", bound=Projected)
+
+
+class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
+    """A resource as decisions see it. Two kinds that mean the same cache use the same value."""
+
+    resource: Resource
+    projector: Callable[[], Callable[[bytes | msgspec.Raw], T]]
+    """Makes the function that makes a view of an object's JSON text; one for each cache."""
+    indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] = {}
+    is_apart: bool = False
+    """Kept beside the cache of the resource's own kind, which sees it otherwise; it does not hear of own writes, and
+    nothing waits for it: the resource need not be served."""
+
+
+BY_CONTROLLER = "controller"
+"""Index: uid of the managing owner."""
+
+BY_NAME_PREFIX = "name-prefix"
+"""Index of revisions: (namespace, name without its hash): which owner they may belong to."""
+
+BY_SIDECARSET = "sidecarset"
+"""Index of pods: names of the SidecarSets that they list."""
+
+BY_NAMESPACE = "namespace"
+
+ORPHANS = "orphans"
+"""Index: namespace of objects without a managing owner."""
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as decisions see it."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+
+    def is_placed_as(self, other: "NodeView") -> bool:
+        """Whether pods are placed on both alike: nothing that placement reads is different."""
+        return (
+            self.name == other.name
+            and self.uid == other.uid
+            and self.labels == other.labels
+            and self.taints == other.taints
+        )
+
+
+class _NodeMeta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    labels: dict[str, str] | None = None
+
+
+class _NodeSpec(msgspec.Struct):
+    taints: tuple[Taint, ...] | None = None
+
+
+class _Node(msgspec.Struct):
+    metadata: _NodeMeta
+    spec: _NodeSpec | None = None
+
+
+_decode_node = msgspec.json.Decoder(_Node).decode
+
+
+def project_node(raw: bytes | msgspec.Raw) -> NodeView:
+    """A Node's view. Raises msgspec.DecodeError for what is not an object."""
+    node = _decode_node(raw)
+    meta = node.metadata
+    return NodeView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        labels=meta.labels or {},
+        taints=(node.spec.taints if node.spec else None) or (),
+    )
+
+
+class ObjectRef(msgspec.Struct, frozen=True, kw_only=True):
+    """That an object is there, and which version of it."""
+
+    namespace: str = ""
+    name: str
+    uid: str = ""
+    resource_version: int
+
+
+class _RefMeta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+
+
+class _Ref(msgspec.Struct):
+    metadata: _RefMeta
+
+
+_decode_ref = msgspec.json.Decoder(_Ref).decode
+
+
+def project_ref(raw: bytes | msgspec.Raw) -> ObjectRef:
+    """That there is this object. Raises msgspec.DecodeError for what is none."""
+    meta = _decode_ref(raw).metadata
+    return ObjectRef(
+        namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=int(meta.resource_version)
+    )
+
+
+class NamespaceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace with its labels."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    labels: Mapping[str, str] = {}
+
+
+class _NamespaceMeta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    labels: dict[str, str] | None = None
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _NamespaceMeta
+
+
+_decode_namespace = msgspec.json.Decoder(_Namespace).decode
+
+
+def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
+    """A namespace's view. Raises msgspec.DecodeError for what is not an object."""
+    meta = _decode_namespace(raw).metadata
+    return NamespaceView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        labels=meta.labels or {},
+    )
+
+
+def owner_name(revision: RevisionView) -> str:
+    """The name of the owner that a revision was named after (its first 223 characters)."""
+    return revision.name.rpartition("-")[0]
+
+
+POD_VIEWS: Final = Views[PodView](
+    resource=PODS,
+    projector=PodProjector,
+    indexes={
+        BY_CONTROLLER: lambda pod: (pod.controller.uid,) if pod.controller else (),
+        ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
+        BY_SIDECARSET: lambda pod: injected_sets(pod.annotations) if pod.annotations else (),
+    },
+)
+
+REVISION_VIEWS: Final = Views[RevisionView](
+    resource=CONTROLLER_REVISIONS,
+    projector=lambda: project_revision,
+    indexes={
+        BY_CONTROLLER: lambda revision: (revision.controller_uid,),
+        BY_NAME_PREFIX: lambda revision: ((revision.namespace, owner_name(revision)),),
+        ORPHANS: lambda revision: () if revision.controller_uid else (revision.namespace,),
+    },
+)
+
+CLAIM_VIEWS: Final = Views[ClaimView](
+    resource=PERSISTENT_VOLUME_CLAIMS,
+    projector=lambda: project_claim,
+    indexes={BY_CONTROLLER: lambda claim: (claim.controller_uid,) if claim.controller_uid else ()},
+)
+"""All of them: those of a StatefulSet carry no label that all of its kind have."""
+
+NAMESPACE_VIEWS: Final = Views[NamespaceView](resource=NAMESPACES, projector=lambda: project_namespace)
+
+NODE_VIEWS: Final = Views[NodeView](resource=NODES, projector=lambda: project_node)
+
+PULL_JOB_VIEWS: Final = Views[PullJobView](
+    resource=IMAGE_PULL_JOBS,
+    projector=lambda: project_pull_job,
+    indexes={BY_CONTROLLER: lambda job: (job.controller_uid,)},
+)
+
+BUDGET_VIEWS: Final = Views[BudgetView](
+    resource=POD_UNAVAILABLE_BUDGETS,
+    projector=lambda: project_budget,
+    indexes={BY_NAMESPACE: lambda budget: (budget.namespace,)},
+)
+
+SHARED: Final[Sequence[Views[Any]]] = (POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS)
+"""What nearly every kind looks at."""

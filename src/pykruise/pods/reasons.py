@@ -1,0 +1,320 @@
+"""Why something is not (yet) as it was asked for, as a value: a stable code, a sentence, what a person can do.
+
+plans, conditions, events ──▶ Reason(code, message, remedy) ──▶ status, explain, plan, JSON
+
+Pure. Programs go by codes, people read sentences: rewording a sentence changes nothing else. `CODES` is the one
+table of all codes, from which docs/reasons.md is made.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+__all__ = ["AT_REST", "CODES", "NOTHING", "NOT_WRITTEN", "Code", "Meaning", "Reason", "rank_of"]
+
+NOTHING: Final = "nothing has to be done"
+
+
+class Code(StrEnum):
+    """What is in the way. The order is that in which `explain` looks for the cause."""
+
+    # refused, or not looked after at all
+    REFUSED = "Refused"
+    INVALID_SPEC = "InvalidSpec"
+    SELECTING_ALL = "SelectingAll"
+    SELECTOR_CHANGED = "SelectorChanged"
+    TERMINATING_OBJECT = "Terminating set"
+    NO_MANAGER = "NoManager"
+    NO_TARGET = "NoTarget"
+    CONFLICT = "Conflict"
+    NO_WEBHOOK = "NoWebhook"
+    INJECTION_FAILS = "InjectionFails"
+    PATCH = "Patch"
+    # writes that the API server refuses
+    QUOTA = "Quota"
+    WEBHOOK = "Webhook"
+    POLICY = "Policy"
+    FORBIDDEN = "Forbidden"
+    WRITE_FAILED = "WriteFailed"
+    # a pod that stays as it is until a person does something
+    NODE_LOST = "NodeLost"
+    NODE_NOT_READY = "NodeNotReady"
+    FINALIZER = "Finalizer"
+    IMAGE_PULL = "ImagePull"
+    CONTAINER_FAILS = "ContainerFails"
+    UNBOUND_CLAIMS = "UnboundClaims"
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULING_GATED = "SchedulingGated"
+    RESIZE_INFEASIBLE = "ResizeInfeasible"
+    RESIZE_DEFERRED = "ResizeDeferred"
+    RESIZE_PENDING = "ResizePending"
+    READINESS_GATE = "ReadinessGate"
+    NOT_READY = "NotReady"
+    # updates that cannot go on, and hooks
+    BROKEN_UPDATE = "BrokenUpdate"
+    BROKEN_UPDATE_STATE = "BrokenUpdateState"
+    NOT_IN_PLACE = "NotInPlace"
+    CANNOT_UPDATE = "CannotUpdate"
+    PRE_DELETE_HOOK = "PreDeleteHook"
+    IN_PLACE_UPDATE_HOOK = "InPlaceUpdateHook"
+    PRE_NORMAL_HOOK = "PreNormalHook"
+    BACKOFF = "Backoff"
+    NOT_INJECTED = "NotInjected"
+    HOT_UPGRADE = "HotUpgrade"
+    NO_SUBSET = "NoSubset"
+    # what passes by itself
+    GRACE_PERIOD = "GracePeriod"
+    UPDATING_IN_PLACE = "UpdatingInPlace"
+    LIFECYCLE = "Lifecycle"
+    STARTING = "Starting"
+    SCHEDULING = "Scheduling"
+    MIN_READY_SECONDS = "MinReadySeconds"
+    DEPARTING = "Departing"
+    TERMINATING = "Terminating"
+    DELETING = "Deleting"
+    UPDATING = "Updating"
+    UPDATE_HELD = "UpdateHeld"
+    CLAIM = "Claim"
+    CLAIM_CANNOT_FOLLOW = "ClaimCannotFollow"
+    CLAIMS_GROW = "ClaimsGrow"
+    # limits and strategies that were asked for
+    SCALE_UP_LIMITED = "ScaleUpLimited"
+    PAUSED = "Paused"
+    ON_DELETE = "OnDelete"
+    DISRUPTION_BUDGET = "DisruptionBudget"
+    BUDGET = "Budget"
+    MAX_UNAVAILABLE = "MaxUnavailable"
+    TURN = "Turn"
+    SPECIFIED = "Specified"
+    PARTITION = "Partition"
+    PARTITIONED_SCALING = "PartitionedScaling"
+    NODE_SELECTOR = "NodeSelector"
+    PLACEMENT = "Placement"
+    OTHER = "Other"
+    CLAIMS = "Claims"
+    ORPHAN = "Orphan"
+    OTHER_OWNERS = "OtherOwners"
+    DEADLINE = "Deadline"
+    NOT_UPDATE = "NotUpdate"
+    NOT_SELECTED = "NotSelected"
+    CANARY = "Canary"
+    INJECTION_PAUSED = "InjectionPaused"
+    NO_PODS = "NoPods"
+    CLOSED = "Closed"
+    CREATING = "Creating"
+    LEAVING = "Leaving"
+    SURPLUS = "Surplus"
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """What a code means in general, and what helps in general; a Reason may know better."""
+
+    means: str
+    helps: str = ""
+    """Empty: nothing, it passes by itself or is as it was asked for."""
+
+
+_CORRECT: Final = "correct the field that the message names; nothing is touched until then"
+_RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
+_HOOK: Final = "the hook's owner takes its label or finalizer off the pod"
+_INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
+_REFUSING: Final = "satisfy it, or have it changed; the write is tried again by itself"
+
+CODES: Final[Mapping[Code, Meaning]] = {
+    Code.REFUSED: Meaning("the object says something that cannot be carried out", _CORRECT),
+    Code.INVALID_SPEC: Meaning("a stored field that admission would have refused", _CORRECT),
+    Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
+    Code.SELECTOR_CHANGED: Meaning(
+        "spec.selector is not the one that pods are managed by; nothing is touched",
+        "put the old selector back",
+    ),
+    Code.TERMINATING_OBJECT: Meaning("the object is being deleted"),
+    Code.NO_MANAGER: Meaning(
+        "no manager has taken up the latest change",
+        "if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
+    ),
+    Code.NO_TARGET: Meaning("the workload that is named is not there", "create it"),
+    Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
+    Code.NO_WEBHOOK: Meaning("API servers do not ask the webhooks", _INSTALL),
+    Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
+    Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),
+    Code.QUOTA: Meaning("a ResourceQuota refuses a write", "raise the ResourceQuota, or free some of it"),
+    Code.WEBHOOK: Meaning("an admission webhook refuses a write", _REFUSING),
+    Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),
+    Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
+    Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
+    Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
+    Code.NODE_NOT_READY: Meaning("a pod's node is not ready", "bring the node back, or delete it"),
+    Code.FINALIZER: Meaning(
+        "a pod that ends is held by a finalizer", "whoever set the finalizer takes it off"
+    ),
+    Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
+    Code.CONTAINER_FAILS: Meaning(
+        "a container does not start, or ends again and again", "read its log; correct the template"
+    ),
+    Code.UNBOUND_CLAIMS: Meaning("a pod's PVC has no volume", "provide a volume or a storage class"),
+    Code.UNSCHEDULABLE: Meaning("no node takes the pod", "add nodes or capacity, or change what it asks for"),
+    Code.SCHEDULING_GATED: Meaning("scheduling gates hold the pod", "have the gates removed"),
+    Code.RESIZE_INFEASIBLE: Meaning(
+        "the node can never give the pod its new resources", "lower them, or delete the pod"
+    ),
+    Code.RESIZE_DEFERRED: Meaning(
+        "the node cannot give the pod its new resources now", "lower them, or delete the pod"
+    ),
+    Code.RESIZE_PENDING: Meaning(
+        "the node has not given the pod its new resources", "lower them, or delete the pod"
+    ),
+    Code.READINESS_GATE: Meaning(
+        "a readiness gate of the pod is not True", "have the condition set by its controller"
+    ),
+    Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "look at its readiness probe"),
+    Code.BROKEN_UPDATE: Meaning(
+        "an update in place cannot go on by itself", "correct the annotation, or delete the pod"
+    ),
+    Code.BROKEN_UPDATE_STATE: Meaning(
+        "updates in place cannot go on by themselves", "delete the pod, to have it recreated"
+    ),
+    Code.NOT_IN_PLACE: Meaning(
+        "what changed cannot be updated in place, and recreation is not allowed",
+        "set podUpdatePolicy to InPlaceIfPossible, or undo the change",
+    ),
+    Code.CANNOT_UPDATE: Meaning(
+        "pods cannot be updated as the strategy wants", "see what the message says of the pod"
+    ),
+    Code.PRE_DELETE_HOOK: Meaning("the preDelete hook holds the pod", _HOOK),
+    Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook holds the pod", _HOOK),
+    Code.PRE_NORMAL_HOOK: Meaning(
+        "the preNormal hook is not on the pod yet", "the hook's owner puts it on the pod"
+    ),
+    Code.BACKOFF: Meaning(
+        "a pod ended again shortly after the last one", "see why its pod ends on that node"
+    ),
+    Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", "recreate the pod"),
+    Code.HOT_UPGRADE: Meaning("a hot upgrade is under way"),
+    Code.NO_SUBSET: Meaning("the pod is of no subset"),
+    Code.GRACE_PERIOD: Meaning("the pod is in the grace period before its update in place"),
+    Code.UPDATING_IN_PLACE: Meaning("the pod is being updated in place"),
+    Code.LIFECYCLE: Meaning("the pod is between two states of its lifecycle"),
+    Code.STARTING: Meaning("the pod's containers start"),
+    Code.SCHEDULING: Meaning("the pod waits for the scheduler"),
+    Code.MIN_READY_SECONDS: Meaning("the pod is ready, but not yet for minReadySeconds"),
+    Code.DEPARTING: Meaning("a pod or PVC has to be gone before its successor comes"),
+    Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
+    Code.DELETING: Meaning("pods are to be deleted"),
+    Code.UPDATING: Meaning("pods are of an older template and being updated"),
+    Code.UPDATE_HELD: Meaning("pods are of an older template, and something holds all of them"),
+    Code.CLAIM: Meaning("a PVC has to be gone before its pod comes", "see what keeps it, if that lasts"),
+    Code.CLAIM_CANNOT_FOLLOW: Meaning(
+        "a PVC cannot get the size of its template", "do what the message says"
+    ),
+    Code.CLAIMS_GROW: Meaning("PVCs have not the size yet that they ask for"),
+    Code.SCALE_UP_LIMITED: Meaning(
+        "scaleStrategy.maxUnavailable is used up",
+        "wait for pods to become available, or raise scaleStrategy.maxUnavailable",
+    ),
+    Code.PAUSED: Meaning("updates are paused", f"resume: {_RESUME}"),
+    Code.ON_DELETE: Meaning(
+        "pods are updated when a person deletes them",
+        "delete the pods to have them replaced, or set updateStrategy.type to RollingUpdate",
+    ),
+    Code.DISRUPTION_BUDGET: Meaning(
+        "a PodUnavailableBudget allows no more pods to be out of service",
+        "wait until more of its pods serve, or let the budget allow more",
+    ),
+    Code.BUDGET: Meaning(
+        "maxUnavailable or maxSurge is used up", "wait, or raise maxUnavailable or maxSurge"
+    ),
+    Code.MAX_UNAVAILABLE: Meaning(
+        "maxUnavailable is used up", "raise maxUnavailable, or wait until more pods are available"
+    ),
+    Code.TURN: Meaning("other pods go first"),
+    Code.SPECIFIED: Meaning(
+        "the pod is specified for deletion and waits for its successor", "wait, or raise maxUnavailable"
+    ),
+    Code.PARTITION: Meaning(
+        "the partition keeps the pod at its revision",
+        "lower spec.updateStrategy.rollingUpdate.partition to go on",
+    ),
+    Code.PARTITIONED_SCALING: Meaning(
+        "the partition keeps nodes without a pod", "lower spec.updateStrategy.rollingUpdate.partition"
+    ),
+    Code.NODE_SELECTOR: Meaning(
+        "the pod's node is not one that rollingUpdate.selector selects",
+        "widen rollingUpdate.selector to go on",
+    ),
+    Code.PLACEMENT: Meaning("the node is not one that gets a pod", "free the node, or delete the pod"),
+    Code.OTHER: Meaning("anything else; the message says what"),
+    Code.CLAIMS: Meaning("PVCs are not as their templates want"),
+    Code.ORPHAN: Meaning(
+        "a pod matches the selector, but has no owner; it is never adopted",
+        "delete it, or give it other labels",
+    ),
+    Code.OTHER_OWNERS: Meaning(
+        "the selector matches pods of other owners too", "give one of them other labels and another selector"
+    ),
+    Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
+    Code.NOT_UPDATE: Meaning(
+        "updateStrategy.type is NotUpdate",
+        "set spec.updateStrategy.type to RollingUpdate, or recreate the pods",
+    ),
+    Code.NOT_SELECTED: Meaning(
+        "updateStrategy.selector does not select the pod",
+        "change spec.updateStrategy.selector, or the pod's labels",
+    ),
+    Code.CANARY: Meaning("the pod has the sidecars of a canary set"),
+    Code.INJECTION_PAUSED: Meaning("new pods get no sidecars", "set spec.injectionStrategy.paused to false"),
+    Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
+    Code.CLOSED: Meaning("a subset is passed over, since pods found no node there", "make room on its nodes"),
+    Code.CREATING: Meaning("pods are missing and being created, or admitted and not seen yet"),
+    Code.LEAVING: Meaning("a pod is on its way out of a subset"),
+    Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
+}
+"""Every code."""
+
+_ORDER: Final = {code: number for number, code in enumerate(Code)}
+
+NOT_WRITTEN: Final = frozenset(
+    {Code.NO_MANAGER, Code.QUOTA, Code.WEBHOOK, Code.POLICY, Code.FORBIDDEN, Code.WRITE_FAILED}
+)
+"""What is planned does not come about."""
+
+AT_REST: Final = frozenset(
+    {
+        *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
+        *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
+        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS),
+    }
+)
+"""As it was asked for, or worth knowing: nothing is waited for."""
+
+
+def rank_of(code: Code) -> int:
+    """Causes before what only follows from them."""
+    return _ORDER[code]
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why one thing is not (yet) as it was asked for."""
+
+    code: Code
+    message: str
+    """For people; no program reads it."""
+    remedy: str = ""
+    """What a person has to do before it goes on; empty: it passes by itself, or was asked for."""
+
+    @property
+    def is_wait(self) -> bool:
+        """Whether it passes by itself."""
+        return not self.remedy
+
+    @property
+    def helps(self) -> str:
+        """What a person can do: the remedy, or what helps in general."""
+        return self.remedy or CODES[self.code].helps
+
+    @property
+    def condition_message(self) -> str:
+        """For a condition of the object: with what has to be done."""
+        return f"{self.message}; {self.remedy or NOTHING}"

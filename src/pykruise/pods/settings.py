@@ -1,0 +1,114 @@
+"""Settings of a kind from feature gates, flags and the manager: each field says itself where its value is from.
+
+    class Settings(msgspec.Struct, frozen=True, kw_only=True):
+        short_hash: Annotated[bool, OnGate("CloneSetShortHash")] = False
+
+gates, flags, manager's own values ──▶ settings_from(Settings, …) ──▶ Settings(short_hash=…)
+
+Pure. There is no other list of a kind's settings: flags, roles, docs and tests read the fields.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar, get_type_hints
+
+import msgspec
+
+__all__ = ["FromFlag", "FromManager", "NoSettings", "OnGate", "flags_of", "gates_of", "settings_from"]
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class OnGate(msgspec.Struct, frozen=True):
+    """The field is True when all these feature gates are on."""
+
+    name: str
+    and_name: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The gates."""
+        return (self.name, self.and_name) if self.and_name else (self.name,)
+
+
+class FromFlag(msgspec.Struct, frozen=True):
+    """The field is the value of this flag of the manager; its default is the field's."""
+
+    name: str
+    help: str
+
+
+class FromManager(msgspec.Struct, frozen=True):
+    """The field is a value of the manager's own: its namespace, or what its API server can do."""
+
+    name: str
+
+
+class NoSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a kind that nothing can be set about."""
+
+
+Source = OnGate | FromFlag | FromManager
+_SOURCES: Final = (OnGate, FromFlag, FromManager)
+
+
+def settings_from(
+    type_: type[S],
+    *,
+    gates: Callable[[str], bool],
+    flags: Mapping[str, Any] | None = None,
+    manager: Mapping[str, Any] | None = None,
+) -> S:
+    """Settings of this type. A field whose flag or value is not given has its default; one that is a Struct of
+    settings itself is made in the same way."""
+    values: dict[str, Any] = {}
+    for name, source in _sources(type_).items():
+        match source:
+            case OnGate(names=names):
+                values[name] = all(gates(gate) for gate in names)
+            case FromFlag(name=flag) if flags is not None and flag in flags:
+                values[name] = flags[flag]
+            case FromManager(name=value) if manager is not None and value in manager:
+                values[name] = manager[value]
+            case type():
+                values[name] = settings_from(source, gates=gates, flags=flags, manager=manager)
+            case _:
+                pass
+    return type_(**values)
+
+
+def gates_of(type_: type[msgspec.Struct]) -> frozenset[str]:
+    """Names of the gates that its fields hang on."""
+    return frozenset(name for one in _all_sources(type_) if isinstance(one, OnGate) for name in one.names)
+
+
+def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
+    """The flags that its fields are read from, each with its default."""
+    found: dict[FromFlag, Any] = {}
+    for name, source in _sources(type_).items():
+        if isinstance(source, FromFlag):
+            found[source] = getattr(type_(), name)
+        elif isinstance(source, type):
+            found |= flags_of(source)
+    return found
+
+
+def _all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
+    for source in _sources(type_).values():
+        if isinstance(source, type):
+            yield from _all_sources(source)
+        else:
+            yield source
+
+
+@cache
+def _sources(type_: type[msgspec.Struct]) -> Mapping[str, Source | type[msgspec.Struct]]:
+    """By field: where its value is from; the type of a field that is settings itself."""
+    found: dict[str, Source | type[msgspec.Struct]] = {}
+    for name, hint in get_type_hints(type_, include_extras=True).items():
+        said = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, _SOURCES)), None)
+        if said is not None:
+            found[name] = said
+        elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+            found[name] = hint
+    return found
