@@ -51,12 +51,12 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import ConflictError, KubeError
-from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.review import live_lookups
+from pykruise.plans.views import ObjectRef, project_ref
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -201,7 +201,7 @@ class Webhooks:
         self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
         self._check_problem = ""
 
-    def _watched(self, client: Client, settings: Settings) -> list[Cache[MetadataView]]:
+    def _watched(self, client: Client, settings: Settings) -> list[Cache[ObjectRef]]:
         """What a change of wakes a pass. The Secret only where it matters."""
         named = [(resource, "", name) for resource, name in CONFIGURATIONS]
         if not isinstance(self._store, FileStore):
@@ -210,7 +210,7 @@ class Webhooks:
             Cache(
                 client,
                 resource,
-                project=project_metadata,
+                project=project_ref,
                 namespace=namespace,
                 field_selector=f"metadata.name={name}",
                 clock=self._clock,
