@@ -1,12 +1,21 @@
 """A CloneSet lives: created, scaled, updated, paused, rolled back, deleted."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 
+from pykruise.kinds.cloneset.snapshot import CloneSetView, project_cloneset
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import BadRequestError, InvalidError, NotFoundError
+from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
+from pykruise.sandbox.faults import Rule
 from support.scenario import Audience, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
@@ -73,6 +82,37 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Au
     assert seen.created == 12
 
 
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [({"maxUnavailable": 2}, 6), ({"maxUnavailable": 0, "maxSurge": 2}, 4)],
+    ids=["without-surge", "with-surge"],
+)
+async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no_further_write(
+    stage: Stage, budget: dict[str, int], told: int
+) -> None:
+    """With surge the last old pods go as surplus, as they do with the original."""
+    # given
+    metered = MeteredTransport(stage.manager_transport())
+    await stage.start_manager(metered)
+    await stage.create(cloneset(replicas=6, updateStrategy=rolling(**budget)))
+    await stage.settled(replicas=6)
+    before = metered.requests.copy()
+    # when
+    await stage.set_image("web", "nginx:2")
+    found = await stage.settled(replicas=6)
+    # then each is told, beside its deletion
+    for reason, count in (("SuccessfulUpdatePodReCreate", told), ("SuccessfulDelete", 6)):
+        events = await stage.until(partial(_events_of, stage, reason, count=count))
+        assert {event["type"] for event in events} == {"Normal"}
+        assert {event["involvedObject"]["name"] for event in events} == {"web"}
+    (event, *_) = await stage.events("SuccessfulUpdatePodReCreate")
+    assert f"specified-delete for update(revision {found['status']['updateRevision']})" in event["message"]
+    # and a pod costs its deletion and its successor, which is brought into service by one write more
+    cost = metered.requests - before
+    assert (cost["DELETE pods"], cost["POST pods"]) == (6, 6)
+    assert "maxSurge" in budget or cost["PATCH pods"] == 0
+
+
 async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: Audience) -> None:
     # given
     await stage.start_manager()
@@ -104,6 +144,25 @@ async def test_a_partition_holds_pods_back_until_it_is_lowered(stage: Stage) -> 
     # then all are
     found = await stage.settled(replicas=5)
     assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+
+
+async def test_scaled_to_nothing_within_a_rollout_all_pods_come_back_new(stage: Stage) -> None:
+    """cloneset case 84, with a partition that held the rollout back"""
+    # given a rollout that its partition holds
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1, partition=3)))
+    await stage.settled(replicas=5)
+    await stage.set_image("web", "nginx:2")
+    await stage.settled(replicas=5, updated=2)
+    # when
+    await stage.scale("web", 0)
+    found = await stage.settled(replicas=0)
+    # then
+    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    # when
+    await stage.scale("web", 5)
+    # then
+    await stage.settled(replicas=5, updated=5)
 
 
 async def test_a_paused_rollout_stands_still_and_still_scales(stage: Stage) -> None:
@@ -293,3 +352,59 @@ async def _count(stage: Stage, count: int) -> bool:
 
 async def _none_of(stage: Stage, names: list[str]) -> bool:
     return not {pod.name for pod in await stage.pods()} & set(names)
+
+
+async def test_a_rollout_that_is_overdue_says_so_until_it_is_complete(stage: Stage) -> None:
+    """What waits for the one or the other does not see them take turns: pods come slowly, one after another."""
+    # given
+    await stage.start_manager()
+    update = rolling(maxUnavailable=1)
+    await stage.create(cloneset(replicas=3, updateStrategy=update, progressDeadlineSeconds=3))
+    await stage.settled(replicas=3)
+    stage.kubelets.set_rules([Rule(image="nginx:2", ready_s=6.0)])
+    async with _reasons_of_progress(stage) as reasons:
+        # when
+        await stage.set_image("web", "nginx:2")
+        await stage.settled(replicas=3)
+        await stage.until(lambda: reasons[-1] == "CloneSetAvailable")
+    # then
+    assert reasons == [
+        "CloneSetAvailable",
+        "CloneSetUpdated",
+        "ProgressDeadlineExceeded",
+        "CloneSetAvailable",
+    ]
+
+
+@asynccontextmanager
+async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
+    """The reasons that the condition Progressing has while the block runs, each time it has another."""
+    reasons: list[str] = []
+
+    def note(change: Change[CloneSetView]) -> None:
+        condition = change.new.status.condition("Progressing") if change.new else None
+        if condition is not None and reasons[-1:] != [condition.reason]:
+            reasons.append(condition.reason)
+
+    cache = Cache(
+        stage.client,
+        CLONE_SETS,
+        project=project_cloneset,
+        namespace=stage.namespace,
+        clock=stage.clock,
+        rng=stage.rng,
+    )
+    cache.subscribe(note)
+    watching = asyncio.create_task(cache.run())
+    try:
+        await cache.wait_synced()
+        yield reasons
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+async def _events_of(stage: Stage, reason: str, *, count: int) -> list[dict[str, Any]]:
+    """The events of a reason once they tell of so many pods; else none."""
+    events = await stage.events(reason)
+    return events if sum(event["count"] for event in events) == count else []

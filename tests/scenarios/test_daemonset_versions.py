@@ -5,6 +5,7 @@ import pytest
 
 from pykruise.kinds.daemonset.conversion import PROGRESSIVE
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kube.errors import InvalidError
 from support.daemonsets import Pool, watching
 from support.scenario import Object, Stage, rolling
 
@@ -43,6 +44,18 @@ async def test_surging_of_v1alpha1_is_stored_and_rolled_out_as_standard_with_sur
     # and the hash has the name of each version
     status = (await stage.get("web", resource=OLD_DAEMON_SETS))["status"]
     assert status["daemonSetHash"] == found["status"]["updateRevision"]
+
+
+async def test_v1beta1_has_no_surging(stage: Stage, pool: Pool) -> None:
+    """daemonset rule 16"""
+    with pytest.raises(InvalidError) as refused:
+        await stage.create(
+            pool.daemonset(updateStrategy=rolling(rollingUpdateType="Surging", maxSurge=1)),
+            resource=DAEMON_SETS,
+        )
+    [cause] = refused.value.causes
+    assert cause.field == "spec.updateStrategy.rollingUpdate.rollingUpdateType"
+    assert cause.reason == "FieldValueNotSupported"
 
 
 async def test_progressive_creation_is_an_annotation_in_v1alpha1(stage: Stage, pool: Pool) -> None:

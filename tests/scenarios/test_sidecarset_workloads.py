@@ -1,6 +1,7 @@
 """SidecarSets beside workloads of any kind: injected, upgraded, and never in each other's way."""
 
 import asyncio
+from functools import partial
 
 import orjson
 import pytest
@@ -13,6 +14,7 @@ from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import NAMESPACE, Settings
+from pykruise.sandbox.faults import Rule
 from support.scenario import Stage, cloneset, rolling
 from support.sidecarsets import by_name, container, hot, names, sidecarset
 
@@ -290,3 +292,42 @@ async def test_a_sidecarset_that_goes_leaves_pods_as_they_are_and_takes_its_revi
     await stage.until(no_revisions, what="its revisions are collected")
     after = await stage.stored(PODS)
     assert [names(one) for one in after] == [names(one) for one in before]
+
+
+@pytest.mark.needs_admission
+async def test_a_startup_probe_must_be_complete(stage: Stage) -> None:
+    """sidecarset section 4.3: liveness and readiness probes get defaults, startup probes do not"""
+    # given
+    probe = {"tcpSocket": {"port": 80}}
+    # when
+    with pytest.raises(InvalidError) as refused:
+        await create_set(stage, sidecarset(LOG, container("log", startupProbe=probe, livenessProbe=probe)))
+    # then
+    [cause] = refused.value.causes
+    assert cause.field == "spec.containers[0].startupProbe.successThreshold"
+    # when it is complete, then it is stored as it is given
+    whole = {**probe, "successThreshold": 1}
+    stored = await create_set(stage, sidecarset(LOG, container("log", startupProbe=whole)))
+    assert stored["spec"]["containers"][0]["startupProbe"] == whole
+
+
+@pytest.mark.needs_admission
+async def test_ready_pods_are_counted_also_where_nothing_is_updated(stage: Stage) -> None:
+    # given a SidecarSet that is put into new pods only
+    await stage.start_manager()
+    await create_set(stage, sidecarset(LOG, container("log"), updateStrategy={"type": "NotUpdate"}))
+    await stage.create(workload(CLONE_SETS, 2))
+
+    async def are_ready(count: int) -> bool:
+        return (await status(stage)).get("readyPods") == count
+
+    await stage.until(partial(are_ready, 2))
+    # when one goes bad
+    name = (await stage.pods())[0].name
+    stage.kubelets.set_rules([Rule(pod=name, never_ready=True)])
+    # then
+    await stage.until(partial(are_ready, 1))
+    # when it recovers
+    stage.kubelets.set_rules([])
+    # then
+    await stage.until(partial(are_ready, 2))

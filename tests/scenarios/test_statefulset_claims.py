@@ -1,15 +1,17 @@
 """Claims of a StatefulSet live longer than its pods, go with them, cannot bind, and grow."""
 
+import msgspec
 import pytest
 
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.manager.settings import Settings, statefulset_settings
 from pykruise.pods import keys
 from pykruise.sandbox.controllers.volumes import PROVISIONER
 from support.scenario import Object, Stage, rolling
-from support.statefulsets import Sets, claim_template, in_place
+from support.statefulsets import Sets, claim_template, in_place, statefulset
 
 pytestmark = pytest.mark.few_controllers
 
@@ -67,6 +69,22 @@ async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
         )
 
     await sets.until(are_new)
+
+
+@pytest.mark.needs_admission
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+async def test_what_becomes_of_claims_is_stored_with_every_set(
+    stage: Stage, sets: Sets, version: str
+) -> None:
+    """statefulset section 4.4; v1alpha1 has no such field, and what is written through it gets the default too"""
+    # given
+    resource = msgspec.structs.replace(ADVANCED_STATEFUL_SETS, version=version)
+    doc = statefulset(replicas=0)
+    # when
+    await stage.create({**doc, "apiVersion": resource.api_version}, resource=resource)
+    # then
+    found = await stage.get("web", resource=ADVANCED_STATEFUL_SETS)
+    assert found["spec"]["persistentVolumeClaimRetentionPolicy"] == retaining()
 
 
 async def test_claims_that_are_retained_again_stay(stage: Stage, sets: Sets) -> None:

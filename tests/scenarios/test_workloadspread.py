@@ -1,14 +1,19 @@
 """Pods of workloads of all kinds are spread over zones, in and out of rollouts, failures and restarts."""
 
 import asyncio
+from collections import Counter
+from functools import partial
 
+import msgspec
 import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.errors import InvalidError
+from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource
+from pykruise.pods.keys import DELETION_COST_ANNOTATION as COST
 from support.daemonsets import Pool
 from support.scenario import Object, Stage
 from support.spread_stage import ALL_KINDS, Spread, noted_in
@@ -148,7 +153,7 @@ async def test_pods_that_were_there_before_are_adopted(
 
     await stage.until(run)
     # when
-    await spread.create(resource, spread.subset("a", 2), spread.subset("b"))
+    await spread.create(resource, spread.subset("a", 4), spread.subset("b"))
 
     # then each is of the subset whose zone it is in
     async def are_adopted() -> bool:
@@ -156,6 +161,66 @@ async def test_pods_that_were_there_before_are_adopted(
         return len(pods) == 4 and all(noted_in(pod) == spread.zones[pod.node_name] for pod in pods)
 
     await stage.until(are_adopted)
+
+
+async def _surplus_is_alone(stage: Stage, *, pods: int, noted: dict[str, int]) -> bool:
+    """Whether so many pods run, so many of each subset with a positive cost, and the others as they were made."""
+    found = await stage.pods()
+    if len(found) != pods or any(not pod.is_active or not pod.node_name for pod in found):
+        return False
+    if Counter(noted_in(pod) for pod in found if noted_in(pod)) != noted:
+        return False
+    return all((pod.deletion_cost > 0) == bool(noted_in(pod)) for pod in found)
+
+
+@kinds(CLONE_SETS, DEPLOYMENTS)
+async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    # given
+    metered = MeteredTransport(stage.manager_transport())
+    await stage.start_manager(metered)
+    await spread.create(resource, spread.subset("a", 1), spread.subset("b", 1))
+    await stage.until(spread.status)
+    listed = metered.requests["GET pods"]
+    # when
+    await spread.run(resource, 5)
+    await stage.until(partial(_surplus_is_alone, stage, pods=5, noted={"a": 1, "b": 1}))
+    # then they stay as they are, and the status says what the subsets take
+    await asyncio.sleep(min(stage.long_s, 5.0))
+    assert await _surplus_is_alone(stage, pods=5, noted={"a": 1, "b": 1})
+    assert all(COST not in pod.annotations for pod in await stage.pods() if not noted_in(pod))
+    assert await spread.status() == {"a": (1, 0), "b": (1, 0)}
+    # and nobody reads them one by one
+    assert metered.requests["GET pods"] == listed
+    # when
+    await spread.scale(resource, 2)
+    # then
+    await spread.settled(a=1, b=1)
+
+
+@kinds(CLONE_SETS)
+async def test_of_pods_that_were_there_before_no_more_are_adopted_than_a_subset_takes(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    # given pods in both zones
+    await stage.start_manager()
+    await spread.run(resource, 6)
+
+    async def run_in_both() -> bool:
+        return len(await spread.running()) == 6 and len(await spread.where()) == 2
+
+    await stage.until(run_in_both)
+    # when
+    await spread.create(resource, spread.subset("a", 1), spread.subset("b", 1))
+    # then
+    await stage.until(partial(_surplus_is_alone, stage, pods=6, noted={"a": 1, "b": 1}))
+    assert await spread.status() == {"a": (1, 0), "b": (1, 0)}
+    # when one subset takes another pod
+    await spread.change(spread.subset("a", 1), spread.subset("b", 2))
+    # then one of its zone is adopted
+    await stage.until(partial(_surplus_is_alone, stage, pods=6, noted={"a": 1, "b": 2}))
+    assert await spread.status() == {"a": (1, 0), "b": (2, 0)}
 
 
 @kinds(CLONE_SETS)
@@ -228,3 +293,20 @@ async def test_a_patch_is_tried_with_the_volumes_of_claims(
         await stage.merge("ws", {"spec": {"subsets": [bad]}}, resource=WORKLOAD_SPREADS)
     [cause] = refused.value.causes
     assert cause.field == "spec.subsets[0].patch.containers[0].image"
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+@pytest.mark.parametrize("patch", ["spec: {}", 3], ids=["a-string", "a-number"])
+async def test_a_patch_that_is_no_object_is_refused_with_its_place(
+    spread: Spread, stage: Stage, patch: str | int, version: str
+) -> None:
+    # given
+    resource = msgspec.structs.replace(WORKLOAD_SPREADS, version=version)
+    subsets = [spread.subset("a", 2), spread.subset("b", patch=patch)]
+    doc = {**spread.spread(CLONE_SETS, *subsets), "apiVersion": resource.api_version}
+    # when
+    with pytest.raises(InvalidError) as refused:
+        await stage.create(doc, resource=resource)
+    # then
+    [cause] = refused.value.causes
+    assert (cause.field, cause.reason) == ("spec.subsets[1].patch", "FieldValueInvalid")

@@ -235,12 +235,36 @@ class SpreadRules:
 
     def _is_only_marked(self, commit: Commit, old: Any, new: Any) -> Iterator[Violation]:
         """The controller writes notes and costs; and it deletes pods that find no node."""
+        yield from self._has_room_to_adopt(commit, old, new)
         if new["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp"):
             if old["spec"].get("nodeName"):
                 name = new["metadata"]["name"]
                 yield self._broken(commit, "deletion", f"{name} has a node and is deleted to find another")
         elif old["spec"] != new["spec"] or old.get("status") != new.get("status"):
             yield self._broken(commit, "marks", f"more is written to {new['metadata']['name']} than marks")
+
+    def _has_room_to_adopt(self, commit: Commit, old: Any, new: Any) -> Iterator[Violation]:
+        """A pod gets a note only of a subset that has a place for it, as far as the manager can know."""
+        assert commit.turn is not None
+        subset = json.loads((new["metadata"].get("annotations") or {}).get(NOTE, "{}")).get("subset", "")
+        is_noted = NOTE in (old["metadata"].get("annotations") or {})
+        if self._doc is None or not subset or is_noted:
+            return
+        limits = self._limits(self._doc["spec"], subset)
+        like = next(iter(_lists(self._doc)), ALL_VERSIONS)
+        versions = {pod.name: self._version_of(pod, like) for pod in self._members()}
+        of = versions.get(new["metadata"]["name"])
+        known = commit.turn.known.get(PODS, 0)
+        there = sorted(
+            pod.name
+            for pod in self._members()
+            if self._subset_of(pod) == subset
+            and versions[pod.name] == of
+            and self._pods.since(pod.uid, known)[0].revision <= known
+        )
+        if limits and ANY_NUMBER not in limits and len(there) > max(limits):
+            what = f"{new['metadata']['name']} is adopted into {subset}, which takes {max(limits)}: {there}"
+            yield self._broken(commit, "subset", what)
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
@@ -292,11 +316,18 @@ class SpreadRules:
         the opposite order."""
         subsets = [one["name"] for one in self._doc["spec"]["subsets"]]
         latest = (self._target.get("status") or {}).get("updateRevision", "").rpartition("-")[2]
+        full = {
+            version
+            for version, entries in _lists(self._doc).items()
+            if all(entry["missingReplicas"] == 0 for entry in entries)
+        }
         groups: dict[tuple[str, str], list[Version]] = {}
         is_versioned = ALL_VERSIONS not in _lists(self._doc)
         for pod in pods:
             groups.setdefault((pod.hash if is_versioned else latest, self._subset_of(pod)), []).append(pod)
         for (version, subset), group in groups.items():
+            if not subset and (version if is_versioned else ALL_VERSIONS) in full:
+                continue  # more than all subsets take: nothing is written to it
             if subset not in subsets:
                 wanted = Counter({-100 * (len(subsets) + 1): len(group)})
             else:

@@ -23,6 +23,7 @@ import msgspec
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
+    SilentStreamError,
     UnreachableError,
     error_for,
 )
@@ -336,7 +337,7 @@ class Swap:
 class StallAfter:
     """Nothing comes any more after `lines_count` lines: a half-open connection.
 
-    As every transport, it raises ConnectionLostError after `idle_timeout_s`, where one was asked for.
+    As every transport, it raises SilentStreamError after `idle_timeout_s`, where one was asked for.
     """
 
     lines_count: int
@@ -351,7 +352,7 @@ class StallAfter:
             await asyncio.get_running_loop().create_future()
         else:
             await asyncio.sleep(idle_timeout_s)
-        raise ConnectionLostError(f"stream: nothing arrived for {idle_timeout_s} s, on purpose")
+        raise SilentStreamError(f"stream: nothing arrived for {idle_timeout_s} s, on purpose")
 
 
 @dataclass(frozen=True)

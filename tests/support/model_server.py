@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.client import Client
-from pykruise.kube.errors import ConnectionLostError, KubeError, RequestTimeoutError, error_for
+from pykruise.kube.errors import ConnectionLostError, KubeError, SilentStreamError, error_for
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import parse_label_selector
@@ -130,7 +130,7 @@ class _Stream:
                 async with asyncio.timeout(self.idle_timeout_s):
                     await self.wakeup.wait()
             except TimeoutError as err:
-                raise RequestTimeoutError("nothing arrived") from err
+                raise SilentStreamError("nothing arrived") from err
 
     def _next_line(self) -> bytes | None:
         for change in self.server.history_after(self.seen):

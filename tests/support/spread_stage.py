@@ -60,6 +60,10 @@ class Spread:
         """Create one."""
         return await self.stage.create(self.spread(resource, *subsets, **spec), resource=WORKLOAD_SPREADS)
 
+    async def change(self, *subsets: Object) -> None:
+        """Give it other subsets."""
+        await self.stage.merge("ws", {"spec": {"subsets": list(subsets)}}, resource=WORKLOAD_SPREADS)
+
     def workload(self, resource: Resource, replicas: int, **spec: Any) -> Object:
         """The workload `web` of a kind."""
         labels = {"app": "web"}

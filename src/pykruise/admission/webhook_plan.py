@@ -40,9 +40,9 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cel import Interests
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
+from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.patches import diff_json
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pykruise.plans.views import ObjectRef, project_ref
 
 __all__ = [
     "CONFIRM_S",
@@ -76,7 +76,7 @@ _GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 # ── what is observed ─────────────────────────────────────────────────────────
 
 
-class CrdView(ObjectRef, frozen=True, kw_only=True):
+class CrdView(MetadataView, frozen=True, kw_only=True):
     """What is needed of a CRD."""
 
     group: str
@@ -105,7 +105,7 @@ _decode_crd = msgspec.json.Decoder(_Crd).decode
 
 def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
     """A CRD's view; of foreign ones nothing of the conversion is kept. Raises msgspec.DecodeError."""
-    meta, spec = project_ref(raw), _decode_crd(raw).spec
+    meta, spec = project_metadata(raw), _decode_crd(raw).spec
     return CrdView(
         **msgspec.structs.asdict(meta),
         group=spec.group,

@@ -3,13 +3,16 @@
 kubeconfig ──▶ HttpTransport ──▶ Client ──▶ sandbox.kubelet.Kubelets: nodes registered, pods run on paper
 
 For control planes without machines, in tests and benches. Nodes that are there under the same names are taken
-over, so it may be stopped and started again.
+over, so it may be stopped and started again. API servers give new nodes a taint that a controller removes once they
+are ready; where nothing does, that is said, as no pod comes to them.
 """
 
 import asyncio
 import random
 import signal
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from rich.console import Console
@@ -22,11 +25,15 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES
+from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.faults_file import FaultsFileError, read_rules
 from pykruise.sandbox.kubelet import Kubelets
-from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.nodes import node_specs, project_node
 from pykruise.sandbox.pod_state import KubeletSettings
+
+PATIENCE_S: Final = 10.0
+"""After the nodes are registered. Controllers take the taint off ready nodes within a second or two."""
 
 
 class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +98,7 @@ async def _serve(
     )
     telling = asyncio.create_task(recorder.run(), name="events")
     running = asyncio.create_task(kubelets.run(), name="kubelets")
-    greeting = asyncio.create_task(_greet(kubelets, options), name="greeting")
+    greeting = asyncio.create_task(_greet(client, kubelets, options), name="greeting")
     stopping = asyncio.create_task(stop.wait(), name="signal")
     try:
         await asyncio.wait({running, telling, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -108,11 +115,37 @@ async def _serve(
         await asyncio.gather(running, telling, greeting, stopping, return_exceptions=True)
 
 
-async def _greet(kubelets: Kubelets, options: KubeletsOptions) -> None:
+async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -> None:
     await kubelets.wait_registered()
     first, last = f"{options.prefix}1", f"{options.prefix}{options.nodes}"
     names = first if options.nodes == 1 else f"{first} to {last}"
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(
         f"{options.nodes} simulated nodes are registered ({names}); pods run on paper. Ctrl-C ends it."
+    )
+    await asyncio.sleep(PATIENCE_S)
+    own = {f"{options.prefix}{number + 1}" for number in range(options.nodes)}
+    tainted = await not_ready_nodes(client, own)
+    if tainted:
+        console.print(warning_of(tainted))
+
+
+async def not_ready_nodes(client: Client, names: Collection[str]) -> list[str]:
+    """Which of these nodes carry the taint `node.kubernetes.io/not-ready`, by name. Raises KubeError."""
+    listed = await client.list(NODES)
+    nodes = (project_node(raw) for raw in listed.items)
+    return sorted(
+        node.name
+        for node in nodes
+        if node.name in names and any(taint.key == NOT_READY for taint in node.taints)
+    )
+
+
+def warning_of(tainted: Sequence[str]) -> str:
+    """What to say of nodes on which the taint stays although they are ready."""
+    shown = ", ".join(tainted[:5]) + (", …" if len(tainted) > 5 else "")
+    return (
+        f"{len(tainted)} of them still carry the taint {NOT_READY} ({shown}): no pod is scheduled there."
+        f" Nothing in this cluster removes it; start kube-controller-manager with its node-lifecycle-controller, or:"
+        f" kubectl taint nodes --all {NOT_READY}-"
     )

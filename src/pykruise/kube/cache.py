@@ -172,9 +172,13 @@ class Cache(Generic[T]):
 
     async def wait_served(self) -> bool:
         """Return when `synced`; False as soon as the API server says that it does not serve the resource."""
-        if not self.synced and self.stats().last_code != NOT_SERVED:
+        if not self.synced and self._reflector.last_code != NOT_SERVED:
             await self.wait_synced()
         return self.synced
+
+    def watch_anew(self) -> None:
+        """Open the watch again, from where it is: what serves it has been replaced (kube/definitions.py)."""
+        self._reflector.watch_anew()
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
         """Call `handler` with every change from now on; returns what ends that.

@@ -55,6 +55,10 @@ class ConnectionLostError(TransportError):
     """The connection broke before the answer was complete; the request may have taken effect."""
 
 
+class SilentStreamError(ConnectionLostError):
+    """Nothing arrived on a stream for as long as was asked for. That alone is no fault."""
+
+
 class RequestTimeoutError(TransportError):
     """The answer did not come in time; the request may have taken effect."""
 

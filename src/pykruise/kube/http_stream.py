@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import httptools
 
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
+from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, SilentStreamError, UnreachableError
 from pykruise.kube.http_connection import (
     BROKEN,
     GOODBYE_S,
@@ -265,7 +265,7 @@ async def lines_of(
                 if line:
                     yield line
     except _SilentError as err:
-        raise ConnectionLostError(f"{what}: nothing arrived for {idle_timeout_s:g} s") from err
+        raise SilentStreamError(f"{what}: nothing arrived for {idle_timeout_s:g} s") from err
     except BROKEN as err:
         raise ConnectionLostError(f"{what}: the connection broke: {text_of(err)}") from err
     finally:

@@ -40,7 +40,14 @@ from pykruise.kube.field_rules import (
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name, is_valid_label_value
 
-__all__ = ["check_names", "check_pod_spec", "check_pod_template", "check_tolerations", "check_whitespace"]
+__all__ = [
+    "check_names",
+    "check_pod_spec",
+    "check_pod_template",
+    "check_probe",
+    "check_tolerations",
+    "check_whitespace",
+]
 
 Doc = Mapping[str, Any]
 _MAX_INT32: Final = 2**31 - 1
@@ -672,10 +679,11 @@ def _check_lifecycle(container: Doc, path: str) -> Causes:
             yield from _check_handler(lifecycle[hook], f"{path}.lifecycle.{hook}")
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(kind) is not None:
-            yield from _check_probe(container[kind], f"{path}.{kind}", kind)
+            yield from check_probe(container[kind], f"{path}.{kind}", kind)
 
 
-def _check_probe(probe: Doc, path: str, kind: str) -> Causes:
+def check_probe(probe: Doc, path: str, kind: str) -> Causes:
+    """Rules for a probe with its defaults; `kind` is the field of the container that it is in."""
     yield from _check_handler(probe, path)
     for field in (
         "initialDelaySeconds",

@@ -7,8 +7,8 @@ Always consistent lists; `resourceVersion=0` could be older than a write of one'
 (`Listing.floor`) is stale and is asked for again; if that goes on, the storage of the cluster was set back
 (restored from a backup), and what the server says is taken as it is.
 
-**Faults.** The stream's normal end: watch again from where it was. 410 in any form: list. Cut connections, 429, 5xx,
-401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch on.
+**Faults.** The stream's normal end, and silence: watch again from where it was. 410 in any form: list. Cut connections,
+429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch on.
 404 (the CRD is not there yet): keep asking; what is known is kept, an error never reads as "nothing there".
 """
 
@@ -29,6 +29,7 @@ from pykruise.kube.errors import (
     KubeError,
     NotFoundError,
     RequestTimeoutError,
+    SilentStreamError,
 )
 from pykruise.kube.ingest import Ingest
 from pykruise.kube.resources import Resource
@@ -89,6 +90,7 @@ class Reflector:
         self._must_list = True
         self._distrust = ""
         self._end_watch: Callable[[], None] = _nothing
+        self._is_replaced = False  # what is watched: the present watch may hear nothing of what comes
         self._stale_lists = 0
         self._is_running = False
         self._has_progressed = False
@@ -116,6 +118,12 @@ class Reflector:
         self._end_watch()
         self._end_watch = _nothing
 
+    def watch_anew(self) -> None:
+        """Open the watch again, from where it is. Nothing while no watch is open: the next one is new in any case."""
+        if self.is_connected:
+            self._is_replaced = self._has_progressed = True
+            self._end_watch()
+
     async def _list_and_watch(self) -> float:
         """List if need be, then watch until that ends; returns the seconds to wait before the next time."""
         self._has_progressed = False
@@ -124,6 +132,9 @@ class Reflector:
             if self._must_list or self._distrust:
                 await self._list()
             await self._watch()
+        except SilentStreamError as error:
+            _log.debug("%s: %s; watching from %d", self._resource, error, self._ingest.position)
+            self._has_progressed = True  # a quiet resource is no failing server
         except (KubeError, _DistrustError) as error:
             return self._note_failure(error)
         except Exception as error:  # the mirror must not stop because of a bug, in whatever part
@@ -192,7 +203,7 @@ class Reflector:
             except TimeoutError as err:
                 raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
             opened_at = loop.time()
-            self.is_connected = True
+            self.is_connected, self._is_replaced = True, False
             self.last_error = self._logged_error = ""
             self.last_code = 0
             try:
@@ -200,9 +211,10 @@ class Reflector:
                     self._end_watch = lambda: scope.reschedule(loop.time())
                     await self._follow(events)
             except TimeoutError:
-                if not self._distrust:
+                if self._distrust:  # found in events that had waited
+                    raise _DistrustError(self._distrust) from None
+                if not self._is_replaced:
                     raise
-                raise _DistrustError(self._distrust) from None  # found in events that had waited
             finally:
                 self._end_watch = _nothing
                 self.is_connected = False

@@ -29,6 +29,7 @@ from pykruise.kube.cache import CacheStats
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller, ControllerStats
+from pykruise.kube.definitions import Renewal, definitions_of
 from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
@@ -73,8 +74,8 @@ class Manager:
     `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
     a process that is nothing but a manager. `pace`: of pods, see kube/event_batching.py. `kinds` that the settings'
-    gates switch off are left out. Without `oversees` nobody looks every other second whether caches follow the cluster:
-    right where they cannot fail.
+    gates switch off are left out. Without `oversees` nobody looks every other second whether caches follow the cluster,
+    nor at CRDs that are stored anew: right where they cannot fail.
     """
 
     def __init__(
@@ -127,6 +128,8 @@ class Manager:
             },
             timeout_s=settings.cache_sync_timeout_s,
         )
+        self._definitions = definitions_of(client, clock=clock, rng=rng)
+        self._definitions.subscribe(Renewal(self._sources.caches).on_definition)
         self._recorders = context.recorders
         self._is_frozen = False
         self._stop = asyncio.Event()
@@ -205,6 +208,7 @@ class Manager:
             ]
             if self._oversees:
                 background.append(tasks.create_task(self._oversight.run(), name="oversight"))
+                background.append(tasks.create_task(self._definitions.run(), name="definitions"))
             if self.settings.resync_s is not None:
                 again = self._sources.redeliver(every_s=self.settings.resync_s)
                 background.append(tasks.create_task(again, name="resync"))

@@ -50,13 +50,14 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.definitions import Renewal
 from pykruise.kube.errors import ConflictError, KubeError
+from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.review import live_lookups
-from pykruise.plans.views import ObjectRef, project_ref
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -194,6 +195,7 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
+        self._crds.subscribe(Renewal((self._sidecars.sets, self._spreads.cache)).on_definition)
         self._wake = asyncio.Event()
         self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()
@@ -201,7 +203,7 @@ class Webhooks:
         self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
         self._check_problem = ""
 
-    def _watched(self, client: Client, settings: Settings) -> list[Cache[ObjectRef]]:
+    def _watched(self, client: Client, settings: Settings) -> list[Cache[MetadataView]]:
         """What a change of wakes a pass. The Secret only where it matters."""
         named = [(resource, "", name) for resource, name in CONFIGURATIONS]
         if not isinstance(self._store, FileStore):
@@ -210,7 +212,7 @@ class Webhooks:
             Cache(
                 client,
                 resource,
-                project=project_ref,
+                project=project_metadata,
                 namespace=namespace,
                 field_selector=f"metadata.name={name}",
                 clock=self._clock,

@@ -42,8 +42,9 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.plans.actions import Action, Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
 from pykruise.plans.status import PER_SECOND
+from pykruise.pods.reasons import Code, Reason
 
 MAX_IN_FLIGHT = 32
 """Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
@@ -55,7 +56,7 @@ LAST_REPEAT_S = 5.0
 class Failure(msgspec.Struct, frozen=True):
     """The write that ended a plan, and how."""
 
-    stage: str
+    purpose: Purpose
     subject: str
     step: Step
     error: KubeError
@@ -67,33 +68,47 @@ class Failure(msgspec.Struct, frozen=True):
         return isinstance(self.error, stale) or _is_other_object(self.error)
 
     @property
-    def words(self) -> str:
-        """What went wrong, in words that stay the same when it goes wrong again.
+    def reason(self) -> Reason:
+        """What went wrong, in a message that stays the same when it goes wrong again.
 
-        The name of what is created is chosen anew each time, so it is left out. A status that told it would
+        The name of what is created is chosen anew each time, so it is left out. A status that has it would
         differ after every try, and each write of it is an event that starts the next try at once.
         """
         text = str(self.error)
         action = self.step.action
-        return text.replace(action.key.name, "…") if isinstance(action, Create) else text
+        text = text.replace(action.key.name, "…") if isinstance(action, Create) else text
+        code, remedy = _cause_of(self.error)
+        return Reason(code, f"{self.purpose}: {text}", remedy)
 
-    @property
-    def remedy(self) -> str:
-        """What somebody has to do about it; it is tried again by itself, so this is all."""
-        match self.error:
-            case ForbiddenError() if "exceeded quota" in str(self.error):
-                return "raise the ResourceQuota, or free some of it"
-            case ForbiddenError() if "enough allocatable resources" in str(self.error):
-                return "ask for less, or make room on the node"
-            case ForbiddenError() if "being terminated" in str(self.error):
-                return "nothing: the namespace is being deleted"
-            case ForbiddenError():
-                return "give the manager the right, or satisfy the policy that refuses it"
-            case InvalidError():
-                return "correct what the API server refuses in the object's spec"
-            case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
-                return "nothing, if the API server and its webhooks come back"
-        return "correct what the API server refuses"
+
+def _cause_of(error: KubeError) -> tuple[Code, str]:
+    """The code, and what a person has to do; it is tried again by itself, so this is all.
+
+    API servers say with one status code, 403, what has many causes; only the text of their messages tells them apart.
+    """
+    text = str(error)
+    match error:
+        case ForbiddenError() if "exceeded quota" in text:
+            return Code.QUOTA, "raise the ResourceQuota, or free some of it"
+        case ForbiddenError() if "enough allocatable resources" in text:
+            return Code.WRITE_FAILED, "ask for less, or make room on the node"
+        case ForbiddenError() if "being terminated" in text:
+            return Code.WRITE_FAILED, "nothing: the namespace is being deleted"
+    code = Code.WRITE_FAILED
+    if "webhook" in text:
+        code = Code.WEBHOOK
+    elif "AdmissionPolicy" in text:
+        code = Code.POLICY
+    elif "forbidden" in text:
+        code = Code.FORBIDDEN
+    match error:
+        case ForbiddenError():
+            return code, "give the manager the right, or satisfy the policy that refuses it"
+        case InvalidError():
+            return code, "correct what the API server refuses in the object's spec"
+        case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
+            return code, "nothing, if the API server and its webhooks come back"
+    return code, "correct what the API server refuses"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,8 +135,8 @@ class _Run:
         self.failures: list[Failure] = []
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
-        self.incomplete: set[str] = set()
-        """Names of optional stages of which something has failed."""
+        self.incomplete: set[Purpose | None] = set()
+        """Purposes of optional stages of which something has failed."""
         self.is_incomplete = False
         self.passed_over = 0
         """Failures of earlier stages that the present one does not mind."""
@@ -222,20 +237,19 @@ class Executor:
                 with self._noted(step.action):
                     await self._write(step.action, priority=min(number, 1))
             except KubeError as error:
-                failure = Failure(stage.name, chain.subject, step, error)
+                failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
                     run.failures.append(failure)
                 else:
                     run.is_incomplete = True
                     if not failure.is_stale:
-                        run.incomplete.add(stage.name)
-                if step.failed and not failure.is_stale:
-                    message = f"{step.failed.message}: {error}"
-                    run.notes.append((chain.subject, msgspec.structs.replace(step.failed, message=message)))
+                        run.incomplete.add(stage.purpose)
+                for note in () if failure.is_stale else step.notes_when_failed:
+                    message = f"{note.message}: {error}"
+                    run.notes.append((chain.subject, msgspec.structs.replace(note, message=message)))
                 return
             run.written += 1
-            if step.done:
-                run.notes.append((chain.subject, step.done))
+            run.notes += [(chain.subject, note) for note in step.notes_when_done]
 
     @contextmanager
     def _noted(self, action: Action) -> Iterator[None]:

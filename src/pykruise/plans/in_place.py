@@ -32,6 +32,7 @@ from pykruise.pods.in_place import (
     difference,
     next_step,
 )
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = [
@@ -41,7 +42,9 @@ __all__ = [
     "begin_steps",
     "begun_at_once",
     "go_on",
-    "told_of",
+    "only_in_place",
+    "summary_of",
+    "unknown_state",
     "update_steps",
 ]
 
@@ -110,7 +113,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     is_complete: bool = False
     conditions: tuple[Document, ...] = ()
     """When complete: what brings the pod back into service."""
-    waits: str = ""
+    waits: Reason | None = None
     look_at: Instant | None = None
     """When time alone may end the waiting."""
     is_broken: bool = False
@@ -133,7 +136,8 @@ def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
         case Waiting():
             return Progress(waits=_since(found), look_at=found.look_at)
         case Broken(problem=problem):
-            return Progress(waits=f"its update in place cannot go on: {problem}", is_broken=True)
+            message = f"its update in place cannot go on: {problem}"
+            return Progress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
 
 
 class DifferenceOptions(TypedDict):
@@ -184,7 +188,7 @@ class Seen:
                 self._now[pod.uid] = known
                 return known[2]
         progress = go_on(pod, now=now, settings=settings)
-        if progress.waits:
+        if progress.waits is not None:
             self._now[pod.uid] = (pod, settings, progress)
         return progress
 
@@ -193,15 +197,29 @@ class Seen:
         self._found, self._now = self._now, {}
 
 
-def _since(found: Waiting) -> str:
-    text = f"its update in place is under way: {found.because}"
-    return f"{text} (since {format_time(found.since)})" if found.since is not None else text
+def _since(found: Waiting) -> Reason:
+    message = f"its update in place is under way: {found.because}"
+    if found.since is not None:
+        message += f" (since {format_time(found.since)})"
+    return Reason(Code.UPDATING_IN_PLACE, message)
 
 
-def told_of(refused: Mapping[str, str]) -> str:
-    """One line for a condition or an event: the first pod with its reason, and how many more there are."""
+def only_in_place(why: str) -> Reason:
+    """Why a pod is not updated at all: its policy allows no other way."""
+    return Reason(Code.NOT_IN_PLACE, f"cannot be updated in place, and InPlaceOnly forbids more: {why}")
+
+
+def unknown_state(pod: PodView) -> Reason:
+    """Why a pod is not updated: a newer manager may have put it into its state."""
+    message = f"its lifecycle state {pod.state!r} is not known to this version"
+    remedy = "correct the pod's label lifecycle.apps.kruise.io/state"
+    return Reason(Code.BROKEN_UPDATE, message, remedy)
+
+
+def summary_of(refused: Mapping[str, Reason], code: Code) -> Reason | None:
+    """One reason for a condition or an event: the first pod's, and how many more there are; None: there is none."""
     if not refused:
-        return ""
+        return None
     name, reason = next(iter(refused.items()))
     others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-    return f"pod {name}{others}: {reason}"
+    return Reason(code, f"pod {name}{others}: {reason.message}")

@@ -19,8 +19,15 @@ from pykruise.plans.in_place import begin_steps
 from pykruise.plans.phases import pod_key, version
 from pykruise.plans.plan import Step
 from pykruise.pods.in_place import Settings, UpdateSpec, start
-from pykruise.pods.lifecycle import LifecycleHook, LifecycleState, is_hooked, state_metadata
+from pykruise.pods.lifecycle import (
+    UPDATE_WAIT,
+    LifecycleHook,
+    LifecycleState,
+    is_hooked,
+    state_metadata,
+)
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["Target", "update_turn", "waits_for"]
@@ -39,16 +46,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
 
 
-def waits_for(pod: PodView, hook: LifecycleHook | None) -> str:
-    """What the pod waits for before anything is written to it; empty: nothing. `hook` is inPlaceUpdate."""
+def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
+    """What the pod waits for before anything is written to it; None: nothing. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
-        return "waits until the inPlaceUpdate hook is taken off the pod"
+        return UPDATE_WAIT
     if pod.state == LifecycleState.UPDATED and hook is None:
-        return "its last update in place is about to end"
-    return ""
+        return Reason(Code.UPDATING_IN_PLACE, "its last update in place is about to end")
+    return None
 
 
-def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[Step, ...], str]:
+def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[Step, ...], Reason | None]:
     """The writes of the pod's next turn, or none and what it waits for.
 
     Into PreparingUpdate when the hook is to be asked, else the update itself. A pod that is still Updated gets
@@ -58,10 +65,10 @@ def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[S
     if waits := waits_for(pod, hook):
         return (), waits
     if hook is not None and pod.state == LifecycleState.UPDATED:
-        return (_prepare(pod, hook, target, with_hook=True),), ""
+        return (_prepare(pod, hook, target, with_hook=True),), None
     has_been_asked = pod.state in (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING)
     if hook is not None and is_hooked(hook, pod) and not has_been_asked:
-        return (_prepare(pod, hook, target, with_hook=False),), ""
+        return (_prepare(pod, hook, target, with_hook=False),), None
     writes = start(
         pod,
         spec,
@@ -70,7 +77,7 @@ def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[S
         now=target.now,
         settings=target.settings,
     )
-    return begin_steps(pod, writes, revision=target.revision), ""
+    return begin_steps(pod, writes, revision=target.revision), None
 
 
 def _prepare(pod: PodView, hook: LifecycleHook, target: Target, *, with_hook: bool) -> Step:

@@ -20,7 +20,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, Resource
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
@@ -75,7 +75,7 @@ def adoption_stages(
         *(_adopt_revision(adopter, one) for one in revisions),
         *(_adopt_pod(adopter, one) for one in pods),
     ]
-    return [_still_there(adopter), Stage(name="adopt", chains=tuple(chains))]
+    return [_still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
 
 
 def _still_there(adopter: Adopter) -> Stage:
@@ -91,7 +91,7 @@ def _still_there(adopter: Adopter) -> Stage:
         resource_version=str(adopter.resource_version),
     )
     step = Step(action=action, because="asks whether it is still there, as it was seen")
-    return Stage(name="check before adoption", chains=(Chain(subject="", steps=(step,)),))
+    return Stage(purpose=Purpose.CHECK_ADOPTER, chains=(Chain(subject="", steps=(step,)),))
 
 
 def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:
@@ -112,7 +112,7 @@ def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _R
         pod_chain(pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released(pod, because)))
         for pod in pods
     )
-    return [Stage(name="release pods", chains=chains)] if chains else []
+    return [Stage(purpose=Purpose.RELEASE, chains=chains)] if chains else []
 
 
 def _released(pod: PodView, because: str) -> Note:
@@ -135,10 +135,10 @@ def revision_stages(
     """
     stored = _stored(choice, namespace=namespace)
     if stored is not None:
-        return [Stage(name="store revision", chains=(stored,))]
+        return [Stage(purpose=Purpose.STORE_REVISION, chains=(stored,))]
     if unrecorded is None:
         return []
-    return [Stage(name="record selector", chains=(_recorded(unrecorded, selector),))]
+    return [Stage(purpose=Purpose.RECORD_SELECTOR, chains=(_recorded(unrecorded, selector),))]
 
 
 def _stored(choice: UpdateChoice, *, namespace: str) -> Chain | None:

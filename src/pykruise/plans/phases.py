@@ -17,17 +17,28 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.plan import Chain, Note, Stage, Step
-from pykruise.pods.lifecycle import LifecycleHook, LifecycleState, is_hooked, state_metadata
+from pykruise.pods.lifecycle import (
+    PRE_DELETE_WAIT,
+    LifecycleHook,
+    LifecycleState,
+    is_hooked,
+    state_metadata,
+)
 from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = [
+    "MAX_UNAVAILABLE_USED_UP",
     "MOST_AT_ONCE",
+    "ON_DELETE",
+    "OTHERS_FIRST",
+    "PAUSED",
     "Phase",
     "delete_steps",
-    "leave",
     "pod_chain",
     "pod_key",
+    "skip",
     "state_step",
     "version",
 ]
@@ -38,16 +49,22 @@ MOST_AT_ONCE: Final = 256
 is looked at again, and few enough to be planned (60 µs each at most) without holding up everything else."""
 
 
+ON_DELETE: Final = Reason(Code.ON_DELETE, "OnDelete: it is updated when a person deletes it")
+PAUSED: Final = Reason(Code.PAUSED, "updates are paused")
+MAX_UNAVAILABLE_USED_UP: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
+OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being updated")
+"""Why pods of an older revision are left alone, whatever the kind."""
+
+
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """The writes of one phase, the pods left alone with their reasons, and what to tell."""
 
     stages: tuple[Stage, ...] = ()
-    left: Mapping[str, str] = {}
+    skipped: Mapping[str, Reason] = {}
+    """Pods left alone."""
     notes: tuple[Note, ...] = ()
-    failure: str = ""
-    """What the phase cannot do, and why; reported as a condition."""
-    failure_reason: str = ""
-    """CamelCase, for that condition."""
+    failure: Reason | None = None
+    """What the phase cannot do; reported as a condition."""
     look_at: Instant | None = None
     """When time alone lets it go on."""
     is_partial: bool = False
@@ -69,9 +86,9 @@ def pod_chain(pod: PodView, *steps: Step) -> Chain:
     return Chain(subject=pod.name, steps=steps)
 
 
-def leave(pods: Iterable[PodView], because: str) -> dict[str, str]:
+def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     """The same reason for all."""
-    return dict.fromkeys((pod.name for pod in pods), because)
+    return dict.fromkeys((pod.name for pod in pods), reason)
 
 
 def version(pod: PodView, *, unchanged: bool) -> str:
@@ -112,7 +129,7 @@ def state_step(
 
 def delete_steps(
     pod: PodView, *, hook: LifecycleHook | None, now: Instant, because: str
-) -> tuple[tuple[Step, ...], str]:
+) -> tuple[tuple[Step, ...], Reason | None]:
     """What a deletion of the pod takes now: steps, or none and the reason why it waits.
 
     A pod that the preDelete hook holds goes to PreparingDelete first, which takes it out of service too. A pod
@@ -122,13 +139,13 @@ def delete_steps(
     if hook is not None and is_hooked(hook, pod):
         conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []
         if pod.state == LifecycleState.PREPARING_DELETE and not conditions:
-            return (), "waits until the preDelete hook is taken off the pod"
+            return (), PRE_DELETE_WAIT
         held = f"{because}; the preDelete hook holds it"
         state = LifecycleState.PREPARING_DELETE
         step = state_step(
             pod, state, now=now, because=held, conditions=conditions, unchanged=not pod.is_serving
         )
-        return (step,), ""
+        return (step,), None
     step = Step(
         action=Delete(
             resource=PODS,
@@ -140,4 +157,4 @@ def delete_steps(
         done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
         failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
     )
-    return (step,), ""
+    return (step,), None

@@ -7,6 +7,7 @@ Pods that are left alone have their reason in it too, since that is what people 
 """
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.actions import Action
+from pykruise.pods.reasons import Reason
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     done: Note | None = None
     failed: Note | None = None
     """Recorded on failure, with the error appended to its message."""
+    also: tuple[Note, ...] = ()
+    """Further events of the same write: Normal ones are recorded like `done`, Warnings like `failed`."""
+
+    @property
+    def notes_when_done(self) -> tuple[Note, ...]:
+        """Events to record when the write took effect."""
+        return (*((self.done,) if self.done else ()), *(note for note in self.also if not note.warning))
+
+    @property
+    def notes_when_failed(self) -> tuple[Note, ...]:
+        """Events to record when the write failed; the error is still to be appended."""
+        return (*((self.failed,) if self.failed else ()), *(note for note in self.also if note.warning))
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +67,42 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     steps: tuple[Step, ...]
+
+
+class Purpose(StrEnum):
+    """What a stage is for; its value is what people read."""
+
+    CHECK_ADOPTER = "check before adoption"
+    ADOPT = "adopt"
+    RELEASE = "release pods"
+    CLEAN_UP_CLAIMS = "clean up claims"
+    STORE_REVISION = "store revision"
+    STORE_SIDECAR_REVISION = "store the revision"
+    RECORD_SELECTOR = "record selector"
+    LABEL_REVISIONS = "label revisions"
+    MERGE_REVISIONS = "merge revisions"
+    PRE_DOWNLOAD = "pull images ahead"
+    REFRESH_PODS = "refresh pods"
+    KEEP_PODS = "keep pods"
+    CREATE_PODS = "create pods"
+    REPLACE_PODS = "delete ended pods"
+    REPAIR_PODS = "repair pods"
+    KEEP_CLAIMS = "claims of wanted pods"
+    DELETE_PODS = "delete pods"
+    DELETE_SURPLUS_PODS = "delete surplus pods"
+    SPEND_BUDGETS = "spend budgets"
+    UPDATE_PODS = "update pods"
+    UPGRADE_SIDECARS = "upgrade sidecars"
+    END_HOT_UPGRADES = "end hot upgrades"
+    SET_CONDITIONS = "say which pods cannot be upgraded"
+    TRUNCATE_REVISIONS = "forget old revisions"
+    MARK_PODS = "mark pods"
+    RESCHEDULE_PODS = "reschedule pods"
+    END_SIDECARS = "end sidecars"
+    START_CONTAINERS = "let containers start"
+    SET_READINESS = "readiness"
+    REPORT_STATUS = "status"
+    TIDY_UP = "tidy up"
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,14 +113,14 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     comes before and is carried out even when that failed, so that neither of two can hold the other up.
     """
 
-    name: str
+    purpose: Purpose
     chains: tuple[Chain, ...]
     ramp: bool = False
     is_optional: bool = False
     """What fails in it is told, and the plan goes on; it is tried again after a while."""
     regardless: bool = False
-    only_after: str = ""
-    """Name of an optional stage: this one is left out when something of that has failed."""
+    only_after: Purpose | None = None
+    """An optional stage: this one is left out when something of that has failed."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,11 +129,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[Stage, ...] = ()
     status: dict[str, Any] | None = None
     """The status the object should show (whole, not a difference); None: the stored one is right."""
-    after: float | None = None
+    requeue_after_s: float | None = None
     """Seconds until it must be looked at again although nothing changed; None: never."""
-    left: Mapping[str, str] = {}
-    """Name of every pod that was left alone → why, in words a user understands."""
-    left_nodes: Mapping[str, str] = {}
+    waiting: Reason | None = None
+    """What the object waits for, as its condition says; None: it has converged, or another condition says it."""
+    skipped: Mapping[str, Reason] = {}
+    """Name of every pod that was left alone → why."""
+    skipped_nodes: Mapping[str, Reason] = {}
     """Name of every node that has no pod and gets none now → why; of kinds with a pod per node."""
     notes: tuple[Note, ...] = ()
     """Events to record whatever the writes do (limits reached, guards closed)."""

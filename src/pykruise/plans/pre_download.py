@@ -7,7 +7,6 @@ hold an update up, so its stages are optional: what fails in them is told and th
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 import msgspec
 
@@ -16,14 +15,12 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.revisions import RevisionView
 
-__all__ = ["PRE_DOWNLOAD", "PreDownload", "pre_download_stages"]
-
-PRE_DOWNLOAD: Final = "pull images ahead"
+__all__ = ["PreDownload", "pre_download_stages"]
 
 
 class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,14 +58,14 @@ def pre_download_stages(wish: PreDownload, *, owned: Sequence[PullJobView]) -> l
     because = "the jobs that pull its images ahead are created"
     label = _label_chain(wish.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
     # Were the revision labelled in spite of a failure, its image would never be pulled ahead.
-    return [*_stage(created), *_stage([label], only_after=PRE_DOWNLOAD if created else "")]
+    return [*_stage(created), *_stage([label], only_after=Purpose.PRE_DOWNLOAD if created else None)]
 
 
-def _stage(chains: Iterable[Chain], *, only_after: str = "") -> list[Stage]:
+def _stage(chains: Iterable[Chain], *, only_after: Purpose | None = None) -> list[Stage]:
     found = tuple(chains)
     if not found:
         return []
-    return [Stage(name=PRE_DOWNLOAD, chains=found, is_optional=True, only_after=only_after)]
+    return [Stage(purpose=Purpose.PRE_DOWNLOAD, chains=found, is_optional=True, only_after=only_after)]
 
 
 def _create_chain(document: Document, *, warns: bool) -> Chain:

@@ -19,7 +19,7 @@ from pykruise.kube.resources import Resource
 from pykruise.plans.actions import Create, Patch
 from pykruise.plans.execute import Executor, Failure, Outcome, merged
 from pykruise.plans.kind import Control
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
 from pykruise.plans.read import Memories, Mirror, Read
 from pykruise.plans.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
 
@@ -189,7 +189,7 @@ class Reconciler:
         if outcome.interrupted:
             return 0.0
         again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
-        return _sooner(_sooner(plan.after, report.due_in_s), again_s)
+        return _sooner(_sooner(plan.requeue_after_s, report.due_in_s), again_s)
 
     def _tell(self, owner: Owner, note: Note, count: int) -> None:
         """Record an event, unless it was recorded a short while ago."""
@@ -297,7 +297,7 @@ def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> N
                 "kind": owner.resource.kind,
                 "object": str(owner.key),
                 "written": outcome.written,
-                "left": len(plan.left),
+                "left": len(plan.skipped),
                 "duration_s": round(duration_s, 4),
             }
         },
@@ -326,7 +326,7 @@ def _conflict(message: str) -> ConflictError:
 
 def _alone(patch: Patch) -> Plan:
     step = Step(action=patch, because="the status shows something else")
-    return Plan(stages=(Stage(name="status", chains=(Chain(subject="", steps=(step,)),)),))
+    return Plan(stages=(Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
 
 
 def _sooner(first: float | None, second: float | None) -> float | None:

@@ -14,19 +14,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
-from pykruise.plans.in_place import Progress, Seen, told_of
+from pykruise.plans.in_place import Progress, Seen, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_key, version
-from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.plans.plan import Chain, Purpose, Stage, Step
 from pykruise.pods.in_place import Settings
 from pykruise.pods.readiness import missing_conditions
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
-__all__ = ["BROKEN", "REFRESH_PODS", "due_conditions", "refresh_phase", "service_step"]
-
-REFRESH_PODS: Final = "refresh pods"
-
-BROKEN: Final = "BrokenUpdateState"
-"""Why the phase fails: updates in place that cannot go on by themselves."""
+__all__ = ["due_conditions", "refresh_phase", "service_step"]
 
 _NOT_UPDATING: Final = Progress()
 
@@ -35,7 +31,7 @@ def refresh_phase(
     pods: Iterable[PodView],
     *,
     steps_of: Callable[[PodView, Progress], tuple[Step, ...]],
-    why_waiting: Callable[[PodView], str] = lambda _: "",
+    why_waiting: Callable[[PodView], Reason | None] = lambda _: None,
     now: Instant,
     settings: Settings,
     seen: Seen | None = None,
@@ -47,8 +43,8 @@ def refresh_phase(
     """
     seen = seen or Seen()
     chains: list[Chain] = []
-    left: dict[str, str] = {}
-    broken: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
+    broken: dict[str, Reason] = {}
     times: list[Instant] = []
     is_partial = False
     for pod in pods:
@@ -59,19 +55,18 @@ def refresh_phase(
         steps = progress.steps or steps_of(pod, progress)
         if progress.look_at is not None:
             times.append(progress.look_at)
-        if progress.is_broken:
+        if progress.is_broken and progress.waits is not None:
             broken[pod.name] = progress.waits
         if steps:
             chains.append(pod_chain(pod, *steps))
         elif reason := progress.waits or why_waiting(pod):
-            left[pod.name] = reason
+            skipped[pod.name] = reason
     if not is_partial:
         seen.forget_others()
     return Phase(
-        stages=(Stage(name=REFRESH_PODS, chains=tuple(chains)),) if chains else (),
-        left=left,
-        failure=told_of(broken),
-        failure_reason=BROKEN,
+        stages=(Stage(purpose=Purpose.REFRESH_PODS, chains=tuple(chains)),) if chains else (),
+        skipped=skipped,
+        failure=summary_of(broken, Code.BROKEN_UPDATE_STATE),
         look_at=min(times, default=None),
         is_partial=is_partial,
     )

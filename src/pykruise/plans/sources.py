@@ -6,7 +6,7 @@ Writer ──▶ Sources.by_resource (the answer of a write goes into the matchi
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Never, TypeVar
 
 from pykruise.kube.cache import Cache, Projected
@@ -72,6 +72,11 @@ class Sources:
         return cache
 
     @property
+    def caches(self) -> Sequence[Cache[Any]]:
+        """All of them, those beside others too."""
+        return tuple(self._caches.values())
+
+    @property
     def by_resource(self) -> Mapping[Resource, Cache[Any]]:
         """Every cache under the resource it mirrors, but for those apart."""
         return self._by_resource
@@ -91,7 +96,7 @@ class Sources:
         """Tell every object again to who has subscribed, about every `every_s` seconds, until cancelled."""
         while True:
             await asyncio.sleep(every_s * self._rng.uniform(0.9, 1.1))
-            for cache in self._caches.values():
+            for cache in self.caches:
                 await cache.redeliver()
 
     async def run(self) -> None:

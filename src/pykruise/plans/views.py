@@ -43,12 +43,10 @@ __all__ = [
     "SHARED",
     "NamespaceView",
     "NodeView",
-    "ObjectRef",
     "Views",
     "owner_name",
     "project_namespace",
     "project_node",
-    "project_ref",
 ]
 
 T = TypeVar("T", bound=Projected)
@@ -130,37 +128,6 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
         resource_version=int(meta.resource_version),
         labels=meta.labels or {},
         taints=(node.spec.taints if node.spec else None) or (),
-    )
-
-
-class ObjectRef(msgspec.Struct, frozen=True, kw_only=True):
-    """That an object is there, and which version of it."""
-
-    namespace: str = ""
-    name: str
-    uid: str = ""
-    resource_version: int
-
-
-class _RefMeta(msgspec.Struct, rename="camel"):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-
-
-class _Ref(msgspec.Struct):
-    metadata: _RefMeta
-
-
-_decode_ref = msgspec.json.Decoder(_Ref).decode
-
-
-def project_ref(raw: bytes | msgspec.Raw) -> ObjectRef:
-    """That there is this object. Raises msgspec.DecodeError for what is none."""
-    meta = _decode_ref(raw).metadata
-    return ObjectRef(
-        namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=int(meta.resource_version)
     )
 
 

@@ -16,9 +16,13 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.pods import keys
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = [
+    "PRE_DELETE_WAIT",
+    "UPDATE_UNDER_WAY",
+    "UPDATE_WAIT",
     "WAITS_FOR_A_NODE",
     "Lifecycle",
     "LifecycleHook",
@@ -30,8 +34,7 @@ __all__ = [
     "why_waiting",
 ]
 
-
-WAITS_FOR_A_NODE: Final = "waits for a node"
+WAITS_FOR_A_NODE: Final = Reason(Code.SCHEDULING, "waits for a node")
 
 
 class LifecycleState(StrEnum):
@@ -139,24 +142,35 @@ def _after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
     return LifecycleState.NORMAL
 
 
-def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> str:
-    """Why a pod that is not Normal stays as it is, in words; empty when nothing holds it."""
+PRE_DELETE_WAIT: Final = Reason(Code.PRE_DELETE_HOOK, "waits until the preDelete hook is taken off the pod")
+UPDATE_WAIT: Final = Reason(
+    Code.IN_PLACE_UPDATE_HOOK, "waits until the inPlaceUpdate hook is taken off the pod"
+)
+UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is under way")
+
+
+def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
+    """Why a pod that is not Normal stays as it is; None: nothing holds it."""
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:
             hook = lifecycle.pre_normal if lifecycle else None
             if hook is not None and hook.has_handlers:
-                return f"waits for the preNormal hook: {_missing(hook, pod)}"
+                message = f"waits for the preNormal hook: {_missing(hook, pod)}"
+                return Reason(Code.PRE_NORMAL_HOOK, message)
             return WAITS_FOR_A_NODE
         case LifecycleState.PREPARING_UPDATE:
-            return "waits until the inPlaceUpdate hook is taken off the pod"
+            return UPDATE_WAIT
         case LifecycleState.UPDATING:
-            return "its update in place is under way"
+            return UPDATE_UNDER_WAY
         case LifecycleState.UPDATED:
             hook = lifecycle.in_place_update if lifecycle else None
-            return f"waits for the inPlaceUpdate hook: {_missing(hook, pod)}" if hook else ""
+            if hook is None:
+                return None
+            message = f"waits for the inPlaceUpdate hook: {_missing(hook, pod)}"
+            return Reason(Code.IN_PLACE_UPDATE_HOOK, message, "the hook's owner puts it on the pod again")
         case LifecycleState.PREPARING_DELETE:
-            return "waits until the preDelete hook is taken off the pod"
-    return ""
+            return PRE_DELETE_WAIT
+    return None
 
 
 def _missing(hook: LifecycleHook, pod: PodView) -> str:

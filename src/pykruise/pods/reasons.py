@@ -61,6 +61,8 @@ class Code(StrEnum):
     IN_PLACE_UPDATE_HOOK = "InPlaceUpdateHook"
     PRE_NORMAL_HOOK = "PreNormalHook"
     BACKOFF = "Backoff"
+    POD_FAILED = "PodFailed"
+    POD_FINISHED = "PodFinished"
     NOT_INJECTED = "NotInjected"
     HOT_UPGRADE = "HotUpgrade"
     NO_SUBSET = "NoSubset"
@@ -92,6 +94,7 @@ class Code(StrEnum):
     PARTITIONED_SCALING = "PartitionedScaling"
     NODE_SELECTOR = "NodeSelector"
     PLACEMENT = "Placement"
+    NOT_PLACED = "NotPlaced"
     OTHER = "Other"
     CLAIMS = "Claims"
     ORPHAN = "Orphan"
@@ -230,9 +233,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "maxUnavailable is used up", "raise maxUnavailable, or wait until more pods are available"
     ),
     Code.TURN: Meaning("other pods go first"),
-    Code.SPECIFIED: Meaning(
-        "the pod is specified for deletion and waits for its successor", "wait, or raise maxUnavailable"
-    ),
+    Code.SPECIFIED: Meaning("the pod is specified for deletion and waits for its successor"),
     Code.PARTITION: Meaning(
         "the partition keeps the pod at its revision",
         "lower spec.updateStrategy.rollingUpdate.partition to go on",
@@ -245,6 +246,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "widen rollingUpdate.selector to go on",
     ),
     Code.PLACEMENT: Meaning("the node is not one that gets a pod", "free the node, or delete the pod"),
+    Code.NOT_PLACED: Meaning("the node is to have no pod, and has none"),
+    Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
+    Code.POD_FINISHED: Meaning(
+        "a pod that has to go on ended and is replaced", "if that repeats, read its events and logs"
+    ),
     Code.OTHER: Meaning("anything else; the message says what"),
     Code.CLAIMS: Meaning("PVCs are not as their templates want"),
     Code.ORPHAN: Meaning(
@@ -303,6 +309,8 @@ class Reason(msgspec.Struct, frozen=True):
     """For people; no program reads it."""
     remedy: str = ""
     """What a person has to do before it goes on; empty: it passes by itself, or was asked for."""
+    container: str = ""
+    """The container that it is about, where it is about one."""
 
     @property
     def is_wait(self) -> bool:
@@ -315,6 +323,11 @@ class Reason(msgspec.Struct, frozen=True):
         return self.remedy or CODES[self.code].helps
 
     @property
+    def full_message(self) -> str:
+        """With what has to be done, if anything has."""
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+    @property
     def condition_message(self) -> str:
-        """For a condition of the object: with what has to be done."""
+        """For the condition Waiting: with what has to be done, or that nothing has."""
         return f"{self.message}; {self.remedy or NOTHING}"

@@ -20,6 +20,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods import keys
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.revisions import RevisionView
 
 __all__ = [
@@ -70,9 +71,10 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
             f"anew; or, to keep the pods, delete it with --cascade=orphan, relabel them and create it anew."
         )
 
-    def why_left(self) -> str:
+    @property
+    def reason(self) -> Reason:
         """Why a pod is left alone."""
-        return "spec.selector is not the one that its pods are managed by"
+        return Reason(Code.SELECTOR_CHANGED, "spec.selector is not the one that its pods are managed by")
 
 
 def canonical_selector(selector: Mapping[str, Any]) -> str:

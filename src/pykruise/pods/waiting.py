@@ -1,25 +1,21 @@
-"""What a workload waits for, as a condition of its status: nobody has to guess why it has not converged.
+"""What a workload waits for, as a condition of its status: why it has not converged.
 
-a kind's waiting.py ──▶ Waiting ──▶ with_waiting() ──▶ conditions
-pods with obstacles ──▶ waiting_for_pods() ──▶ Waiting
+a kind's waiting.py ──▶ Reason ──▶ with_waiting() ──▶ conditions
+pods with obstacles ──▶ waiting_for_pods() ──▶ Reason
 
 Pure; for kinds whose conditions are Kubernetes' plain ones.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
-
-import msgspec
+from typing import Final, TypeVar
 
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.obstacles import Obstacle
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = [
     "WAITING",
-    "Waiting",
-    "goes_by_itself",
     "waiting_for_pods",
     "waiting_for_strategy",
     "with_condition",
@@ -27,64 +23,43 @@ __all__ = [
     "without",
 ]
 
+C = TypeVar("C", bound=PlainCondition)
+
 WAITING: Final = "Waiting"
 """Type of the condition."""
 
 _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
-_NOTHING: Final = "nothing has to be done"
 
-
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workload waits for."""
-
-    reason: str
-    """CamelCase."""
-    because: str
-    remedy: str = ""
-    """What somebody has to do; empty: nothing."""
-
-    @property
-    def message(self) -> str:
-        """For the condition."""
-        return f"{self.because}; {self.remedy or _NOTHING}"
-
-
-def goes_by_itself(message: str) -> bool:
-    """Whether a condition's message asks nothing of anybody."""
-    return message.endswith(_NOTHING)
-
-
-def waiting_for_pods(obstacles: Sequence[tuple[PodView, Obstacle]]) -> Waiting | None:
+def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
     """The first pod's obstacle, and how many pods share it; None: there is no obstacle."""
     if not obstacles:
         return None
     pod, first = obstacles[0]
-    others = sum(found.reason == first.reason for _, found in obstacles) - 1
+    others = sum(found.code == first.code for _, found in obstacles) - 1
     more = f" (and {others} more)" if others else ""
-    return Waiting(reason=first.reason, because=f"pod {pod.name}{more} {first.because}", remedy=first.remedy)
+    return Reason(first.code, f"pod {pod.name}{more} {first.message}", first.remedy)
 
 
-def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Waiting | None:
+def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
     """Pods of an older template that `spec.updateStrategy` leaves as they are. `count`: how many, in words."""
     if is_on_delete:
-        return Waiting(
-            reason="OnDelete",
-            because=f"{count}, and the update strategy is OnDelete",
-            remedy="delete them to have them updated, or choose RollingUpdate",
-        )
+        remedy = "delete them to have them updated, or choose RollingUpdate"
+        return Reason(Code.ON_DELETE, f"{count}, and the update strategy is OnDelete", remedy)
     if is_paused:
-        return Waiting(reason="Paused", because=f"{count}, and updates are paused", remedy=_UNPAUSE)
+        return Reason(Code.PAUSED, f"{count}, and updates are paused", _UNPAUSE)
     return None
 
 
 def with_waiting(
-    conditions: Sequence[PlainCondition], waiting: Waiting | None, *, now: Instant
+    conditions: Sequence[PlainCondition], waiting: Reason | None, *, now: Instant
 ) -> list[PlainCondition]:
     """The condition Waiting while there is something to wait for; without `waiting` it is dropped."""
     if waiting is None:
         return without(conditions, WAITING)
-    return with_condition(conditions, WAITING, reason=waiting.reason, message=waiting.message, now=now)
+    return with_condition(
+        conditions, WAITING, reason=waiting.code, message=waiting.condition_message, now=now
+    )
 
 
 def with_condition(
@@ -103,6 +78,6 @@ def with_condition(
     return [*without(conditions, kind), new]
 
 
-def without(conditions: Iterable[PlainCondition], *kinds: str) -> list[PlainCondition]:
+def without(conditions: Iterable[C], *kinds: str) -> list[C]:
     """The conditions of other types."""
     return [one for one in conditions if one.type not in kinds]

@@ -14,6 +14,7 @@ from typing import Final
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
+    SilentStreamError,
     UnreachableError,
     error_for,
 )
@@ -112,7 +113,7 @@ class LocalTransport:
                     async with asyncio.timeout(idle_timeout_s):
                         lines = await opened.batch()
             except TimeoutError as err:
-                raise ConnectionLostError(f"nothing arrived for {idle_timeout_s:g} s") from err
+                raise SilentStreamError(f"nothing arrived for {idle_timeout_s:g} s") from err
             if not lines:
                 if self._closed:
                     raise ConnectionLostError("the transport is closed")

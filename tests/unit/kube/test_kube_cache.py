@@ -1020,7 +1020,9 @@ async def test_a_server_that_answers_410_again_and_again_is_asked_less_and_less_
         assert server.lists < 25
 
 
-async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost() -> None:
+async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     # given a connection on which nothing arrives any more, and a change meanwhile
     server = ModelServer()
     async with mirrored(server) as mirror:
@@ -1029,12 +1031,46 @@ async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost() 
         await asyncio.sleep(110)
         assert mirror.shown() == {}
         # when
-        await asyncio.sleep(10)
         server.stalled = False
-        await asyncio.sleep(1)
+        await asyncio.sleep(11)
         # then
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert server.lists == 1
+        # and it is no failure
+        assert (mirror.cache.stats().reconnects, mirror.cache.stats().errors) == (1, 0)
+        assert not [one for one in caplog.records if one.levelno > logging.DEBUG]
+
+
+async def test_a_watch_whose_server_has_been_replaced_goes_on_with_another_at_once() -> None:
+    # given a watch that hears nothing of what happens
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+        server.stalled = True
+        server.create("a", 1)
+        await asyncio.sleep(1)
+        server.stalled = False
+        # when
+        mirror.cache.watch_anew()
+        await asyncio.sleep(0.1)
+        # then it goes on where it was
+        assert mirror.shown() == {"a": ("uid-1", 1)}
+        assert (server.lists, mirror.cache.stats().reconnects, mirror.cache.stats().errors) == (1, 1, 0)
+        # and that changes nothing for later
+        server.create("b", 1)
+        await delivered()
+        assert set(mirror.shown()) == {"a", "b"}
+
+
+async def test_without_a_watch_there_is_none_to_open_again() -> None:
+    server = ModelServer()
+    server.refuse("watch", *[failure(503, "ServiceUnavailable")] * 3)
+    async with mirrored(server) as mirror:
+        mirror.cache.watch_anew()
+        await asyncio.sleep(30)
+        server.create("a", 1)
+        await delivered()
+        assert mirror.shown() == {"a": ("uid-1", 1)}
+        assert mirror.cache.stats().errors == 3
 
 
 async def test_bookmarks_keep_a_quiet_watch_open() -> None:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kube.documents import encode
@@ -282,6 +283,32 @@ async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_noth
     assert [(note.reason, note.message, count) for note, count in outcome.notes] == [
         ("SuccessfulCreate", "created p000 (and 1 more: p002)", 2),
         ("FailedCreate", "could not create p001: exceeded quota", 1),
+    ]
+
+
+async def test_a_write_may_be_told_under_several_reasons_each_with_its_count(store: Store) -> None:
+    # given three creations that are each told twice, of which the last is refused
+    store.fault_for = lambda _verb, key: (
+        (ForbiddenError(Status(code=403, message="exceeded quota")), False) if key.name == "p002" else None
+    )
+
+    def told_twice(name: str) -> Chain:
+        (step,) = creation(name, done="Created", failed="Failed").steps
+        also = (
+            Note(reason="Grew", message=f"grew by {name}"),
+            Note(reason="Stuck", message=name, warning=True),
+        )
+        return Chain(subject=name, steps=(msgspec.structs.replace(step, also=also),))
+
+    chains = tuple(told_twice(name) for name in names(3))
+    # when
+    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=chains)))
+    # then
+    assert [(note.reason, note.message, count) for note, count in outcome.notes] == [
+        ("Created", "created p000 (and 1 more: p001)", 2),
+        ("Grew", "grew by p000 (and 1 more: p001)", 2),
+        ("Failed", "could not create p002: exceeded quota", 1),
+        ("Stuck", "p002: exceeded quota", 1),
     ]
 
 

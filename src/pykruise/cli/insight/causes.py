@@ -15,7 +15,8 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.obstacles import Obstacle, obstacle_of
+from pykruise.pods.obstacles import obstacle_of
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["Cause", "cause_of"]
@@ -24,10 +25,12 @@ __all__ = ["Cause", "cause_of"]
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """One reason. `code` is one word for programs; `since` is None where nobody recorded it."""
 
-    code: str
+    code: Code
     words: str
     since: Instant | None = None
     remedy: str = ""
+    container: str = ""
+    """The container that it is about, where it is about one."""
 
 
 def cause_of(
@@ -45,7 +48,7 @@ def cause_of(
         return _terminating(meta, node, lost_nodes)
     if node and node in lost_nodes:
         return Cause(
-            code="NodeLost",
+            code=Code.NODE_LOST,
             words=f"its node {node} does not answer",
             since=_changed(_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
@@ -60,43 +63,45 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
     if finalizers:
         names = ", ".join(finalizers)
         return Cause(
-            code="Finalizer",
+            code=Code.FINALIZER,
             words=f"it terminates, but finalizer {names} holds it",
             since=since,
             remedy=f"whoever set {names} has to take it off",
         )
     if node and node in lost_nodes:
         return Cause(
-            code="NodeLost",
+            code=Code.NODE_LOST,
             words=f"it terminates, but its node {node} does not answer",
             since=since,
             remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
         )
-    return Cause(code="Terminating", words="it terminates", since=since)
+    return Cause(code=Code.TERMINATING, words="it terminates", since=since)
 
 
 # What the document adds
 
 
-def _explained(obstacle: Obstacle, pod: Document, view: PodView, *, min_ready_s: int) -> Cause:
+def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int) -> Cause:
     """The obstacle with what the document knows of it; words name no time, so that equal ones are told once."""
-    given = Cause(code=obstacle.reason, words=obstacle.because, remedy=obstacle.remedy)
-    match obstacle.reason:
-        case "ImagePull" if message := _waiting_message(pod):
+    given = Cause(
+        code=obstacle.code, words=obstacle.message, remedy=obstacle.remedy, container=obstacle.container
+    )
+    match obstacle.code:
+        case Code.IMAGE_PULL if message := _waiting_message(pod):
             return msgspec.structs.replace(given, words=f"{given.words}: {message}")
-        case "ContainerFails":
+        case Code.CONTAINER_FAILS:
             return _failing(given, pod)
-        case "Unschedulable" | "UnboundClaims" | "SchedulingGated":
+        case Code.UNSCHEDULABLE | Code.UNBOUND_CLAIMS | Code.SCHEDULING_GATED:
             return msgspec.structs.replace(given, since=_changed(_condition(pod, "PodScheduled")))
-        case "MinReadySeconds":
+        case Code.MIN_READY_SECONDS:
             until = format_time((view.ready_since or 0.0) + min_ready_s)
             words = f"ready, and counts as available from {until} on (minReadySeconds {min_ready_s})"
             return msgspec.structs.replace(given, words=words, since=view.ready_since)
-        case "Starting" if view.node_name:
+        case Code.STARTING if view.node_name:
             return msgspec.structs.replace(given, words=f"starts on {view.node_name}")
-        case "ReadinessGate":
+        case Code.READINESS_GATE:
             return msgspec.structs.replace(given, since=_changed(_condition(pod, "Ready")))
-        case "NotReady":
+        case Code.NOT_READY:
             return _not_ready(given, pod)
         case _:
             return given
@@ -116,11 +121,12 @@ def _failing(given: Cause, pod: Document) -> Cause:
             why = ended.get("reason") or "Error"
             return msgspec.structs.replace(
                 given,
-                code="ContainerFails",
+                code=Code.CONTAINER_FAILS,
                 words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
                 f"{one.get('restartCount', 0)} restarts",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
                 remedy=f"read its log (kubectl logs -c {name} --previous), correct the template or roll back",
+                container=str(name),
             )
         if (waiting := state.get("waiting") or {}).get("message"):
             words = f"container {name} cannot be created: {waiting.get('reason')}: {waiting['message']}"
@@ -132,12 +138,14 @@ def _not_ready(given: Cause, pod: Document) -> Cause:
     if any(((one.get("state") or {}).get("terminated") or {}).get("exitCode") for one in _containers(pod)):
         return _failing(given, pod)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    names = ", ".join(one["name"] for one in statuses if not one.get("ready"))
+    unready = [one["name"] for one in statuses if not one.get("ready")]
+    names = ", ".join(unready)
     return msgspec.structs.replace(
         given,
         words=f"container {names} runs, but is not ready" if names else "its containers are not ready",
         since=_changed(_condition(pod, "Ready")),
         remedy="look at its readiness probe and its log; correct the template or roll back",
+        container=unready[0] if unready else "",
     )
 
 

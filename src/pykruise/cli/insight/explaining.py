@@ -18,7 +18,8 @@ from pykruise.cli.insight.look import Sight
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import Strategy, WorkloadInsight
-from pykruise.plans.plan import Plan, Step
+from pykruise.plans.plan import Plan, Purpose, Step
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, Reason, rank_of
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING
@@ -41,7 +42,7 @@ __all__ = [
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """One reason, for all pods that share it. No pods: it is about the whole workload."""
 
-    code: str
+    code: Code
     words: str
     pods: tuple[str, ...] = ()
     """Names of pods; of nodes where the words are about nodes."""
@@ -71,118 +72,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return self.waits[0].code if self.waits else ""
 
 
-_RANKS: Final = (
-    (
-        "Refused",
-        "Terminating set",
-        "NoManager",
-        "NoTarget",
-        "Conflict",
-        "NoWebhook",
-        "InjectionFails",
-        "Patch",
-    ),
-    ("Quota", "Webhook", "Policy", "Forbidden", "WriteFailed"),
-    ("NodeLost", "Finalizer", "ImagePull", "ContainerFails", "UnboundClaims", "Unschedulable"),
-    ("SchedulingGated", "ResizeInfeasible", "ResizeDeferred", "ReadinessGate", "NotReady"),
-    ("BrokenUpdate", "NotInPlace", "PreDeleteHook", "InPlaceUpdateHook", "PreNormalHook", "Backoff"),
-    ("NotInjected", "HotUpgrade", "NoSubset"),
-    ("GracePeriod", "UpdatingInPlace", "Starting", "Scheduling", "MinReadySeconds", "Departing"),
-    (
-        "Terminating",
-        "ScaleUpLimited",
-        "Paused",
-        "OnDelete",
-        "DisruptionBudget",
-        "Budget",
-        "Turn",
-        "Specified",
-        "Partition",
-    ),
-    ("NodeSelector", "Placement", "Other", "Claims", "Orphan", "Deadline"),
-    ("NotUpdate", "NotSelected", "Canary", "InjectionPaused", "NoPods"),
-    ("Closed", "Creating", "Leaving", "Surplus"),
-)
-_ORDER: Final = {code: number for number, code in enumerate(code for rank in _RANKS for code in rank)}
-
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
 """Types of the conditions by which kinds tell what did not work."""
-
-_NOT_WRITTEN: Final = frozenset({"NoManager", "Quota", "Webhook", "Policy", "Forbidden", "WriteFailed"})
-
-_LEFT: Final = (
-    ("waits until its old claim", "Departing", "see what still uses the claim, if that lasts"),
-    ("is not made before claim", "Departing", "see what still uses the claim, if that lasts"),
-    ("waits until its claims have grown", "Claims", "see the events of the claims, if that lasts"),
-    ("waits until the file system", "Claims", ""),
-    ("has to be ready for", "MinReadySeconds", ""),
-    ("is not ready; the others wait", "NotReady", "see why the pod is not ready"),
-    ("surplus, but not available", "Turn", "see why that pod is not healthy"),
-    ("surplus; goes after", "Turn", ""),
-    ("terminates", "Departing", ""),
-    ("specified for deletion, but maxUnavailable", "Specified", "wait, or raise maxUnavailable"),
-    ("is on its way back", "Turn", ""),
-    (
-        "its node is not one that rollingUpdate.selector",
-        "NodeSelector",
-        "widen rollingUpdate.selector to go on",
-    ),
-    ("waits for its turn: maxSurge", "Budget", "wait, or raise maxSurge"),
-    ("stays until", "Turn", ""),
-    ("its node must not get another pod", "Placement", "free the node, or delete the pod"),
-    ("failed again shortly", "Backoff", "see why its pod fails on that node"),
-    ("succeeded again shortly", "Backoff", "a DaemonSet's pod has to go on: see why it ends"),
-    ("gets its pod after the nodes", "Turn", ""),
-    ("is updated when every node has", "Turn", ""),
-    ("its last pod is not gone yet", "Departing", ""),
-    ("updates are paused", "Paused", "resume: set spec.updateStrategy.rollingUpdate.paused to false"),
-    (
-        "OnDelete",
-        "OnDelete",
-        "delete the pods to have them replaced, or set updateStrategy.type to RollingUpdate",
-    ),
-    ("the partition keeps", "Partition", "lower spec.updateStrategy.rollingUpdate.partition to go on"),
-    ("waits for its turn: maxUnavailable", "Budget", "wait, or raise maxUnavailable or maxSurge"),
-    (
-        "waits for its turn: PodUnavailableBudget",
-        "DisruptionBudget",
-        "wait until more of its pods serve, or let the budget allow more",
-    ),
-    ("waits for its turn", "Turn", ""),
-    ("marked to be recreated", "Turn", ""),
-    (
-        "waits until the preDelete hook",
-        "PreDeleteHook",
-        "the hook's owner takes its label or finalizer off the pod",
-    ),
-    (
-        "waits until the inPlaceUpdate hook",
-        "InPlaceUpdateHook",
-        "the hook's owner takes its label or finalizer off the pod",
-    ),
-    ("waits for the inPlaceUpdate hook", "InPlaceUpdateHook", "the hook's owner puts it on the pod again"),
-    ("waits for the preNormal hook", "PreNormalHook", "the hook's owner puts it on the pod"),
-    ("waits for a node", "Scheduling", ""),
-    ("out of service for", "GracePeriod", ""),
-    (
-        "cannot be updated in place",
-        "NotInPlace",
-        "set podUpdatePolicy to InPlaceIfPossible, or undo the change",
-    ),
-    ("its lifecycle state", "BrokenUpdate", "correct the pod's label lifecycle.apps.kruise.io/state"),
-    ("its update in place cannot go on", "BrokenUpdate", "correct the annotation, or delete the pod"),
-    ("its update in place is under way", "UpdatingInPlace", ""),
-    ("its last update in place", "UpdatingInPlace", ""),
-    ("specified for deletion; its successor", "Specified", ""),
-    ("terminates; a pod of the same name", "Departing", ""),
-    (
-        "keeps its claims",
-        "Claims",
-        "recreate the pods (label apps.kruise.io/specified-delete) to have new ones",
-    ),
-    ("matches spec.selector, but has no owner", "Orphan", "delete it, or give it other labels"),
-)
-"""How the plan's reasons begin → code and what a person can do."""
 
 
 def explain(sight: Sight, plan: Plan) -> Explanation:
@@ -206,7 +97,7 @@ def explain(sight: Sight, plan: Plan) -> Explanation:
 
 def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     if not isinstance(sight.kind.insight, WorkloadInsight):
-        return f"{len(list(plan.steps))} writes are due, {len(plan.left)} things wait"
+        return f"{len(list(plan.steps))} writes are due, {len(plan.skipped)} things wait"
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
@@ -226,27 +117,20 @@ def _condition_of(status: Mapping[str, Any]) -> str:
     return ""
 
 
-_AT_REST: Final = frozenset(
-    {"Partition", "NodeSelector", "Claims", "Orphan", "OnDelete", "Paused", "Deadline"}
-    | {"NotUpdate", "NotSelected", "Canary", "InjectionPaused", "NoPods", "Surplus"}
-)
-"""As it was asked for, or worth knowing: nothing is waited for."""
-
-
 def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
     """The state in one word; see Explanation."""
     codes = {wait.code for wait in waits}
     if "deletionTimestamp" in document["metadata"]:
         return "terminating"
-    if "Refused" in codes:
+    if Code.REFUSED in codes:
         return "refused"
-    if codes & _NOT_WRITTEN:
+    if codes & NOT_WRITTEN:
         return "waiting"  # what comes next is tried, or would be, but does not come about
-    if any(stage.name != "tidy up" for stage in plan.stages):
+    if any(stage.purpose != Purpose.TIDY_UP for stage in plan.stages):
         return "moving"
-    if codes - _AT_REST:
+    if codes - AT_REST:
         return "waiting"
-    if codes & {"Paused"}:
+    if Code.PAUSED in codes:
         return "paused"
     return "done"
 
@@ -279,16 +163,18 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
             causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)
-            if not (pod.name in written and cause.code in ("Starting", "Scheduling")):
+            if not (pod.name in written and cause.code in (Code.STARTING, Code.SCHEDULING)):
                 yield wait_of(cause, pod.name)
         elif pod.is_active and not pod.is_serving:
             down.append(pod.name)
-    for name, reason in plan.left.items():
-        wait = _left(name, reason, down)
+    for name, reason in plan.skipped.items():
+        wait = _skipped(name, reason, down)
         if not _is_said_better(wait, causes.get(name)):
             yield wait
-    for node, reason in plan.left_nodes.items():
-        yield from _left_node(node, reason)
+    for node, reason in plan.skipped_nodes.items():
+        if reason.code not in _NOT_MEANT:
+            words = f"no pod yet: {reason.message}"
+            yield Wait(code=reason.code, words=words, pods=(node,), remedy=reason.helps)
 
 
 def _cause(
@@ -310,7 +196,7 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
         held = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
         words = f"it is being deleted; {len(sight.pods)} pods are left"
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
-        yield Wait(code="Terminating set", words=words, since=meta["deletionTimestamp"])
+        yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     yield from not_taken_up(sight.document)
     yield from _conditions(status)
@@ -318,12 +204,12 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
     for note in plan.notes:
         if note.reason == "ScaleUpLimited":
             yield Wait(
-                code="ScaleUpLimited",
+                code=Code.SCALE_UP_LIMITED,
                 words=note.message,
                 remedy="wait for pods to become available, or raise scaleStrategy.maxUnavailable",
             )
         elif note.warning and note.reason in _REFUSING:
-            yield Wait(code="Refused", words=note.message, remedy=_CORRECT)
+            yield Wait(code=Code.REFUSED, words=note.message, remedy=_CORRECT)
 
 
 def not_taken_up(document: Document) -> Iterator[Wait]:
@@ -332,27 +218,38 @@ def not_taken_up(document: Document) -> Iterator[Wait]:
     observed = (document.get("status") or {}).get("observedGeneration", 0)
     if observed != generation:
         yield Wait(
-            code="NoManager",
+            code=Code.NO_MANAGER,
             words=f"no manager has taken up its latest change yet (generation {generation}, "
             f"observed {observed})",
             remedy="if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
         )
 
 
-_REFUSING: Final = frozenset({"InvalidSpec", "SelectingAll", SELECTOR_MISMATCH})
-_CORRECT: Final = "correct the field that the message names; nothing is touched until then"
+_REFUSING: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, SELECTOR_MISMATCH})
+_CORRECT: Final = CODES[Code.REFUSED].helps
+
+_SAID_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE})
+"""Reasons of conditions that pods say themselves, one by one."""
+
+_VAGUE: Final = frozenset(
+    {Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY}
+)
+_NOT_MEANT: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
+"""Of nodes: why they are to have no pod, or what the object itself says already."""
+
+_KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
 
 
 def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
     for one in status.get("conditions") or ():
         message, since = str(one.get("message") or ""), one.get("lastTransitionTime") or ""
+        reason = one.get("reason")
         if one.get("type") in _FAILED and one.get("status") == "True":
-            code, remedy = _failure(one.get("reason") or "", message)
-            if code not in ("NotInPlace", "BrokenUpdate"):  # its pods say it themselves
-                yield Wait(code=code, words=message, since=since, remedy=remedy)
-        elif one.get("reason") == "ProgressDeadlineExceeded":
+            if reason not in _SAID_BY_PODS:
+                yield _failure(reason, message, since)
+        elif reason == "ProgressDeadlineExceeded":
             words = f"no progress within progressDeadlineSeconds: {message}"
-            yield Wait(code="Deadline", words=words, since=one.get("lastUpdateTime") or since)
+            yield Wait(code=Code.DEADLINE, words=words, since=one.get("lastUpdateTime") or since)
 
 
 def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
@@ -364,65 +261,37 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
     for one in stored.get("conditions") or ():
         is_failure = one.get("type") in {*_FAILED, WAITING} and one.get("status") == "True"
         message = str(one.get("message") or "")
-        if is_failure and one.get("reason") == "WriteFailed" and message not in known:
-            code, remedy = _failure("WriteFailed", message)
-            yield Wait(code=code, words=message, since=one.get("lastTransitionTime") or "", remedy=remedy)
+        if is_failure and one.get("reason") in NOT_WRITTEN and message not in known:
+            yield _failure(one.get("reason"), message, one.get("lastTransitionTime") or "")
 
 
-def _code_of(message: str) -> str:
-    codes = (
-        ("exceeded quota", "Quota"),
-        ("webhook", "Webhook"),
-        ("AdmissionPolicy", "Policy"),
-        ("forbidden", "Forbidden"),
-    )
-    return next((code for words, code in codes if words in message), "WriteFailed")
+def _failure(reason: Any, message: str, since: str) -> Wait:
+    """What a condition says that something did not work."""
+    if reason == Code.CLAIM_CANNOT_FOLLOW:
+        remedy = "what it says of the claim has to be done"
+        return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
+    if reason in NOT_WRITTEN:  # the message ends with the remedy
+        return Wait(code=Code(reason), words=message, since=since)
+    return Wait(code=Code.REFUSED, words=message, since=since, remedy=_CORRECT)
 
 
-def _failure(reason: str, message: str) -> tuple[str, str]:
-    if reason in ("CannotUpdate", "BrokenUpdateState"):
-        return ("NotInPlace" if reason == "CannotUpdate" else "BrokenUpdate"), ""
-    if reason == "ClaimCannotFollow":
-        return "Claims", "what it says of the claim has to be done"
-    if reason == "WriteFailed":  # the message ends with the remedy
-        return _code_of(message), ""
-    return "Refused", _CORRECT
-
-
-_VAGUE: Final = frozenset({"Scheduling", "UpdatingInPlace", "GracePeriod", "Departing", "NotReady"})
-
-
-def _is_said_better(left: Wait, cause: Cause | None) -> bool:
+def _is_said_better(skipped: Wait, cause: Cause | None) -> bool:
     """Whether the pod itself says why it waits: that it has no node, or a hook, for one."""
     return cause is not None and (
-        left.code == cause.code or (left.code in _VAGUE and cause.code != "Starting")
+        skipped.code == cause.code or (skipped.code in _VAGUE and cause.code != Code.STARTING)
     )
 
 
-def _left(name: str, reason: str, down: Sequence[str]) -> Wait:
-    code, remedy = _word(reason)
-    if not code:
-        code = "Budget" if "maxUnavailable is used up" in reason else "Other"
-        remedy = "wait, or raise maxUnavailable or maxSurge" if code == "Budget" else ""
+def _skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
+    words = reason.message
     others = [one for one in down if one != name]
-    if code == "Budget" and others:
-        reason += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
-    return Wait(code=code, words=reason, pods=(name,), remedy=remedy)
+    if reason.code == Code.BUDGET and others:
+        words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
+    return Wait(code=reason.code, words=words, pods=(name,), remedy=reason.helps)
 
 
 def _pods_are(count: int) -> str:
     return "1 pod is" if count == 1 else f"{count} pods are"
-
-
-def _left_node(node: str, reason: str) -> Iterator[Wait]:
-    """A node without a pod; nothing where none is meant to be."""
-    code, remedy = _word(reason)
-    if code:
-        yield Wait(code=code, words=f"no pod yet: {reason}", pods=(node,), remedy=remedy)
-
-
-def _word(reason: str) -> tuple[str, str]:
-    return next(((code, tip) for start, code, tip in _LEFT if reason.startswith(start)), ("", ""))
 
 
 def wait_of(cause: Cause, pod: str) -> Wait:
@@ -433,12 +302,12 @@ def wait_of(cause: Cause, pod: str) -> Wait:
 
 def ranked(waits: Iterable[Wait]) -> tuple[Wait, ...]:
     """The cause first; pods with the same reason together."""
-    return tuple(sorted(_merged(waits), key=lambda wait: _ORDER.get(wait.code, len(_ORDER))))
+    return tuple(sorted(_merged(waits), key=lambda wait: rank_of(wait.code)))
 
 
 def _merged(waits: Iterable[Wait]) -> list[Wait]:
     """Pods with the same reason together; since when the first of them waits."""
-    groups: dict[tuple[str, str], list[Wait]] = {}
+    groups: dict[tuple[Code, str], list[Wait]] = {}
     for wait in waits:
         groups.setdefault((wait.code, wait.words), []).append(wait)
     return [
@@ -461,12 +330,12 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         for chain in stage.chains:
             reasons.setdefault(_because(chain.steps), []).append(chain.subject)
         for because, subjects in reasons.items():
-            yield f"{stage.name}: {_listed([one for one in subjects if one])}{because}"
+            yield f"{stage.purpose}: {_listed([one for one in subjects if one])}{because}"
     if plan.stages:
         return
-    if plan.after is not None:
-        yield f"it looks again in {shown_age(plan.after)}"
-    elif any(wait.code not in ("Partition", "NodeSelector", "Claims", "Orphan") for wait in waits):
+    if plan.requeue_after_s is not None:
+        yield f"it looks again in {shown_age(plan.requeue_after_s)}"
+    elif any(wait.code not in _KEPT for wait in waits):
         yield "nothing, until one of these changes"
 
 

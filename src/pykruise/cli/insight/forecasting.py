@@ -10,7 +10,7 @@ equally fast), that there is room for them, and that owners of hooks release the
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -29,8 +29,8 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
 from pykruise.pods import keys
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.in_place import NotInPlace, difference
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.sandbox.nodes import NodeSpec
 
@@ -44,9 +44,6 @@ __all__ = [
     "forecast",
     "patch_to_apply",
 ]
-
-_BUDGET: Final = POD_UNAVAILABLE_BUDGETS.kind
-"""How refusals of pods/budgets.py begin."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -339,7 +336,8 @@ def _stays(sight: Sight, wanted: Document, touched: set[str], played: Played) ->
         if of is not None and _same_template(of, wanted):
             why = "it is as wanted"
         else:
-            why = played.left.get(pod.name, "nothing was left to do")
+            reason = played.skipped.get(pod.name)
+            why = reason.message if reason is not None else "nothing was left to do"
         reasons.setdefault(why, []).append(pod.name)
     return {why: tuple(sorted(names)) for why, names in reasons.items()}
 
@@ -410,9 +408,9 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: Played
         if names:
             yield f"the {hook} hook has to be released on {_shown(names)}"
     by_budget: dict[str, list[str]] = {}
-    for pod, why in played.left.items():
-        if _BUDGET in why:
-            by_budget.setdefault(why[why.index(_BUDGET) :], []).append(pod)
+    for pod, reason in played.skipped.items():
+        if reason.code == Code.DISRUPTION_BUDGET:
+            by_budget.setdefault(reason.message, []).append(pod)
     for refusal, names in sorted(by_budget.items()):
         yield f"{refusal}: {_shown(sorted(names))}"
     strategy, problem = workload_insight(workload).strategy(wanted["spec"])

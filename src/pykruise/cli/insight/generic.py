@@ -36,7 +36,7 @@ async def forecast_any(
         change=verdict.change,
         fields=tuple(changed_paths(before, verdict.wanted.get("spec"), "spec")) if before is not None else (),
         batches=tuple(_batches(plan)),
-        stays={why: (name,) for name, why in plan.left.items()},
+        stays={why.message: (name,) for name, why in plan.skipped.items()},
         notes=tuple(note.message for note in plan.notes),
     )
 

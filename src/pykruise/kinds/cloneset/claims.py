@@ -10,7 +10,7 @@ that somebody else deletes leaves them to its successor when `enablePVCReuse` is
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
@@ -20,7 +20,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.claims import (
     ClaimView,
@@ -40,10 +40,10 @@ from pykruise.pods.claims import (
     with_claim_volumes,
 )
 from pykruise.pods.names import InstanceId
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = [
-    "CLEAN_UP",
     "claims_to_announce",
     "claims_to_create",
     "claims_to_delete",
@@ -54,8 +54,12 @@ __all__ = [
     "with_claims",
 ]
 
-CLEAN_UP = "clean up claims"
-
+_KEEPS_CLAIMS: Final = Reason(
+    Code.CLAIMS,
+    "keeps its claims: spec.volumeClaimTemplates changed after its revision was stored, and counts for pods that are "
+    "created from then on",
+    "recreate the pods (label apps.kruise.io/specified-delete) to have new ones",
+)
 
 # Ids
 
@@ -210,7 +214,7 @@ def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec, *, touched: Collecti
     if not snapshot.claims:
         return []
     chains = _finishing(snapshot, touched) if spec.reuses_claims else _without_reuse(snapshot)
-    return [Stage(name=CLEAN_UP, chains=chains)] if chains else []
+    return [Stage(purpose=Purpose.CLEAN_UP_CLAIMS, chains=chains)] if chains else []
 
 
 def _finishing(snapshot: Snapshot, touched: Collection[str]) -> tuple[Chain, ...]:
@@ -249,13 +253,11 @@ def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:
 # What people ask about
 
 
-def keeping_their_claims(ws: WorkingSet, *, touched: Collection[str]) -> dict[str, str]:
+def keeping_their_claims(ws: WorkingSet, *, touched: Collection[str]) -> dict[str, Reason]:
     """Pods that stay as they are although the claim templates changed, by name, with the reason."""
     recorded = ws.update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     if recorded is None or recorded == templates_hash(ws.spec.volume_claim_templates):
         return {}
-    because = (
-        "keeps its claims: spec.volumeClaimTemplates changed after its revision was stored, and counts for "
-        "pods that are created from then on"
-    )
-    return {pod.name: because for pod in ws.pods if pod.instance_id in ws.claims and pod.name not in touched}
+    return {
+        pod.name: _KEEPS_CLAIMS for pod in ws.pods if pod.instance_id in ws.claims and pod.name not in touched
+    }

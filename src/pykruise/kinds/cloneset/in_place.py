@@ -11,13 +11,14 @@ from typing import Final
 
 from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import WorkingSet
-from pykruise.plans.in_place import begun_at_once
+from pykruise.plans.in_place import begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
-from pykruise.plans.phases import Phase, leave, pod_chain
-from pykruise.plans.plan import Chain, Stage
+from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip
+from pykruise.plans.plan import Chain, Purpose, Stage
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec
 from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
@@ -27,6 +28,9 @@ _HELD: Final = frozenset({LifecycleState.PREPARING_UPDATE.value, LifecycleState.
 """States in which a pod may wait for something else than its turn."""
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
+
+
+SPECIFIED: Final = Reason(Code.SPECIFIED, "specified for deletion; its successor will be of the new revision")
 
 
 def is_in_place_policy(policy: str) -> bool:
@@ -72,16 +76,12 @@ class Differences:
             return {}
         return {pod.name: reasons[pod.revision] for pod in pods if pod.revision in reasons}
 
-    def refusals(self, pods: Sequence[PodView]) -> dict[str, str]:
+    def refusals(self, pods: Sequence[PodView]) -> dict[str, Reason]:
         """Pods that the policy gives no way to update at all, by name, with the reason."""
-        refused: dict[str, str] = {}
+        refused: dict[str, Reason] = {}
         if self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
-            forbidden = "cannot be updated in place, and InPlaceOnly forbids more"
-            refused = {name: f"{forbidden}: {reason}" for name, reason in self.obstacles(pods).items()}
-        unknown = [pod for pod in pods if pod.state not in _UPDATABLE]
-        return refused | {
-            pod.name: f"its lifecycle state {pod.state!r} is not known to this version" for pod in unknown
-        }
+            refused = {name: only_in_place(why) for name, why in self.obstacles(pods).items()}
+        return refused | {pod.name: unknown_state(pod) for pod in pods if pod.state not in _UPDATABLE}
 
 
 def _label_of(ws: WorkingSet, revision: RevisionView) -> str:
@@ -95,7 +95,7 @@ def _label_of(ws: WorkingSet, revision: RevisionView) -> str:
 def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differences: Differences) -> Phase:
     """The next turn of every pod, in their order; all of them can be updated in place."""
     chains: list[Chain] = []
-    left: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))
     going_to = _going_to(ws, target)
     looked_at = 0
@@ -104,25 +104,25 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
             break
         looked_at += 1
         if waits := _holds(pod, going_to):
-            left[pod.name] = waits
+            skipped[pod.name] = waits
             continue
         found = differences.of(pod)
         assert isinstance(found, UpdateSpec)
         steps, _ = update_turn(pod, found, going_to)
         chains.append(pod_chain(pod, *steps))
     later = pods[looked_at:]
-    left |= leave(later, "waits for its turn: others are being updated")
+    skipped |= skip(later, OTHERS_FIRST)
     for pod in later:
         if (pod.is_specified_delete or pod.state in _HELD) and (waits := _holds(pod, going_to)):
-            left[pod.name] = waits
-    stages = (Stage(name="update pods", chains=tuple(chains)),) if chains else ()
-    return Phase(stages=stages, left=left, is_partial=len(chains) == most and len(pods) > most)
+            skipped[pod.name] = waits
+    stages = (Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else ()
+    return Phase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)
 
 
-def _holds(pod: PodView, going_to: Target) -> str:
-    """Why the pod is not begun whatever turn it is; empty: nothing holds it."""
+def _holds(pod: PodView, going_to: Target) -> Reason | None:
+    """Why the pod is not begun whatever turn it is; None: nothing holds it."""
     if pod.is_specified_delete:
-        return "specified for deletion; its successor will be of the new revision"
+        return SPECIFIED
     return waits_for(pod, going_to.hook)
 
 

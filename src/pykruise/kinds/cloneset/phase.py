@@ -11,12 +11,14 @@ from pykruise.plans import phases
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.plan import Note, Step
 from pykruise.pods import keys
+from pykruise.pods.reasons import Reason
+from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
-__all__ = ["delete_steps", "mark_step"]
+__all__ = ["delete_steps", "mark_step", "recreation_notes"]
 
 
-def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], str]:
+def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], Reason | None]:
     """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
     hook = ws.spec.lifecycle.pre_delete if ws.spec.lifecycle else None
     steps, waits = phases.delete_steps(pod, hook=hook, now=ws.now, because=because)
@@ -25,8 +27,9 @@ def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[S
     return (*claims_to_announce(ws, pod), *steps, *claims_to_delete(ws, pod)), waits
 
 
-def mark_step(ws: WorkingSet, pod: PodView, *, because: str) -> Step:
+def mark_step(ws: WorkingSet, pod: PodView, *, target: RevisionView, because: str) -> Step:
     """Specify the pod for deletion, so that the scale phase replaces it under all its rules."""
+    done, failed = recreation_notes(pod, target)
     return Step(
         action=Patch(
             resource=PODS,
@@ -36,10 +39,23 @@ def mark_step(ws: WorkingSet, pod: PodView, *, because: str) -> Step:
             uid=pod.uid,
         ),
         because=because,
-        done=Note(reason="SuccessfulUpdatePodReCreate", message=f"marked pod {pod.name} to be recreated"),
-        failed=Note(
+        done=done,
+        failed=failed,
+    )
+
+
+def recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
+    """The events that a pod is (or could not be) replaced for an update, with the reasons and texts that
+    alerts on OpenKruise's events look for. They are the same where the pod is deleted without being marked."""
+    revision = f"for update(revision {target.name})"
+    return (
+        Note(
+            reason="SuccessfulUpdatePodReCreate",
+            message=f"successfully patch pod {pod.name} specified-delete {revision}",
+        ),
+        Note(
             reason="FailedUpdatePodReCreate",
-            message=f"failed to mark pod {pod.name} to be recreated",
+            message=f"failed to patch pod specified-delete {pod.name} {revision}",
             warning=True,
         ),
     )

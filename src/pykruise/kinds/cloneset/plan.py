@@ -8,8 +8,7 @@ Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was w
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,111 +25,73 @@ from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
     PROGRESSING,
-    SUCCEEDED,
-    Failure,
     counters,
     deadline_at,
     status_of,
     with_failures,
-    without,
 )
-from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
-from pykruise.kinds.cloneset.update import SPEND_BUDGETS, UPDATE_PODS, plan_update
+from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSetStatus
+from pykruise.kinds.cloneset.update import plan_update
 from pykruise.kinds.cloneset.waiting import waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.actions import Patch
-from pykruise.plans.execute import Failure as WriteFailure
-from pykruise.plans.ownership import (
-    adopter_of,
-    adoption_stages,
-    delete_revision,
-    release_pod,
-    revision_stages,
+from pykruise.plans.execute import Failure
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_pod, revision_stages
+from pykruise.plans.phases import Phase, pod_chain, skip
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.warning_events import warning_notes
+from pykruise.plans.workload_frame import (
+    Frame,
+    Problem,
+    changed_status,
+    choose_update_revision,
+    plan_workload,
+    refuse,
+    requeue_after,
+    tidy_stages,
+    truncate_history,
 )
-from pykruise.plans.phases import Phase, leave, pod_chain
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
-from pykruise.plans.troubles import trouble_notes
 from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.claims import templates_hash
 from pykruise.pods.names import short_hash
-from pykruise.pods.revisions import (
-    RevisionView,
-    UpdateChoice,
-    choose_current,
-    choose_update,
-    revision_body,
-    to_truncate,
-)
-from pykruise.pods.selector_guard import (
-    LOOK_AGAIN_S,
-    SELECTOR_CHANGED,
-    SELECTOR_MISMATCH,
-    Managed,
-    Mismatch,
-    check_selector,
-    record_of,
-)
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, goes_by_itself
+from pykruise.pods.waiting import WAITING, without
 
 __all__ = ["plan_cloneset", "status_after"]
 
-TIDY_UP: Final = "tidy up"
-UPDATE_STAGES: Final = frozenset({"refresh pods", SPEND_BUDGETS, UPDATE_PODS})
+_NEVER_ADOPTED: Final = Reason(Code.ORPHAN, "matches spec.selector, but has no owner; it is never adopted")
+
+UPDATE_STAGES: Final = frozenset({Purpose.REFRESH_PODS, Purpose.SPEND_BUDGETS, Purpose.UPDATE_PODS})
 """Stages whose failure is a failed update; every other is a failed scaling."""
 
 
 def plan_cloneset(snapshot: Snapshot) -> Plan:
     """Everything to be written for this CloneSet now, its status, and when to look again."""
-    cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
-    if cloneset.is_deleting:
-        return _plan_of_terminating(snapshot)
-    if spec is None or cloneset.candidate is None:
-        return _refused(snapshot, {FAILED_SCALE: [FieldProblem("spec", cloneset.problem)]})
-    guard = _guard(snapshot, spec)
-    if isinstance(guard, Mismatch):
-        return _guarded(snapshot, guard)
-    problems = _problems(spec)
-    if problems:
-        return _refused(snapshot, problems)
-    limits, _ = limits_of(spec)
-    selector = selector_from(msgspec.to_builtins(spec.selector))
-    matching, strangers = _by_selector(snapshot.pods, selector)
-    choice = _choose_update(snapshot, spec)
-    ws = working_set(
-        snapshot,
-        spec=spec,
-        limits=limits,
-        update=choice.revision,
-        current=choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision),
-        pods=matching,
-    )
-    if not selector.matches(labels_of(ws.current.template)):
-        field = "spec.template.metadata.labels"
-        problem = f"those of revision {ws.current.name} do not match spec.selector"
-        return _refused(snapshot, {FAILED_SCALE: [FieldProblem(field, problem)]})
-    orphans = _orphans(snapshot, selector)
-    return _joined(ws, choice, strangers, orphans=orphans, unrecorded=guard.unrecorded)
+    return plan_workload(_FRAME, snapshot)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failed: WriteFailure) -> Document | None:
+def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | None:
     """The status when this write of `plan` failed.
 
-    None when there is nothing to report: tidying up is tried again with every plan and holds nobody back.
+    None when there is nothing to report: tidying up is tried again with every plan and holds nothing back.
     """
-    stage, message = failed.stage, f"{failed.words}; {failed.remedy}"
-    if stage == TIDY_UP:
+    if failed.purpose == Purpose.TIDY_UP:
         return None
     shown = plan.status if plan.status is not None else snapshot.cloneset.stored_status
     status = msgspec.convert(shown, CloneSetStatus)
-    kind = FAILED_UPDATE if stage in UPDATE_STAGES else FAILED_SCALE
-    failures = {kind: Failure("WriteFailed", f"{stage}: {message}")}
-    kept = [one for one in status.conditions or () if one.type != WAITING or not goes_by_itself(one.message)]
-    conditions = with_failures(kept, failures, now=snapshot.now)
+    kind = FAILED_UPDATE if failed.purpose in UPDATE_STAGES else FAILED_SCALE
+    conditions: Sequence[CloneSetCondition] = status.conditions or ()
+    if plan.waiting is not None and plan.waiting.is_wait:
+        conditions = without(conditions, WAITING)
+    conditions = with_failures(conditions, {kind: failed.reason}, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions)).document()
 
 
@@ -140,7 +101,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: WriteFailure) -> Docume
 def _joined(
     ws: WorkingSet,
     choice: UpdateChoice,
-    strangers: Sequence[PodView],
+    mismatched: Sequence[PodView],
     *,
     orphans: Sequence[PodView],
     unrecorded: RevisionView | None,
@@ -152,7 +113,7 @@ def _joined(
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
     before = [
         *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
-        *_release(ws.snapshot, strangers),
+        *_release(ws.snapshot, mismatched),
         *_adopt(ws, choice),
         *revision_stages(
             choice,
@@ -161,110 +122,61 @@ def _joined(
             unrecorded=unrecorded,
         ),
     ]
-    left = {**refresh.left, **update.left, **scale.left}
+    skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
+    waiting = waiting_of(ws, skipped=skipped)
     keeping = keeping_their_claims(ws, touched=touched | refresh.touched)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
         failures={} if before or scale.stages else _outcomes(refresh, update),
-        waiting=waiting_of(ws, left=left),
+        waiting=waiting,
         generation=ws.snapshot.cloneset.generation,
     )
     overlap = overlap_of(ws.snapshot.overlapping)
-    told = Failure(overlap.code, overlap.condition_message) if overlap else Failure("Distinct", "")
-    conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: told}, now=ws.now)
+    conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: overlap}, now=ws.now)
     status = msgspec.structs.replace(status, conditions=list(conditions) or None)
-    changed = _changed(ws.snapshot, status)
+    changed = changed_status(ws.snapshot.cloneset, status)
     stages = [
         *before,
         *plan_pre_download(ws),
         *refresh.stages,
         *scale.stages,
         *update.stages,
-        *_tidy(ws, status_is_stored=changed is None),
+        *tidy_stages(_tidy(ws, status_is_stored=changed is None)),
     ]
     return Plan(
         stages=tuple(stages),
         status=changed,
-        after=_after(ws, status, (scale, update, refresh)),
-        left={
-            **leave(orphans, "matches spec.selector, but has no owner; it is never adopted"),
-            **keeping,
-            **left,
-        },
+        requeue_after_s=requeue_after((scale, update, refresh), *_times(ws, status), now=ws.now),
+        waiting=waiting,
+        skipped={**skip(orphans, _NEVER_ADOPTED), **keeping, **skipped},
         notes=(
             *_orphans_note(orphans),
             *overlap_note(overlap),
             *scale.notes,
             *update.notes,
-            *trouble_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
+            *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
         ),
     )
 
 
-def _outcomes(refresh: Phase, update: Phase) -> dict[str, Failure]:
+def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
     """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
-    found = {FAILED_SCALE: SUCCEEDED}
-    if update.failure:
-        found[FAILED_UPDATE] = Failure(update.failure_reason, update.failure)
-    elif refresh.failure:
-        found[FAILED_UPDATE] = Failure(refresh.failure_reason, refresh.failure)
-    elif not update.stages and not refresh.stages:
-        found[FAILED_UPDATE] = SUCCEEDED
+    found: dict[str, Reason | None] = {FAILED_SCALE: None}
+    failure = update.failure or refresh.failure
+    if failure is not None or not (update.stages or refresh.stages):
+        found[FAILED_UPDATE] = failure
     return found
 
 
-def _changed(snapshot: Snapshot, status: CloneSetStatus) -> Document | None:
-    document = status.document()
-    return None if document == snapshot.cloneset.stored_status else document
-
-
-def _after(ws: WorkingSet, status: CloneSetStatus, phases: Sequence[Phase]) -> float | None:
-    """Seconds until time alone changes something: a phase goes on, a pod becomes available, or progress is
-    overdue. None: never; 0: there is more to write than one plan takes."""
-    if any(phase.is_partial for phase in phases):
-        return 0.0
-    times = [max(phase.look_at - ws.now, 0.0) for phase in phases if phase.look_at is not None]
+def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
+    """When time alone changes something beside the phases: a pod becomes available, or progress is overdue."""
     if ws.snapshot.overlapping:
-        times.append(LOOK_FOR_OVERLAP_S)
-    available = next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
-    if available is not None:
-        times.append(available - ws.now)
+        yield ws.now + LOOK_FOR_OVERLAP_S
+    yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
     due = deadline_at(status.condition(PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:
-        times.append(max(due - ws.now, 0.0) + 1.0)  # overdue only *after* that second
-    return min(times, default=None)
-
-
-# The selector that pods are managed by
-
-
-def _guard(snapshot: Snapshot, spec: CloneSetSpec) -> Managed | Mismatch:
-    uid = snapshot.cloneset.uid
-    return check_selector(
-        msgspec.to_builtins(spec.selector),
-        owned=[one for one in snapshot.revisions if one.controller_uid == uid],
-        pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
-    )
-
-
-def _guarded(snapshot: Snapshot, mismatch: Mismatch) -> Plan:
-    """Nothing is touched; observedGeneration stays, so that whoever waits for it sees that nothing was done."""
-    cloneset = snapshot.cloneset
-    message = mismatch.message(CLONE_SETS.kind)
-    status = msgspec.structs.replace(
-        _observed(snapshot), observed_generation=cloneset.status.observed_generation
-    )
-    failures = {SELECTOR_MISMATCH: Failure(SELECTOR_CHANGED, message)}
-    kept = without(status.conditions or (), WAITING)
-    conditions = with_failures(kept, failures, now=snapshot.now)
-    note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
-    return Plan(
-        status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
-        left={pod.name: mismatch.why_left() for pod in snapshot.pods},
-        notes=(note,),
-        after=LOOK_AGAIN_S,
-    )
+        yield max(due, ws.now) + 1.0  # overdue only *after* that second
 
 
 # Pods that no longer match
@@ -315,34 +227,10 @@ def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
         )
         for pod in pods
     )
-    return [Stage(name="release pods", chains=chains)] if chains else []
+    return [Stage(purpose=Purpose.RELEASE, chains=chains)] if chains else []
 
 
 # Revisions
-
-
-def _choose_update(snapshot: Snapshot, spec: CloneSetSpec) -> UpdateChoice:
-    cloneset = snapshot.cloneset
-    assert cloneset.candidate is not None
-    annotations = {
-        keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash(spec.volume_claim_templates),
-        **record_of(msgspec.to_builtins(spec.selector)),
-    }
-    return choose_update(
-        cloneset.candidate,
-        snapshot.revisions,
-        owner=cloneset.name,
-        collision_count=cloneset.status.collision_count or 0,
-        others=snapshot.other_revisions,
-        body=partial(
-            revision_body,
-            namespace=cloneset.namespace,
-            labels=labels_of(spec.template),
-            annotations={**cloneset.annotations, **annotations},
-            owner=cloneset.owner_reference,
-        ),
-        annotations=annotations,
-    )
 
 
 def _adopt(ws: WorkingSet, choice: UpdateChoice) -> list[Stage]:
@@ -358,17 +246,12 @@ def _adopt(ws: WorkingSet, choice: UpdateChoice) -> list[Stage]:
 # Tidying up
 
 
-def _tidy(ws: WorkingSet, *, status_is_stored: bool) -> list[Stage]:
-    chains = [*_truncate_history(ws), *(_truncate_pods_to_delete(ws) if status_is_stored else ())]
-    return [Stage(name=TIDY_UP, chains=tuple(chains))] if chains else []
-
-
-def _truncate_history(ws: WorkingSet) -> Iterable[Chain]:
+def _tidy(ws: WorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
-    limit = ws.spec.revision_history_limit
-    own = [one for one in ws.snapshot.revisions if one.controller_uid == ws.snapshot.cloneset.uid]
-    for revision in to_truncate(own, live=live, limit=limit):
-        yield delete_revision(revision, f"no pod is of it, and revisionHistoryLimit is {limit}")
+    own = (one for one in ws.snapshot.revisions if one.controller_uid == ws.snapshot.cloneset.uid)
+    yield from truncate_history(own, live=live, limit=ws.spec.revision_history_limit)
+    if status_is_stored:
+        yield from _truncate_pods_to_delete(ws)
 
 
 def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
@@ -392,46 +275,82 @@ def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
     yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {gone}"),))
 
 
-# What cannot be carried out
+# What is a CloneSet's own in the frame
 
 
-def _problems(spec: CloneSetSpec) -> dict[str, list[FieldProblem]]:
-    """Stored values that admission would have refused, by the condition that reports them."""
-    found: dict[str, list[FieldProblem]] = {}
+def _planned(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
+    cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
+    assert spec is not None
+    limits, _ = limits_of(spec)
+    selector = selector_from(msgspec.to_builtins(spec.selector))
+    matching, mismatched = _by_selector(snapshot.pods, selector)
+    choice = choose_update_revision(
+        cloneset,
+        snapshot.revisions,
+        resource=CLONE_SETS,
+        others=snapshot.other_revisions,
+        annotations={keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash(spec.volume_claim_templates)},
+    )
+    current = choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision)
+    if not selector.matches(labels_of(current.template)):
+        problem = f"those of revision {current.name} do not match spec.selector"
+        return refuse(_FRAME, snapshot, [_of_scale("spec.template.metadata.labels", problem)])
+    ws = working_set(
+        snapshot, spec=spec, limits=limits, update=choice.revision, current=current, pods=matching
+    )
+    orphans = _orphans(snapshot, selector)
+    return _joined(ws, choice, mismatched, orphans=orphans, unrecorded=unrecorded)
 
-    def report(kind: str, field: str, problem: str) -> None:
-        found.setdefault(kind, []).append(FieldProblem(field, problem))
 
+def _unreadable(snapshot: Snapshot) -> list[Problem]:
+    cloneset = snapshot.cloneset
+    if cloneset.spec is None or cloneset.candidate is None:
+        return [Problem(f"spec: {cloneset.problem}", condition=FAILED_SCALE)]
+    return []
+
+
+def _problems(snapshot: Snapshot) -> list[Problem]:
+    """Stored values that admission would have refused, each with the condition that reports it."""
+    spec = snapshot.cloneset.spec
+    assert spec is not None
+    found: list[Problem] = []
     try:
         selector = selector_from(msgspec.to_builtins(spec.selector))
         if selector.is_empty:
-            report(FAILED_SCALE, "spec.selector", "is empty and would match every pod")
+            found.append(_of_scale("spec.selector", "is empty and would match every pod"))
         elif not selector.matches(labels_of(spec.template)):
-            report(FAILED_SCALE, "spec.template.metadata.labels", "do not match spec.selector")
+            found.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
     except SelectorError as error:
-        report(FAILED_SCALE, "spec.selector", str(error))
+        found.append(_of_scale("spec.selector", str(error)))
     for problem in limits_of(spec)[1]:
-        kind = FAILED_UPDATE if problem.field.startswith("spec.updateStrategy") else FAILED_SCALE
-        report(kind, problem.field, problem.problem)
+        is_of_update = problem.field.startswith("spec.updateStrategy")
+        found.append(Problem(str(problem), condition=FAILED_UPDATE if is_of_update else FAILED_SCALE))
     return found
 
 
-def _refused(snapshot: Snapshot, problems: Mapping[str, Sequence[FieldProblem]]) -> Plan:
-    """Nothing is touched, and the conditions say which fields are in the way."""
-    failures = {kind: Failure("InvalidSpec", "; ".join(map(str, found))) for kind, found in problems.items()}
+def _of_scale(field: str, problem: str) -> Problem:
+    return Problem(str(FieldProblem(field, problem)), condition=FAILED_SCALE)
+
+
+def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> CloneSetStatus:
+    by_condition: dict[str, list[str]] = {}
+    for problem in problems:
+        by_condition.setdefault(problem.condition, []).append(problem.message)
+    failures: dict[str, Reason | None] = {
+        kind: Reason(Code.INVALID_SPEC, "; ".join(found)) for kind, found in by_condition.items()
+    }
     status = _observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING)
     conditions = with_failures(kept, failures, now=snapshot.now)
-    return Plan(
-        status=_changed(snapshot, msgspec.structs.replace(status, conditions=list(conditions))),
-        left={pod.name: "; ".join(failure.message for failure in failures.values()) for pod in snapshot.pods},
-        notes=trouble_notes(snapshot.cloneset.status.conditions, conditions),
-    )
+    return msgspec.structs.replace(status, conditions=list(conditions))
 
 
-def _plan_of_terminating(snapshot: Snapshot) -> Plan:
-    """Nothing is created, updated, deleted or released; what is left of it is still reported."""
-    return Plan(status=_changed(snapshot, _observed(snapshot)))
+def _guarded(snapshot: Snapshot, message: str) -> CloneSetStatus:
+    status = _observed(snapshot)
+    failures: dict[str, Reason | None] = {SELECTOR_MISMATCH: Reason(Code.SELECTOR_CHANGED, message)}
+    conditions = with_failures(without(status.conditions or (), WAITING), failures, now=snapshot.now)
+    observed = snapshot.cloneset.status.observed_generation
+    return msgspec.structs.replace(status, observed_generation=observed, conditions=list(conditions))
 
 
 def _observed(snapshot: Snapshot) -> CloneSetStatus:
@@ -447,3 +366,15 @@ def _observed(snapshot: Snapshot) -> CloneSetStatus:
         )
     )
     return msgspec.structs.replace(cloneset.status, **counted, observed_generation=cloneset.generation)
+
+
+_FRAME: Final = Frame(
+    resource=CLONE_SETS,
+    view_of=lambda snapshot: snapshot.cloneset,
+    terminating=_observed,
+    unreadable=_unreadable,
+    problems=_problems,
+    refused=_refused,
+    guarded=_guarded,
+    phases=_planned,
+)

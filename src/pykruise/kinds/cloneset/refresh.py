@@ -2,7 +2,7 @@
 
 WorkingSet ──▶ plan_refresh() ──▶ Phase
 
-Pure. Runs in every plan, also while paused and under OnDelete: whoever waits for a condition or a state waits
+Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition or a state waits
 for this. A new pod gets its readiness conditions and its state in one write, once it has a node; so does one
 whose update in place is complete. Labels that older versions lack come with it.
 """
@@ -15,12 +15,13 @@ import msgspec
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import Progress
-from pykruise.plans.phases import Phase, leave
+from pykruise.plans.phases import Phase, skip
 from pykruise.plans.plan import Step
 from pykruise.plans.refreshing import due_conditions, refresh_phase, service_step
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import WAITS_FOR_A_NODE, LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go
+from pykruise.pods.reasons import Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["plan_refresh"]
@@ -54,15 +55,15 @@ def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: 
         settings=ws.settings.in_place,
         seen=ws.snapshot.seen,
     )
-    return msgspec.structs.replace(phase, left={**waiting, **phase.left}) if waiting else phase
+    return msgspec.structs.replace(phase, skipped={**waiting, **phase.skipped}) if waiting else phase
 
 
-def _waiting_for_a_node(ws: WorkingSet, pods: Sequence[PodView]) -> dict[str, str]:
+def _waiting_for_a_node(ws: WorkingSet, pods: Sequence[PodView]) -> dict[str, Reason]:
     """New pods to which nothing is due before they have a node: thousands, after a large set was scaled up."""
     hook = ws.spec.lifecycle.pre_normal if ws.spec.lifecycle else None
     if hook is not None and hook.has_handlers:
         return {}
-    return leave(
+    return skip(
         (
             pod
             for pod in pods

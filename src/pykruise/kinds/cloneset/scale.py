@@ -7,7 +7,7 @@ missing pods are created; pods leave (those already on their way, those specifie
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,16 +20,22 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, state_step
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.lifecycle import LifecycleState, state_metadata
 from pykruise.pods.names import InstanceId, pod_name
 from pykruise.pods.ordering import deletion_order
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
 __all__ = ["Parting", "part", "plan_scale", "pod_documents"]
+
+
+_LEAVES_CLAIMS: Final = Reason(
+    Code.DEPARTING, "terminates; a pod of the same name then takes over its claims"
+)
 
 
 def plan_scale(ws: WorkingSet) -> Phase:
@@ -44,7 +50,7 @@ def plan_scale(ws: WorkingSet) -> Phase:
         return msgspec.structs.replace(created, notes=notes)
     # Also when creations are held back: a pod on its way out may be what holds them.
     going = _delete(ws, numbers)
-    return msgspec.structs.replace(going, notes=notes, left={**created.left, **going.left})
+    return msgspec.structs.replace(going, notes=notes, skipped={**created.skipped, **going.skipped})
 
 
 def _by_name(pods: Iterable[PodView]) -> list[PodView]:
@@ -81,7 +87,7 @@ def _keep(ws: WorkingSet) -> Phase | None:
     because = "its deletion is no longer wanted"
     state = LifecycleState.PREPARING_NORMAL
     chains = tuple(pod_chain(pod, state_step(pod, state, now=ws.now, because=because)) for pod in back)
-    return Phase(stages=(Stage(name="keep pods", chains=chains),))
+    return Phase(stages=(Stage(purpose=Purpose.KEEP_PODS, chains=chains),))
 
 
 # Creating
@@ -94,13 +100,9 @@ def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
         return Phase()
     choice = ids_of_new_pods(ws, count)
     ids = choice.ids
-    left = {
-        pod.name: "terminates; a pod of the same name then takes over its claims"
-        for pod in ws.snapshot.pods
-        if pod.instance_id in choice.waiting
-    }
+    skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in choice.waiting}
     if not ids:
-        return Phase(left=left)
+        return Phase(skipped=skipped)
     old = min(len(ids), numbers.create_old)
     chains: list[Chain] = []
     for revision, chosen in ((ws.current, ids[:old]), (ws.update, ids[old:])):
@@ -108,8 +110,8 @@ def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
         documents = pod_documents(ws, revision, chosen)
         for instance_id, document in zip(chosen, documents, strict=True):
             chains.append(_create_chain(document, because, claims=claims_to_create(ws, instance_id)))
-    stage = Stage(name="create pods", chains=tuple(chains), ramp=True)
-    return Phase(stages=(stage,), left=left, is_partial=count < numbers.create_now)
+    stage = Stage(purpose=Purpose.CREATE_PODS, chains=tuple(chains), ramp=True)
+    return Phase(stages=(stage,), skipped=skipped, is_partial=count < numbers.create_now)
 
 
 def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
@@ -163,53 +165,53 @@ class Parting(msgspec.Struct):
 
     ready_budget: int
     chains: list[Chain]
-    left: dict[str, str]
+    skipped: dict[str, Reason]
     is_partial: bool = False
 
 
 def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
     """Delete what the budget allows, in order: the rule of specified deletion, scale-in and recreation."""
-    parting = Parting(ready_budget=ready_budget, chains=[], left={})
+    parting = Parting(ready_budget=ready_budget, chains=[], skipped={})
     for pod in pods:
         if len(parting.chains) == MOST_AT_ONCE:
             parting.is_partial = True
-            parting.left[pod.name] = f"{why}, after those that go first"
+            parting.skipped[pod.name] = Reason(Code.TURN, f"{why}, after those that go first")
             continue
         if pod.is_serving and parting.ready_budget <= 0:
-            parting.left[pod.name] = f"{why}, but maxUnavailable is used up"
+            parting.skipped[pod.name] = Reason(Code.BUDGET, f"{why}, but maxUnavailable is used up")
             continue
         parting.ready_budget -= pod.is_serving
         because = f"{why}, within maxUnavailable" if pod.is_serving else f"{why}, and not serving"
         steps, waits = delete_steps(ws, pod, because=because)
         if steps:
             parting.chains.append(pod_chain(pod, *steps))
-        else:
-            parting.left[pod.name] = waits
+        elif waits is not None:
+            parting.skipped[pod.name] = waits
     return parting
 
 
 def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
     """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
-    left: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     waiting = _by_name(ws.marked(Mark.PRE_DELETING))
     if waiting:
         # Out of service already: no budget is asked.
         going = part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
-        left |= going.left
+        skipped |= going.skipped
         if going.chains:
-            return _phase("delete pods", going, left)
+            return _phase(going, skipped)
     specified = _specified(ws)
     if specified:
         going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
-        left |= going.left
+        skipped |= going.skipped
         if going.chains:
-            return _phase("delete pods", going, left)
+            return _phase(going, skipped)
     if numbers.remove == 0:
-        return Phase(left=left)
+        return Phase(skipped=skipped)
     if waiting or specified:
-        return Phase(left=left)  # the surplus is looked at again once these are gone
+        return Phase(skipped=skipped)  # the surplus is looked at again once these are gone
     going = part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
-    return _phase("delete pods", going, left | going.left)
+    return _phase(going, skipped | going.skipped)
 
 
 def _specified(ws: WorkingSet) -> list[PodView]:
@@ -223,9 +225,9 @@ def _specified(ws: WorkingSet) -> list[PodView]:
     )
 
 
-def _phase(name: str, going: Parting, left: dict[str, str]) -> Phase:
-    stages = (Stage(name=name, chains=tuple(going.chains)),) if going.chains else ()
-    return Phase(stages=stages, left=left, is_partial=going.is_partial)
+def _phase(going: Parting, skipped: dict[str, Reason]) -> Phase:
+    stages = (Stage(purpose=Purpose.DELETE_PODS, chains=tuple(going.chains)),) if going.chains else ()
+    return Phase(stages=stages, skipped=skipped, is_partial=going.is_partial)
 
 
 def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:

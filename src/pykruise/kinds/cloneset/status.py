@@ -1,7 +1,7 @@
 """What a CloneSet reports of itself.
 
 WorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
-conditions ──▶ with_condition(), with_failure() ──▶ conditions
+conditions ──▶ with_condition(), with_failures() ──▶ conditions
 
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
 """
@@ -16,14 +16,14 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneS
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.selectors import selector_from
+from pykruise.pods.reasons import Reason
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING, Waiting
+from pykruise.pods.waiting import WAITING, without
 
 __all__ = [
     "FAILED_SCALE",
     "FAILED_UPDATE",
     "PROGRESSING",
-    "Failure",
     "counters",
     "deadline_at",
     "status_of",
@@ -44,14 +44,8 @@ DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 UPDATED: Final = "CloneSetUpdated"
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """Why a phase failed: a CamelCase reason and the text. An empty text means it succeeded."""
-
-    reason: str
-    message: str
-
-
-SUCCEEDED: Final = Failure("Succeeded", "")
+SUCCEEDED: Final = "Succeeded"
+"""Reason of the condition of a phase that failed before."""
 
 Conditions = Sequence[CloneSetCondition]
 
@@ -77,11 +71,12 @@ def status_of(
     ws: WorkingSet,
     *,
     collision_count: int,
-    failures: Mapping[str, Failure],
-    waiting: Waiting | None,
+    failures: Mapping[str, Reason | None],
+    waiting: Reason | None,
     generation: int,
 ) -> CloneSetStatus:
-    """The whole status. `failures`: condition type → how its phase went; absent when it did not run."""
+    """The whole status. `failures`: condition type → why its phase failed, None when it succeeded; absent when it did
+    not run."""
     stored = ws.snapshot.cloneset.status
     counted = counters(ws.marks)
     status = CloneSetStatus(
@@ -103,23 +98,11 @@ def status_of(
 def _current(ws: WorkingSet, counted: Mapping[str, int]) -> str:
     """The update revision becomes current once every pod is of it, ready or not.
 
-    Scaled to nothing, a rollout that a partition holds back is not complete: scaled up again, the same number
-    of pods has to come back old.
+    Without replicas that is at once, also where a partition held the rollout back: scaled up again, all pods
+    are new, as with OpenKruise.
     """
-    replicas = ws.limits.replicas
-    if not counted["updated_replicas"] == counted["replicas"] == replicas:
-        return ws.current.name
-    if replicas == 0 and _has_partition(ws.spec):
-        return ws.current.name
-    return ws.update.name
-
-
-def _has_partition(spec: CloneSetSpec) -> bool:
-    block = spec.rolling_update
-    partition = block.partition if block else None
-    if isinstance(partition, str):
-        return any(digit in partition for digit in "123456789")
-    return bool(partition)
+    is_complete = counted["updated_replicas"] == counted["replicas"] == ws.limits.replicas
+    return (ws.update if is_complete else ws.current).name
 
 
 # Conditions
@@ -144,22 +127,25 @@ def with_condition(
     return [*without(conditions, kind), new]
 
 
-def with_failures(conditions: Conditions, failures: Mapping[str, Failure], *, now: Instant) -> Conditions:
-    """A failed phase has its condition True with the text; one that succeeded again has it False."""
+def with_failures(
+    conditions: Conditions, failures: Mapping[str, Reason | None], *, now: Instant
+) -> Conditions:
+    """A failed phase has its condition True with the message; one that succeeded again has it False."""
     for kind, failure in failures.items():
         old = next((one for one in conditions if one.type == kind), None)
-        if not failure.message and (old is None or old.status != "True"):
+        message = failure.full_message if failure is not None else ""
+        if failure is None and (old is None or old.status != "True"):
             continue  # never failed: no condition
-        if old is not None and old.status == "True" and failure.message == old.message:
+        if old is not None and old.status == "True" and message == old.message:
             continue
-        status = "True" if failure.message else "False"
+        status = "True" if failure is not None else "False"
         time = format_time(now)
         kept = old.last_transition_time if old is not None and old.status == status else time
         new = CloneSetCondition(
             type=kind,
             status=status,
-            reason=failure.reason,
-            message=failure.message,
+            reason=failure.code if failure is not None else SUCCEEDED,
+            message=message,
             last_update_time=time,
             last_transition_time=kept,
         )
@@ -167,8 +153,8 @@ def with_failures(conditions: Conditions, failures: Mapping[str, Failure], *, no
     return conditions
 
 
-def with_waiting(conditions: Conditions, waiting: Waiting | None, *, now: Instant) -> Conditions:
-    """The condition Waiting while there is something to wait for. Its words may change without its times.
+def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
+    """The condition Waiting while there is something to wait for. Its message may change without its times.
 
     Beside a failure only what somebody has to do counts: that pods are being created would contradict it.
     """
@@ -176,23 +162,18 @@ def with_waiting(conditions: Conditions, waiting: Waiting | None, *, now: Instan
     if waiting is None or (has_failed and not waiting.remedy):
         return without(conditions, WAITING)
     old = next((one for one in conditions if one.type == WAITING), None)
-    if old is not None and (old.reason, old.message) == (waiting.reason, waiting.message):
+    if old is not None and (old.reason, old.message) == (waiting.code, waiting.condition_message):
         return conditions
     time = format_time(now)
     new = CloneSetCondition(
         type=WAITING,
         status="True",
-        reason=waiting.reason,
-        message=waiting.message,
-        last_update_time=old.last_update_time if old is not None and old.reason == waiting.reason else time,
+        reason=waiting.code,
+        message=waiting.condition_message,
+        last_update_time=old.last_update_time if old is not None and old.reason == waiting.code else time,
         last_transition_time=old.last_transition_time if old is not None else time,
     )
     return [*without(conditions, WAITING), new]
-
-
-def without(conditions: Conditions, *kinds: str) -> list[CloneSetCondition]:
-    """The conditions of other types."""
-    return [one for one in conditions if one.type not in kinds]
 
 
 def _with_progressing(
@@ -218,10 +199,13 @@ def _with_progressing(
     if expected < spec.replicas and expected <= status.updated_available_replicas:
         message = "CloneSet has been paused due to partition ready"
         return _true(conditions, PARTITION_AVAILABLE, message, now=now)
+    is_exceeded = old is not None and old.reason == DEADLINE_EXCEEDED
+    if is_exceeded and status.update_revision == stored.update_revision:
+        return conditions  # progress does not take it back: pipelines wait for the one or the other
     if _has_progressed(status, stored, old):
         return [*without(conditions, PROGRESSING), _updated(old, now=now)]
     due = deadline_at(old, deadline_s)
-    if old is not None and (old.reason == DEADLINE_EXCEEDED or (due is not None and due < now)):
+    if due is not None and due < now:
         return with_condition(
             conditions,
             PROGRESSING,

@@ -12,7 +12,18 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kube.api import ApiObject, Count, Int32, Int64, IntOrString, Selector, Status, Time, Typed
+from pykruise.kube.api import (
+    ApiObject,
+    Count,
+    Int32,
+    Int64,
+    IntOrString,
+    PlainCondition,
+    Selector,
+    Status,
+    Time,
+    Typed,
+)
 from pykruise.kube.crds import schema
 from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
@@ -144,21 +155,11 @@ class CloneSetSpec(CommonSpec, frozen=True, kw_only=True):
         return (block.pod_update_policy if block else "") or PodUpdatePolicy.RECREATE
 
 
-class CloneSetCondition(Typed, frozen=True, kw_only=True):
+class CloneSetCondition(PlainCondition, frozen=True, kw_only=True):
     """One aspect of the state: Progressing, FailedScale or FailedUpdate."""
 
-    type: str
-    """What the condition is about."""
-    status: str
-    """True, False or Unknown."""
-    last_transition_time: Time | None = None
-    """When the status last changed."""
     last_update_time: Time | None = None
     """When the condition was last written."""
-    message: str = ""
-    """Details for people."""
-    reason: str = ""
-    """Why, in one word for programs."""
 
 
 class CloneSetStatus(Status, frozen=True, kw_only=True):

@@ -8,35 +8,44 @@ by specifying it for deletion: the scale phase then replaces it under all its ru
 delete it at once anyway, it is deleted here, which saves a write per pod.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy
 from pykruise.kinds.cloneset.numbers import Numbers
-from pykruise.kinds.cloneset.phase import mark_step
+from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
-from pykruise.plans.actions import Patch
-from pykruise.plans.in_place import told_of
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, leave, pod_chain
-from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.in_place import summary_of
+from pykruise.plans.phases import (
+    MAX_UNAVAILABLE_USED_UP,
+    MOST_AT_ONCE,
+    ON_DELETE,
+    PAUSED,
+    Phase,
+    pod_chain,
+    skip,
+)
+from pykruise.plans.plan import Chain, Purpose, Stage, Step
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, first, scatter, update_order
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
-__all__ = ["SPEND_BUDGETS", "UPDATE_PODS", "plan_update"]
+__all__ = ["plan_update"]
 
-UPDATE_PODS: Final = "update pods"
-SPEND_BUDGETS: Final = "spend budgets"
+KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many pods in older revisions")
 
-KEPT_BY_PARTITION: Final = "the partition keeps this many pods in older revisions"
+MARKED: Final = Reason(Code.TURN, "marked to be recreated; waits for its turn")
 
 ASK_AGAIN_S: Final = 1.0
 """When a PodUnavailableBudget refused."""
@@ -48,31 +57,30 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     Only asked when the scale phase changes nothing.
     """
     if ws.spec.is_on_delete:
-        return Phase(left=leave(_old(ws), "OnDelete: it is updated when somebody deletes it")), ()
+        return Phase(skipped=skip(_old(ws), ON_DELETE)), ()
     if ws.spec.is_paused:
-        return Phase(left=leave(_old(ws), "updates are paused")), ()
+        return Phase(skipped=skip(_old(ws), PAUSED)), ()
     numbers = ws.update_numbers()
     if numbers.update == 0:
-        return Phase(left=leave(_old(ws), KEPT_BY_PARTITION)), ()
+        return Phase(skipped=skip(_old(ws), KEPT_BY_PARTITION)), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
     differences = Differences(ws, target) if is_in_place_policy(ws.spec.policy) else None
     refused = differences.refusals(ordered) if differences else {}
-    if refused:  # whoever cannot be updated takes nobody's place
+    if refused:  # pods that cannot be updated do not count against maxUnavailable
         ordered = first(ordered, lambda pod: pod.name not in refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
-    left = leave(kept, KEPT_BY_PARTITION)
-    left |= _leave(able[len(now) :], refusal or "waits for its turn: maxUnavailable is used up")
+    skipped = skip(kept, KEPT_BY_PARTITION)
+    skipped |= _skip(able[len(now) :], refusal or MAX_UNAVAILABLE_USED_UP)
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
     phase = _update(ws, now, target, differences)
     phase = msgspec.structs.replace(
         phase,
         stages=(*_spend(ws, spends, phase.touched), *phase.stages),
-        left={**left, **stuck, **phase.left},
-        failure=told_of(stuck),
-        failure_reason="CannotUpdate",
+        skipped={**skipped, **stuck, **phase.skipped},
+        failure=summary_of(stuck, Code.CANNOT_UPDATE),
         look_at=ws.now + ASK_AGAIN_S if refusal else None,
     )
     return phase, {pod.name for pod in wanted}
@@ -91,17 +99,18 @@ def _update(
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
     return Phase(
-        stages=(Stage(name=UPDATE_PODS, chains=tuple(chains)),) if chains else (),
-        left={**in_place.left, **recreated.left},
+        stages=(Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else (),
+        skipped={**in_place.skipped, **recreated.skipped},
         is_partial=in_place.is_partial or recreated.is_partial,
     )
 
 
-def _leave(pods: Iterable[PodView], because: str) -> dict[str, str]:
+def _skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     """Why pods stay as they are. One that prepares is out of service meanwhile, which has to be said too."""
     preparing = LifecycleState.PREPARING_UPDATE.value
-    aside = f"{because}; it has been chosen before, and stays out of service in {preparing}"
-    return {pod.name: aside if pod.state == preparing else because for pod in pods}
+    message = f"{reason.message}; it has been chosen before, and stays out of service in {preparing}"
+    aside = Reason(reason.code, message)
+    return {pod.name: aside if pod.state == preparing else reason for pod in pods}
 
 
 def _old(ws: WorkingSet) -> list[PodView]:
@@ -186,11 +195,11 @@ Spends = dict[str, list[PodView]]
 """Name of a budget → pods that cost one of it each."""
 
 
-def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView], str, Spends]:
+def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView], Reason | None, Spends]:
     """The pods before the first one that its budget refuses, why it does, and what the others cost."""
     spends: Spends = {}
     if not ws.settings.asks_budgets:
-        return pods, "", spends
+        return pods, None, spends
     marked = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
     for count, pod in enumerate(pods):
         if pod.name in marked:
@@ -205,10 +214,11 @@ def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView]
             settings=ws.settings.in_place,
         )
         if answer.refusal:
-            return pods[:count], f"waits for its turn: {answer.refusal}", spends
+            message = f"waits for its turn: {answer.refusal}"
+            return pods[:count], Reason(Code.DISRUPTION_BUDGET, message), spends
         if answer.spends:
             spends.setdefault(name, []).append(pod)
-    return pods, "", spends
+    return pods, None, spends
 
 
 def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Stage]:
@@ -230,7 +240,7 @@ def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Sta
         )
         step = Step(action=action, because=f"{len(begun)} of its pods are updated")
         chains.append(Chain(subject=f"budget {name}", steps=(step,)))
-    return [Stage(name=SPEND_BUDGETS, chains=tuple(chains))] if chains else []
+    return [Stage(purpose=Purpose.SPEND_BUDGETS, chains=tuple(chains))] if chains else []
 
 
 # How
@@ -256,18 +266,36 @@ def _recreate(
         for why, group in _by_reason(free, target, reasons).items():
             going = part(ws, group, ready_budget=budget, why=why)
             budget = going.ready_budget
-            chains += going.chains
+            chains += _with_recreation_notes(going.chains, fresh, target)
     at_once = {chain.subject for chain in chains}
     chains += [
-        pod_chain(pod, mark_step(ws, pod, because=f"{why}, once it may go"))
+        pod_chain(pod, mark_step(ws, pod, target=target, because=f"{why}, once it may go"))
         for why, group in _by_reason(fresh, target, reasons).items()
         for pod in group
         if pod.name not in at_once
     ]
-    left = leave((pod for pod in pods if pod.name in marked), "marked to be recreated; waits for its turn")
-    left |= leave(later, f"{_why(target)}, after those that go first")
-    stages = (Stage(name=UPDATE_PODS, chains=tuple(chains)),) if chains else ()
-    return Phase(stages=stages, left=left, is_partial=bool(later))
+    skipped = skip((pod for pod in pods if pod.name in marked), MARKED)
+    skipped |= skip(later, Reason(Code.TURN, f"{_why(target)}, after those that go first"))
+    stages = (Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else ()
+    return Phase(stages=stages, skipped=skipped, is_partial=bool(later))
+
+
+def _with_recreation_notes(
+    chains: Iterable[Chain], pods: Iterable[PodView], target: RevisionView
+) -> Iterator[Chain]:
+    """The same chains; the deletion of a pod says too that it is for an update."""
+    named = {pod.name: pod for pod in pods}
+    for chain in chains:
+        notes = recreation_notes(named[chain.subject], target)
+        yield msgspec.structs.replace(
+            chain,
+            steps=tuple(
+                msgspec.structs.replace(step, also=notes)
+                if isinstance(step.action, Delete) and step.action.resource == PODS
+                else step
+                for step in chain.steps
+            ),
+        )
 
 
 def _by_reason(

@@ -1,6 +1,6 @@
 """Why a CloneSet is not (yet) as its spec wants it, in one condition: `Waiting`.
 
-WorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Waiting: reason, words, remedy; or None: converged
+WorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None: converged
 
 Pure. A CloneSet that has converged (every pod wanted is there, of the newest template and available) does not
 carry the condition; every other one does, unless FailedScale, FailedUpdate or SelectorMismatch says it. What
@@ -10,9 +10,10 @@ needs a person comes first, then what the spec itself holds back, then what goes
 from collections.abc import Mapping
 
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.pods.obstacles import Obstacle, obstacles_of
+from pykruise.pods.obstacles import obstacles_of
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import Waiting, waiting_for_pods, waiting_for_strategy
+from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
 
 __all__ = ["is_converged", "waiting_of"]
 
@@ -25,69 +26,67 @@ def is_converged(ws: WorkingSet) -> bool:
     return all(bits & (wanted | Mark.TO_DELETE | Mark.PRE_DELETING) == wanted for bits in {*ws.marks})
 
 
-def waiting_of(ws: WorkingSet, *, left: Mapping[str, str]) -> Waiting | None:
-    """What the CloneSet waits for; None: it has converged. `left`: why the plan leaves pods alone."""
+def waiting_of(ws: WorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | None:
+    """What the CloneSet waits for; None: it has converged. `skipped`: why the plan leaves pods alone."""
     if is_converged(ws):
         return None
     obstacles = _obstacles(ws)
-    stuck = [(pod, found) for pod, found in obstacles if found.is_stuck]
+    stuck = [(pod, found) for pod, found in obstacles if not found.is_wait]
     return (
-        waiting_for_pods([pair for pair in stuck if pair[1].reason != "NotReady"])
-        or _of_number(ws, left)
+        waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
+        or _of_number(ws, skipped)
         or waiting_for_pods(stuck)
         or waiting_for_pods(obstacles)
-        or _of_updates(ws, left)
+        or _of_updates(ws, skipped)
     )
 
 
-def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Obstacle]]:
+def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
     unavailable = (pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.AVAILABLE)
     return obstacles_of(
         unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
     )
 
 
-def _of_number(ws: WorkingSet, left: Mapping[str, str]) -> Waiting | None:
+def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     """Pods that are missing, too many, or specified for deletion."""
     numbers = ws.scale_numbers()
     if numbers.create > 0:
-        return _of_missing(ws, left, missing=numbers.create, now=numbers.create_now)
+        return _of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
     going = list(ws.marked(Mark.TO_DELETE | Mark.PRE_DELETING))
     if going or numbers.remove > 0:
         count = len(going) or numbers.remove
-        held = next(
-            (left[pod.name] for pod in ws.pods if "maxUnavailable is used up" in left.get(pod.name, "")), ""
-        )
-        remedy = "raise maxUnavailable, or wait until more pods are available" if held else ""
-        return Waiting(
-            reason="MaxUnavailable" if held else "Deleting",
-            because=f"{count} pods are to be deleted" + (": maxUnavailable is used up" if held else ""),
-            remedy=remedy,
-        )
+        reasons = (skipped.get(pod.name) for pod in ws.pods)
+        held = any(one is not None and one.code == Code.BUDGET for one in reasons)
+        message = f"{count} pods are to be deleted"
+        if not held:
+            return Reason(Code.DELETING, message)
+        remedy = "raise maxUnavailable, or wait until more pods are available"
+        return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
 
 
-def _of_missing(ws: WorkingSet, left: Mapping[str, str], *, missing: int, now: int) -> Waiting:
+def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int) -> Reason:
     if now == 0:
         limit = ws.limits.scale_max_unavailable
-        return Waiting(
-            reason="ScaleUpLimited",
-            because=f"{missing} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
-            remedy="raise it, or see why pods are not available",
+        return Reason(
+            Code.SCALE_UP_LIMITED,
+            f"{missing} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
+            "raise it, or see why pods are not available",
         )
-    leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in left]
+    leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
     if leaving:
         pod = min(leaving, key=lambda one: one.name)
         held = f" (finalizers: {', '.join(pod.finalizers)})" if pod.finalizers else ""
-        return Waiting(
-            reason="Terminating",
-            because=f"pod {pod.name} {left[pod.name]}{held}",
-            remedy="see why it does not end, if that lasts",
+        return Reason(
+            Code.TERMINATING,
+            f"pod {pod.name} {skipped[pod.name].message}{held}",
+            "see why it does not end, if that lasts",
         )
-    return Waiting(reason="Creating", because=f"{missing} pods are missing and being created")
+    return Reason(Code.CREATING, f"{missing} pods are missing and being created")
 
 
-def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting:
+def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """All pods wanted are there and available, but not all are of the newest template."""
     old = [pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.NEW]
     count = f"{len(old)} of {len(ws.pods)} pods are of an older template"
@@ -95,16 +94,16 @@ def _of_updates(ws: WorkingSet, left: Mapping[str, str]) -> Waiting:
     if held is not None:
         return held
     if old and len(old) <= ws.limits.partition:
-        return Waiting(
-            reason="Partition",
-            because=f"{count}; the partition keeps {ws.limits.partition} there",
-            remedy="lower spec.updateStrategy.rollingUpdate.partition to go on",
+        return Reason(
+            Code.PARTITION,
+            f"{count}; the partition keeps {ws.limits.partition} there",
+            "lower spec.updateStrategy.rollingUpdate.partition to go on",
         )
-    if old and all(pod.name in left for pod in old):
+    if old and all(pod.name in skipped for pod in old):
         name = min(pod.name for pod in old)
-        return Waiting(
-            reason="UpdateHeld",
-            because=f"{count}; pod {name} {left[name]}",
-            remedy="raise maxUnavailable or take away what holds it",
+        return Reason(
+            Code.UPDATE_HELD,
+            f"{count}; pod {name} {skipped[name].message}",
+            "raise maxUnavailable or take away what holds it",
         )
-    return Waiting(reason="Updating", because=f"{count} and being updated")
+    return Reason(Code.UPDATING, f"{count} and being updated")

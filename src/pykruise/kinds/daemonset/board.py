@@ -18,6 +18,7 @@ from pykruise.kinds.daemonset.node_state import MadeFor, NodeState, Terms, by_co
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kube.clock import Instant
 from pykruise.plans.views import NodeView
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["Board", "NodeStates", "by_ownership"]
@@ -35,7 +36,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     """Those about which there may be something to do or to say, whatever the revision; in the order of names."""
     quiet: Mapping[MadeFor, int]
     """How many others run a pod, by what that was made for."""
-    idle: Mapping[str, str]
+    idle: Mapping[str, Reason]
     """Nodes that are to have no pod and have none, and why."""
     desired: int
     """Nodes that are to run a pod."""
@@ -80,7 +81,7 @@ class NodeStates:
         self._is_sorted = True
         self._open: dict[str, NodeState] = {}
         self._quiet: dict[MadeFor, int] = {}
-        self._idle: dict[str, str] = {}
+        self._idle: dict[str, Reason] = {}
         self._due: dict[str, Instant] = {}
         self._desired = 0
         self._board = self._drawn()
@@ -194,7 +195,7 @@ class NodeStates:
         if state.is_open:
             self._open[name] = state
         if state.is_idle:
-            self._idle[name] = state.because
+            self._idle[name] = Reason(Code.NOT_PLACED, state.because)
         if state.until is not None:
             self._due[name] = state.until
         if state.quiet is not None:

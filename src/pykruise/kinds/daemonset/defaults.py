@@ -12,17 +12,18 @@ from typing import Any
 from pykruise.kinds.daemonset.types import DEFAULT_BURST, SURGING, RollingUpdateType, UpdateType
 from pykruise.kube.documents import Document
 
-__all__ = ["with_defaults", "with_surging_replaced"]
+__all__ = ["has_surging", "with_defaults", "with_surging_replaced"]
 
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
-    """The document with defaults."""
+    """The document with defaults, by the rules of its own version: only v1alpha1 has the type Surging."""
     spec: Document = {
         "burstReplicas": DEFAULT_BURST,
         "revisionHistoryLimit": 10,
         **_present(doc.get("spec")),
     }
-    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    strategy = _present(spec.get("updateStrategy"))
+    spec["updateStrategy"] = _update_strategy(strategy, has_surging=has_surging(doc))
     return {**doc, "spec": spec}
 
 
@@ -30,12 +31,19 @@ def _present(value: Mapping[str, Any] | None) -> Document:
     return {field: item for field, item in (value or {}).items() if item is not None}
 
 
-def _update_strategy(strategy: Document) -> Document:
+def has_surging(doc: Mapping[str, Any]) -> bool:
+    """Whether the document is of the version that has the type Surging."""
+    return str(doc.get("apiVersion") or "").endswith("/v1alpha1")
+
+
+def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:
     """Nothing is defaulted under OnDelete."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy
-    block = with_surging_replaced(_present(strategy.get("rollingUpdate")))
+    block = _present(strategy.get("rollingUpdate"))
+    if has_surging:
+        block = with_surging_replaced(block)
     block["rollingUpdateType"] = block.get("rollingUpdateType") or str(RollingUpdateType.STANDARD)
     if "maxUnavailable" not in block and "maxSurge" not in block:
         block |= {"maxUnavailable": 1, "maxSurge": 0}

@@ -10,6 +10,7 @@ from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
 from pykruise.plans.plan import Plan
+from pykruise.pods.reasons import Code
 
 __all__ = ["INSIGHT"]
 
@@ -33,7 +34,7 @@ def strategy_of(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
 def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Counts:
     """How far it is; what the partition keeps is not to be updated."""
     wanted = status.get("desiredNumberScheduled", 0)
-    kept = sum(why.startswith("the partition keeps") for why in plan.left.values())
+    kept = sum(why.code == Code.PARTITION for why in plan.skipped.values())
     revision = status.get("updateRevision")
     return Counts(
         wanted=wanted,

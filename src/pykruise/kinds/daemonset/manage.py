@@ -7,17 +7,25 @@ replaced, less and less often; a pod on a node that must not run it goes.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from pykruise.kinds.daemonset.node_state import FINISHED, NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.pods import Going, come_and_go
+from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.phases import Phase
 from pykruise.plans.plan import Note
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["Managed", "plan_manage"]
+
+AFTER_OTHERS: Final = Reason(Code.TURN, "gets its pod after the nodes that go first (burstReplicas)")
+LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its last pod is not gone yet")
+BY_PARTITIONED_SCALING: Final = Reason(
+    Code.PARTITIONED_SCALING, "the partition keeps this many nodes without a pod (partitionedScaling)"
+)
 
 
 class Managed:
@@ -26,13 +34,13 @@ class Managed:
     def __init__(self) -> None:
         self.needing: list[str] = []
         self.going: list[Going] = []
-        self.left: dict[str, str] = {}
-        self.left_nodes: dict[str, str] = {}
+        self.skipped: dict[str, Reason] = {}
+        self.skipped_nodes: dict[str, Reason] = {}
         self.notes: list[Note] = []
         self.times: list[Instant] = []
 
 
-def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, str]]:
+def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, Reason]]:
     """The phase, and the nodes that have no pod and get none, with the reason."""
     found = Managed()
     for state in ws.nodes:
@@ -42,15 +50,15 @@ def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, str]]:
             found.going.append(Going(pod, f"its node {pod.wanted_node} is gone"))
     nodes = _within_partition(ws, found.needing, found)
     for node in nodes[ws.limits.burst :]:
-        found.left_nodes[node] = "gets its pod after the nodes that go first (burstReplicas)"
+        found.skipped_nodes[node] = AFTER_OTHERS
     phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=found.going)
     return Phase(
         stages=phase.stages,
-        left={**found.left, **phase.left},
+        skipped={**found.skipped, **phase.skipped},
         notes=tuple(found.notes),
         look_at=min(found.times, default=None),
         is_partial=phase.is_partial,
-    ), {**ws.board.idle, **found.left_nodes}
+    ), {**ws.board.idle, **found.skipped_nodes}
 
 
 def _look_at(ws: WorkingSet, state: NodeState, found: Managed) -> None:
@@ -73,7 +81,7 @@ def _look_at(ws: WorkingSet, state: NodeState, found: Managed) -> None:
     if ws.limits.allows_surge and not has_finished:
         found.needing.append(node)
     else:
-        found.left_nodes[node] = "its last pod is not gone yet"
+        found.skipped_nodes[node] = LAST_POD_GOES
 
 
 def _running(ws: WorkingSet, state: NodeState, found: Managed) -> tuple[list[PodView], bool]:
@@ -99,7 +107,7 @@ def _replace_finished(ws: WorkingSet, node: str, pod: PodView, found: Managed) -
     until = ws.snapshot.failed_until.get(node)
     if until is not None and until > ws.now:
         found.times.append(until)
-        found.left[pod.name] = f"{pod.phase.lower()} again shortly after the last one; goes in a while"
+        found.skipped[pod.name] = _backoff(pod)
         return
     has_failed = pod.phase == "Failed"
     verb = "failed" if has_failed else "finished"
@@ -111,6 +119,14 @@ def _replace_finished(ws: WorkingSet, node: str, pod: PodView, found: Managed) -
         )
     )
     found.going.append(Going(pod, f"it has {verb}"))
+
+
+def _backoff(pod: PodView) -> Reason:
+    """Why a finished pod is not replaced yet."""
+    message = f"{pod.phase.lower()} again shortly after the last one; goes in a while"
+    if pod.phase == "Failed":
+        return Reason(Code.BACKOFF, message, "see why its pod fails on that node")
+    return Reason(Code.BACKOFF, message, "a DaemonSet's pod has to go on: see why it ends")
 
 
 def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], found: Managed) -> None:
@@ -134,7 +150,7 @@ def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], found: Managed
         due = ws.available_at(new)
         if due is not None:
             found.times.append(due)
-        found.left[old.name] = f"stays until {new.name} is available"
+        found.skipped[old.name] = stays_until(new.name)
 
 
 def _within_partition(ws: WorkingSet, needing: list[str], found: Managed) -> list[str]:
@@ -142,14 +158,14 @@ def _within_partition(ws: WorkingSet, needing: list[str], found: Managed) -> lis
     if not ws.spec.scales_partitioned or not needing:
         return needing
     if ws.limits.problems:
-        found.left_nodes |= dict.fromkeys(needing, "; ".join(ws.limits.problems))
+        problem = Reason(Code.INVALID_SPEC, "; ".join(ws.limits.problems))
+        found.skipped_nodes |= dict.fromkeys(needing, problem)
         return []
     if ws.limits.partition == 0:
         return needing
     desired = ws.limits.desired
     room = max(desired - _updated(ws) - min(ws.limits.partition, desired), 0)
-    why = "the partition keeps this many nodes without a pod (partitionedScaling)"
-    found.left_nodes |= dict.fromkeys(needing[room:], why)
+    found.skipped_nodes |= dict.fromkeys(needing[room:], BY_PARTITIONED_SCALING)
     return needing[:room]
 
 

@@ -17,14 +17,12 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
 from pykruise.plans.phases import Phase, delete_steps, pod_chain
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods.in_place import with_ready_gates
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
-__all__ = ["CREATE_PODS", "DELETE_PODS", "Going", "come_and_go", "pod_documents"]
-
-CREATE_PODS: Final = "create pods"
-DELETE_PODS: Final = "delete pods"
+__all__ = ["Going", "come_and_go", "pod_documents", "stays_until"]
 
 LONGEST_PREFIX: Final = 58
 """Characters of a name that is generated, without its random end."""
@@ -39,6 +37,11 @@ class Going(msgspec.Struct, frozen=True):
     because: str
 
 
+def stays_until(new: str) -> Reason:
+    """Why an old pod stays beside the new one of its node."""
+    return Reason(Code.TURN, f"stays until {new} is available")
+
+
 def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]) -> Phase:
     """Pods for these nodes and the end of those, at most `burst` of each; the rest is for the next plan.
 
@@ -48,25 +51,25 @@ def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequen
     burst = ws.limits.burst
     now = nodes[:burst]
     chains: list[Chain] = []
-    left: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     is_partial = len(nodes) > burst
     for one in going:
         if len(chains) == burst:
-            left[one.pod.name] = f"{one.because}, after those that go first"
+            skipped[one.pod.name] = Reason(Code.TURN, f"{one.because}, after those that go first")
             is_partial = True
             continue
         steps, waits = delete_steps(one.pod, hook=ws.pre_delete, now=ws.now, because=one.because)
         if steps:
             chains.append(pod_chain(one.pod, *steps))
-        else:
-            left[one.pod.name] = waits
+        elif waits is not None:
+            skipped[one.pod.name] = waits
     stages: list[Stage] = []
     if now:
         created = tuple(_creation(document, node, why) for document, node in pod_documents(ws, now))
-        stages.append(Stage(name=CREATE_PODS, chains=created, ramp=True))
+        stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=created, ramp=True))
     if chains:
-        stages.append(Stage(name=DELETE_PODS, chains=tuple(chains), regardless=True))
-    return Phase(stages=tuple(stages), left=left, is_partial=is_partial and bool(stages))
+        stages.append(Stage(purpose=Purpose.DELETE_PODS, chains=tuple(chains), regardless=True))
+    return Phase(stages=tuple(stages), skipped=skipped, is_partial=is_partial and bool(stages))
 
 
 def _creation(document: Document, node: str, why: str) -> Chain:

@@ -2,7 +2,7 @@
 
 WorkingSet ──▶ plan_refresh() ──▶ Phase
 
-Pure. Runs in every plan, also while paused and under OnDelete: whoever waits for a condition waits for this.
+Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition waits for this.
 Daemon pods have no lifecycle states but PreparingDelete, so conditions are all there is to write.
 """
 
@@ -14,7 +14,7 @@ from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.plans.in_place import Progress
 from pykruise.plans.phases import Phase
 from pykruise.plans.plan import Note, Step
-from pykruise.plans.refreshing import BROKEN, due_conditions, refresh_phase, service_step
+from pykruise.plans.refreshing import due_conditions, refresh_phase, service_step
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
@@ -35,7 +35,8 @@ def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
         if (pod.may_be_updating or pod.open_gates) and pod.is_active and pod.name not in except_for
     )
     phase = refresh_phase(pods, steps_of=steps, now=ws.now, settings=ws.settings.in_place)
-    if not phase.failure:
+    if phase.failure is None:
         return phase
-    note = Note(reason=BROKEN, message=phase.failure, warning=True, again_after_s=LOOK_AGAIN_S)
+    code, message = phase.failure.code, phase.failure.message
+    note = Note(reason=code, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
     return msgspec.structs.replace(phase, notes=(note,))

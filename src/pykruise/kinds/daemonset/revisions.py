@@ -21,7 +21,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.plans.actions import Patch
 from pykruise.plans.ownership import delete_revision, revision_stages
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.plans.plan import Chain, Purpose, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName, short_hash
 from pykruise.pods.revisions import (
@@ -132,7 +132,7 @@ def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     chains = tuple(_labelled(one) for one in known if _lacks_label(snapshot, one))
     return [
-        *([Stage(name="label revisions", chains=chains)] if chains else []),
+        *([Stage(purpose=Purpose.LABEL_REVISIONS, chains=chains)] if chains else []),
         *revision_stages(
             revisions.choice,
             namespace=snapshot.daemonset.namespace,
@@ -182,7 +182,7 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> list[Stage]:
         for pod in pods
         if pod.revision in hashes
     )
-    return [Stage(name="merge revisions", chains=chains)] if chains else []
+    return [Stage(purpose=Purpose.MERGE_REVISIONS, chains=chains)] if chains else []
 
 
 def cleaned_up(

@@ -7,7 +7,7 @@ Pure: a function of the snapshot, so it lags the writes of the same plan by one 
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -15,13 +15,11 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.types import DaemonSetStatus
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
+from pykruise.pods.reasons import NOT_WRITTEN, Reason
 from pykruise.pods.selector_guard import SELECTOR_CHANGED, SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING, Waiting, with_condition, with_waiting, without
+from pykruise.pods.waiting import WAITING, with_condition, with_waiting, without
 
-__all__ = ["WRITE_FAILED", "counters", "status_of", "with_mismatch", "with_reason"]
-
-WRITE_FAILED: Final = "WriteFailed"
-"""Reason of the condition Waiting when the API server refused a write."""
+__all__ = ["counters", "status_of", "with_mismatch", "with_reason"]
 
 
 def counters(ws: WorkingSet) -> dict[str, Any]:
@@ -53,12 +51,12 @@ def counters(ws: WorkingSet) -> dict[str, Any]:
     }
 
 
-def status_of(ws: WorkingSet, *, waiting: Waiting | None, is_writing: bool) -> DaemonSetStatus:
-    """The whole status. `is_writing`: pods or revisions are about to be written; a write that failed is told
+def status_of(ws: WorkingSet, *, waiting: Reason | None, is_writing: bool) -> DaemonSetStatus:
+    """The whole status. `is_writing`: pods or revisions are about to be written; a write that failed is reported
     until then, as trying it again does not mean that it succeeds."""
     stored = ws.snapshot.daemonset.status
     kept = without(stored.conditions or (), SELECTOR_MISMATCH)
-    has_failed = any((one.type, one.reason) == (WAITING, WRITE_FAILED) for one in kept)
+    has_failed = any(one.type == WAITING and one.reason in NOT_WRITTEN for one in kept)
     conditions = kept if is_writing and has_failed else with_waiting(kept, waiting, now=ws.now)
     return DaemonSetStatus(
         **counters(ws),
@@ -69,7 +67,7 @@ def status_of(ws: WorkingSet, *, waiting: Waiting | None, is_writing: bool) -> D
     )
 
 
-def with_reason(stored: DaemonSetStatus, waiting: Waiting, *, now: Instant) -> DaemonSetStatus:
+def with_reason(stored: DaemonSetStatus, waiting: Reason, *, now: Instant) -> DaemonSetStatus:
     """The stored status, but for what the DaemonSet waits for."""
     conditions = with_waiting(stored.conditions or (), waiting, now=now)
     return msgspec.structs.replace(stored, conditions=conditions)

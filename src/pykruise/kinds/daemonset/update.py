@@ -14,60 +14,70 @@ import msgspec
 
 from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.pods import Going, come_and_go
+from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
 from pykruise.plans.in_place import begin_steps, begun_at_once
-from pykruise.plans.phases import Phase, leave, pod_chain
-from pykruise.plans.plan import Chain, Note, Stage
+from pykruise.plans.phases import (
+    MAX_UNAVAILABLE_USED_UP,
+    ON_DELETE,
+    OTHERS_FIRST,
+    PAUSED,
+    Phase,
+    pod_chain,
+    skip,
+)
+from pykruise.plans.plan import Chain, Note, Purpose, Stage
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
-__all__ = ["BY_PARTITION", "BY_SELECTOR", "INVALID_SPEC", "UPDATE_PODS", "plan_update"]
+__all__ = ["BY_PARTITION", "BY_SELECTOR", "plan_update"]
 
-UPDATE_PODS: Final = "update pods"
-
-BY_PARTITION: Final = "the partition keeps this many nodes on older revisions"
-BY_SELECTOR: Final = "its node is not one that rollingUpdate.selector selects"
+BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
+BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
 """Why the spec itself leaves a pod as it is."""
 
-INVALID_SPEC: Final = "InvalidSpec"
+MAX_SURGE_USED_UP: Final = Reason(
+    Code.BUDGET, "waits for its turn: maxSurge is used up", "wait, or raise maxSurge"
+)
+NEW_POD_FIRST: Final = Reason(Code.TURN, "stays until the new pod of its node is available")
 
 
 def plan_update(ws: WorkingSet) -> Phase:
     """The update phase; only asked when nodes need nothing else."""
     old = ws.old_pods
     if ws.spec.is_on_delete:
-        return Phase(left=leave(old, "OnDelete: it is updated when somebody deletes it"))
+        return Phase(skipped=skip(old, ON_DELETE))
     if ws.limits.problems:
         return _refused(ws)
     if ws.spec.is_paused:
-        return Phase(left=leave(old, "updates are paused"))
+        return Phase(skipped=skip(old, PAUSED))
     if not old:
         return Phase()
-    chosen, left = _taking_part(ws)
+    chosen, skipped = _taking_part(ws)
     phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
-    return msgspec.structs.replace(phase, left={**left, **phase.left})
+    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
 
 
 def _refused(ws: WorkingSet) -> Phase:
     """A limit that cannot be read limits everything."""
     problem = "; ".join(ws.limits.problems)
     note = Note(
-        reason=INVALID_SPEC,
+        reason=Code.INVALID_SPEC,
         message=f"no pod is updated: {problem}",
         warning=True,
         again_after_s=LOOK_AGAIN_S,
     )
-    return Phase(left=leave(ws.old_pods, problem), notes=(note,))
+    return Phase(skipped=skip(ws.old_pods, Reason(Code.INVALID_SPEC, problem)), notes=(note,))
 
 
 # Which nodes
 
 
-def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, str]]:
+def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
     """The nodes that go to the update revision, the first first, and why pods of the others do not.
 
     Nodes that are there already, or on their way, come before those that have still to go: they use up the
@@ -76,7 +86,7 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, str]]:
     updated: list[OldAndNew | None] = []  # None: a settled node, which takes its place and no more
     updating: list[OldAndNew] = []
     rest: list[OldAndNew] = []
-    left: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     selector = ws.snapshot.daemonset.node_selector
     for state in reversed(ws.board.states.values()):
         if not _counts(ws, state):
@@ -92,13 +102,13 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, str]]:
         elif selector is None or selector.matches(state.labels):
             rest.append(here)
         else:
-            left[here.old.name] = BY_SELECTOR
+            skipped[here.old.name] = BY_SELECTOR
     order = [*updated, *updating, *rest]
-    places = max(len(order) + len(left) - ws.limits.partition, 0)
+    places = max(len(order) + len(skipped) - ws.limits.partition, 0)
     for one in order[places:]:
         if one is not None and one.old is not None:
-            left[one.old.name] = BY_PARTITION
-    return [one for one in order[:places] if one is not None], left
+            skipped[one.old.name] = BY_PARTITION
+    return [one for one in order[:places] if one is not None], skipped
 
 
 def _counts(ws: WorkingSet, state: NodeState) -> bool:
@@ -129,9 +139,9 @@ def _replace(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
         elif old is not None:
             candidates.append(old)
     room = max(ws.limits.max_unavailable - down, 0)
-    left = leave(candidates[room:], "waits for its turn: maxUnavailable is used up")
+    skipped = skip(candidates[room:], MAX_UNAVAILABLE_USED_UP)
     phase = _change(ws, [*at_once, *candidates[:room]])
-    return msgspec.structs.replace(phase, left={**left, **phase.left})
+    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
 
 
 def _is_between(new: PodView | None, old: PodView | None) -> bool:
@@ -152,7 +162,7 @@ def _change(ws: WorkingSet, pods: Sequence[PodView]) -> Phase:
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], reasons)
     return Phase(
         stages=(*in_place.stages, *recreated.stages),
-        left={**in_place.left, **recreated.left},
+        skipped={**in_place.skipped, **recreated.skipped},
         is_partial=in_place.is_partial or recreated.is_partial,
     )
 
@@ -205,9 +215,9 @@ def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -
         assert isinstance(found, UpdateSpec)
         writes = start(pod, found, labels=ws.pod_labels, now=ws.now, settings=ws.settings.in_place)
         chains.append(pod_chain(pod, *begin_steps(pod, writes, revision=ws.revisions.current.name)))
-    stages = (Stage(name=UPDATE_PODS, chains=tuple(chains)),) if chains else ()
-    left = leave(pods[most:], "waits for its turn: others are being updated")
-    return Phase(stages=stages, left=left, is_partial=len(pods) > most)
+    stages = (Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else ()
+    skipped = skip(pods[most:], OTHERS_FIRST)
+    return Phase(stages=stages, skipped=skipped, is_partial=len(pods) > most)
 
 
 # New pods first
@@ -219,7 +229,7 @@ def _surge(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
     at_once: list[PodView] = []
     candidates: list[PodView] = []
     going: list[Going] = []
-    left: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     for here in chosen:
         new, old = here.new, here.old
         if not here.is_clear:
@@ -228,18 +238,19 @@ def _surge(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
             continue
         elif new is None:
             if here.state.place is not Place.RUN:
-                left[old.name] = f"its node must not get another pod: {here.state.because}"
+                message = f"its node must not get another pod: {here.state.because}"
+                skipped[old.name] = Reason(Code.PLACEMENT, message)
             else:
                 (candidates if ws.is_available(old) else at_once).append(old)
         elif not ws.is_available(new) or is_leaving(new):
             surging += 1
-            left[old.name] = f"stays until {new.name} is available"
+            skipped[old.name] = stays_until(new.name)
         else:
             going.append(Going(old, f"{new.name} has taken its place"))
     room = max(ws.limits.max_surge - surging, 0)
     replaced = [*at_once, *candidates[:room]]
-    left |= leave(candidates[room:], "waits for its turn: maxSurge is used up")
-    left |= leave(replaced, "stays until the new pod of its node is available")
+    skipped |= skip(candidates[room:], MAX_SURGE_USED_UP)
+    skipped |= skip(replaced, NEW_POD_FIRST)
     why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
     phase = come_and_go(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
-    return msgspec.structs.replace(phase, left={**left, **phase.left})
+    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})

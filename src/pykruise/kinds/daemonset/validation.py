@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kinds.daemonset.defaults import has_surging
 from pykruise.kinds.daemonset.types import (
     SURGING,
     DaemonSetSpec,
@@ -72,7 +73,7 @@ def errors_of(
         errors.append(invalid("spec.minReadySeconds", spec.min_ready_seconds, _NOT_NEGATIVE))
     if spec.revision_history_limit < 0:  # rule 8
         errors.append(invalid("spec.revisionHistoryLimit", spec.revision_history_limit, _NOT_NEGATIVE))
-    errors += _strategy_errors(spec, stored)
+    errors += _strategy_errors(spec, stored, has_surging=has_surging(doc))
     if spec.lifecycle is not None and spec.lifecycle.in_place_update is not None:  # rule 20
         errors.append(
             forbidden("spec.lifecycle.inPlaceUpdate", "inPlaceUpdate hook is not supported in daemonset")
@@ -84,7 +85,7 @@ def errors_of(
     return errors
 
 
-def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any]) -> Iterator[Cause]:
+def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surging: bool) -> Iterator[Cause]:
     """Rules 9 to 19 and 22. Under OnDelete the block is not looked at."""
     strategy = spec.update_strategy
     kind = strategy.type if strategy else ""
@@ -99,7 +100,7 @@ def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any]) -> Iterator
         return
     old: Mapping[str, Any] = (stored.get("updateStrategy") or {}).get("rollingUpdate") or {}
     yield from _budget_errors(block, old)
-    yield from _type_errors(block)
+    yield from _type_errors(block, has_surging=has_surging)
     if block.partition is not None:  # rule 19
         yield from _amount_errors(block.partition, f"{BLOCK}.partition")
     if block.selector is not None:  # rule 22
@@ -125,14 +126,14 @@ def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cau
         yield required(f"{BLOCK}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def _type_errors(block: RollingUpdate) -> Iterator[Cause]:
+def _type_errors(block: RollingUpdate, *, has_surging: bool) -> Iterator[Cause]:
     """Rules 16 to 18."""
     kind = block.rolling_update_type
-    if kind not in ("", SURGING, *RollingUpdateType):
+    if kind not in ("", *((SURGING,) if has_surging else ()), *RollingUpdateType):
         yield not_supported(f"{BLOCK}.rollingUpdateType", kind, [*RollingUpdateType])
     if kind == RollingUpdateType.IN_PLACE_IF_POSSIBLE and _number(block.max_surge) != 0:
         yield required(f"{BLOCK}.maxSurge", "must be 0 for InPlaceIfPossible")
-    if kind == SURGING and _number(block.max_unavailable) != 0:
+    if has_surging and kind == SURGING and _number(block.max_unavailable) != 0:
         yield required(f"{BLOCK}.maxUnavailable", "must be 0 for Surging")
 
 

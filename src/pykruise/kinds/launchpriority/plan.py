@@ -17,9 +17,10 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Note, Plan, Stage, Step
+from pykruise.plans.plan import Note, Plan, Purpose, Stage, Step
 from pykruise.pods.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
 from pykruise.pods.owners import pod_reference
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["Barrier", "Snapshot", "is_waiting", "plan_barriers"]
@@ -81,8 +82,9 @@ def plan_barriers(snapshot: Snapshot) -> Plan:
     if is_last:
         steps.append(_completed(pod))
     if not steps:
-        return Plan(left={pod.name: f"containers of priority {highest} are not ready yet"})
-    return Plan(stages=(Stage(name="let containers start", chains=(pod_chain(pod, *steps),)),))
+        message = f"containers of priority {highest} are not ready yet"
+        return Plan(skipped={pod.name: Reason(Code.NOT_READY, message)})
+    return Plan(stages=(Stage(purpose=Purpose.START_CONTAINERS, chains=(pod_chain(pod, *steps),)),))
 
 
 def _priorities(pod: PodView) -> list[int]:

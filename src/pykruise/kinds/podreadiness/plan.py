@@ -16,7 +16,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Plan, Stage, Step
+from pykruise.plans.plan import Plan, Purpose, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.readiness import missing_conditions
 from pykruise.pods.views import PodView
@@ -62,4 +62,4 @@ def plan_readiness(snapshot: Snapshot) -> Plan:
         ),
         because="nothing holds the pod back",
     )
-    return Plan(stages=(Stage(name="readiness", chains=(pod_chain(pod, step),)),))
+    return Plan(stages=(Stage(purpose=Purpose.SET_READINESS, chains=(pod_chain(pod, step),)),))

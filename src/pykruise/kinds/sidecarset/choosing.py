@@ -18,9 +18,30 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["Chosen", "choose", "kept_back", "most_unavailable"]
+
+_STRATEGY: Final = "spec.updateStrategy"
+
+NOT_SELECTED: Final = Reason(
+    Code.NOT_SELECTED, "its labels are not those that updateStrategy.selector selects"
+)
+NOT_IN_PLACE: Final = Reason(
+    Code.NOT_IN_PLACE,
+    "cannot be upgraded in place: more than images changed since it was injected",
+    "recreate the pod: a new one gets everything",
+)
+UPGRADING: Final = Reason(Code.UPDATING_IN_PLACE, "waits until the upgrade before is over in its containers")
+BY_PARTITION: Final = Reason(
+    Code.PARTITION, "the partition keeps it at its revision", f"lower {_STRATEGY}.partition to go on"
+)
+BY_BUDGET: Final = Reason(
+    Code.BUDGET,
+    "waits for its turn: maxUnavailable is used up",
+    f"wait, or raise {_STRATEGY}.maxUnavailable",
+)
 
 EVERY_VALUE: Final = "*"
 ALL: Final = "100%"
@@ -32,7 +53,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[ManagedPod] = ()
     stuck: Sequence[ManagedPod] = ()
     """Those that cannot be upgraded in place: more than images changed since they were injected."""
-    left: Mapping[str, str] = {}
+    skipped: Mapping[str, Reason] = {}
     """`namespace/name` → why it is left alone."""
 
 
@@ -42,26 +63,26 @@ def choose(one: SidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
     strategy = one.spec.update_strategy or UpdateStrategy()
     waiting: list[ManagedPod] = []
     stuck: list[ManagedPod] = []
-    left: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     for pod in pods:
         if pod.is_updated:
             continue
         if one.update_selector is not None and not one.update_selector.matches(pod.pod.labels):
-            left[pod.label] = "its labels are not those that updateStrategy.selector selects"
+            skipped[pod.label] = NOT_SELECTED
         elif pod.upgradable == "no":
             stuck.append(pod)
-            left[pod.label] = "cannot be upgraded in place: more than images changed since it was injected"
+            skipped[pod.label] = NOT_IN_PLACE
         elif pod.upgradable == "in flight":
-            left[pod.label] = "waits until the upgrade before is over in its containers"
+            skipped[pod.label] = UPGRADING
         else:
             waiting.append(pod)
     ordered = _ordered(waiting, pods, strategy)
     keep = kept_back(strategy.partition, of=len(pods))
     going = max(len(ordered) - keep, 0)
-    left |= dict.fromkeys((pod.label for pod in ordered[going:]), "the partition keeps it at its revision")
+    skipped |= dict.fromkeys((pod.label for pod in ordered[going:]), BY_PARTITION)
     chosen, budgeted = _within_budget(ordered[:going], pods, strategy.max_unavailable)
-    left |= dict.fromkeys((pod.label for pod in budgeted), "waits for its turn: maxUnavailable is used up")
-    return Chosen(pods=chosen, stuck=stuck, left=left)
+    skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_BUDGET)
+    return Chosen(pods=chosen, stuck=stuck, skipped=skipped)
 
 
 # Order

@@ -23,13 +23,22 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
+from pykruise.pods.reasons import Code, Reason
 
-__all__ = ["CONDITIONS", "RESETS", "UPGRADES", "plan_sidecarset"]
+__all__ = ["plan_sidecarset"]
 
-UPGRADES: Final = "upgrade sidecars"
-RESETS: Final = "end hot upgrades"
-CONDITIONS: Final = "say which pods cannot be upgraded"
+NOT_UPDATE: Final = Reason(
+    Code.NOT_UPDATE, "updateStrategy.type is NotUpdate: pods keep what they were injected with"
+)
+PAUSED: Final = Reason(
+    Code.PAUSED,
+    "updateStrategy.paused: upgrades are stopped",
+    "resume: set spec.updateStrategy.paused to false",
+)
+HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods are over")
+BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
+
 AGAIN_S: Final = 300.0
 """After this time an event that still holds is told again."""
 
@@ -41,28 +50,28 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         return Plan()  # pods keep their containers; revisions are collected with it
     if one.spec is None or one.contents is None:
         note = Note(reason="InvalidSpec", message=one.problem, warning=True, again_after_s=AGAIN_S)
-        return Plan(notes=(note,), left=_left(snapshot.pods, one.problem))
+        return Plan(notes=(note,), skipped=_skip(snapshot.pods, Reason(Code.INVALID_SPEC, one.problem)))
     revision = stored(snapshot)
-    stages, left, notes = _upgrades(snapshot, revision)
+    stages, skipped, notes = _upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
     return Plan(
         stages=(*revision.stages, *stages, *forgotten(snapshot, revision)),
         status=None if status == one.stored_status else status,
-        after=0.0 if len(left) and _is_partial(stages) else None,
-        left=left,
+        requeue_after_s=0.0 if skipped and _is_partial(stages) else None,
+        skipped=skipped,
         notes=notes,
     )
 
 
-def _left(pods: Iterable[ManagedPod], because: str) -> dict[str, str]:
-    return dict.fromkeys((pod.label for pod in pods), because)
+def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
+    return dict.fromkeys((pod.label for pod in pods), reason)
 
 
 def _is_partial(stages: Sequence[Stage]) -> bool:
     return any(len(stage.chains) >= MOST_AT_ONCE for stage in stages)
 
 
-_Decided = tuple[list[Stage], dict[str, str], tuple[Note, ...]]
+_Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
 def _upgrades(snapshot: Snapshot, revision: Stored) -> _Decided:
@@ -70,23 +79,19 @@ def _upgrades(snapshot: Snapshot, revision: Stored) -> _Decided:
     assert one.spec is not None
     waiting = [pod for pod in pods if not pod.is_updated]
     if one.is_only_injected:
-        return (
-            [],
-            _left(waiting, "updateStrategy.type is NotUpdate: pods keep what they were injected with"),
-            (),
-        )
+        return [], _skip(waiting, NOT_UPDATE), ()
     if one.spec.update_strategy is not None and one.spec.update_strategy.paused:
-        return [], _left(waiting, "updateStrategy.paused: upgrades are stopped"), ()
+        return [], _skip(waiting, PAUSED), ()
     over = [pod for pod in pods if can_be_reset(pod, one)]
     if over:
-        left = _left(waiting, "waits until hot upgrades of other pods are over")
-        return [_resets(snapshot, over), *_conditions(snapshot, (), except_for=over)], left, ()
+        skipped = _skip(waiting, HOT_UPGRADES_FIRST)
+        return [_resets(snapshot, over), *_conditions(snapshot, (), except_for=over)], skipped, ()
     try:
         chosen = choose(one, pods)
     except ValueError as error:
         problem = f"spec.updateStrategy: {error}"
         note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=AGAIN_S)
-        return [], _left(waiting, problem), (note,)
+        return [], _skip(waiting, Reason(Code.INVALID_SPEC, problem)), (note,)
     return _upgraded(snapshot, revision, chosen)
 
 
@@ -107,18 +112,18 @@ def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
             ),
         )
         chains.append(Chain(subject=pod.label, steps=(step,)))
-    return Stage(name=RESETS, chains=tuple(chains))
+    return Stage(purpose=Purpose.END_HOT_UPGRADES, chains=tuple(chains))
 
 
 def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
     chains: list[Chain] = []
-    left = dict(chosen.left)
+    skipped = dict(chosen.skipped)
     notes: list[Note] = []
     for pod in chosen.pods[:MOST_AT_ONCE]:
         try:
             body = upgrade_patch(pod, snapshot.sidecarset, revision=revision.name, now=snapshot.now)
         except PatchError as error:
-            left[pod.label] = str(error)
+            skipped[pod.label] = Reason(Code.BROKEN_UPDATE, str(error), BROKEN_ANNOTATION)
             notes += _cannot_be_patched(pod, str(error))
             continue
         step = Step(
@@ -138,9 +143,9 @@ def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
             "will skip them."
         )
         notes.append(Note(reason="NotUpgradablePods", message=message, again_after_s=AGAIN_S))
-    stages = [Stage(name=UPGRADES, chains=tuple(chains))] if chains else []
+    stages = [Stage(purpose=Purpose.UPGRADE_SIDECARS, chains=tuple(chains))] if chains else []
     said = _conditions(snapshot, chosen.stuck, except_for=chosen.pods)
-    return [*stages, *said], left, tuple(notes)
+    return [*stages, *said], skipped, tuple(notes)
 
 
 def _cannot_be_patched(pod: ManagedPod, problem: str) -> Iterator[Note]:
@@ -179,4 +184,7 @@ def _conditions(
             because = "it cannot be upgraded in place" if is_stuck else "its sidecars are up to date"
             step = Step(action=_patch(pod, body, subresource="status"), because=because)
             chains.append(Chain(subject=pod.label, steps=(step,)))
-    return [Stage(name=CONDITIONS, chains=tuple(chains), is_optional=True, regardless=True)] if chains else []
+    if not chains:
+        return []
+    purpose = Purpose.SET_CONDITIONS
+    return [Stage(purpose=purpose, chains=tuple(chains), is_optional=True, regardless=True)]

@@ -16,6 +16,7 @@ from pykruise.kinds.sidecarset.expressions import ExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules import check_probe
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
 from pykruise.pods.template_validation import pod_spec_errors
 
@@ -47,9 +48,21 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
     errors += _hot_name_errors(containers, init)
     pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
     errors += pod_spec_errors(pod, "spec")
+    known = {(one.reason, one.field) for one in errors}
+    errors += [one for one in _startup_probe_errors(spec) if (one.reason, one.field) not in known]
     if stored is not None:
         errors += _update_errors(containers, before)
     return errors
+
+
+def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    """Startup probes get no defaults, which would change hashes; so what is left out is an error, as it is with
+    OpenKruise: a Go manager could not store the SidecarSet again."""
+    for field in ("initContainers", "containers"):
+        for index, one in enumerate(spec.get(field) or ()):
+            probe = one.get("startupProbe")
+            if isinstance(probe, Mapping):
+                yield from check_probe(probe, f"spec.{field}[{index}].startupProbe", "startupProbe")
 
 
 def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:

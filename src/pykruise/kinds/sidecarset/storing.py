@@ -19,7 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update
@@ -57,7 +57,11 @@ def stored(snapshot: Snapshot) -> Stored:
         annotations={},
     )
     steps = tuple(_steps(snapshot, choice))
-    stages = (Stage(name="store the revision", chains=(Chain(subject="", steps=steps),)),) if steps else ()
+    stages = (
+        (Stage(purpose=Purpose.STORE_SIDECAR_REVISION, chains=(Chain(subject="", steps=steps),)),)
+        if steps
+        else ()
+    )
     return Stored(revision=choice.revision, collision_count=choice.collision_count, stages=stages)
 
 
@@ -143,7 +147,7 @@ def forgotten(snapshot: Snapshot, present: Stored) -> list[Stage]:
         Chain(subject="", steps=(_deletion(one, limit),))
         for one in to_remove(snapshot.revisions, in_use=in_use, limit=limit)
     )
-    return [Stage(name="forget old revisions", chains=chains, is_optional=True)] if chains else []
+    return [Stage(purpose=Purpose.TRUNCATE_REVISIONS, chains=chains, is_optional=True)] if chains else []
 
 
 def _deletion(revision: RevisionView, limit: int) -> Step:

@@ -8,18 +8,19 @@ from typing import Final
 from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.plan import REQUESTS, Snapshot, plan_termination, request_name
 from pykruise.kube.ids import Key
+from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.resources import PODS
 from pykruise.kube.rights import READ, on
 from pykruise.plans.kind import Control, Kind, is_same_object
 from pykruise.plans.read import Read
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, ObjectRef, Views, project_ref
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, Views
 from pykruise.plans.wakes import itself
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.views import PodView
 
 __all__ = ["KIND", "REQUEST_VIEWS", "snapshot"]
 
-REQUEST_VIEWS: Final = Views[ObjectRef](resource=REQUESTS, projector=lambda: project_ref)
+REQUEST_VIEWS: Final = Views[MetadataView](resource=REQUESTS, projector=lambda: project_metadata)
 
 
 async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot:

@@ -28,9 +28,10 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create, Patch
 from pykruise.plans.phases import pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
 from pykruise.plans.views import NodeView
 from pykruise.pods.containers import ContainerFacts
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["REQUESTS", "Snapshot", "plan_termination", "request_name"]
@@ -67,7 +68,8 @@ def plan_termination(snapshot: Snapshot) -> Plan:
     if not is_interesting(pod):
         return Plan()
     if node is None:
-        return Plan(after=RETRY_S, left={pod.name: f"its node {pod.node_name} is not known"})
+        reason = Reason(Code.NODE_LOST, f"its node {pod.node_name} is not known")
+        return Plan(requeue_after_s=RETRY_S, skipped={pod.name: reason})
     key, value = VIRTUAL_NODE
     groups = groups_of(pod, is_virtual=node.labels.get(key) == value)
     steps = _new_images(snapshot, running(pod, groups.by_image))
@@ -82,7 +84,9 @@ def plan_termination(snapshot: Snapshot) -> Plan:
 def _joined(pod: PodView, steps: Sequence[Step]) -> Plan:
     if not steps:
         return Plan()
-    return Plan(stages=(Stage(name="end sidecars", chains=(Chain(subject=pod.name, steps=tuple(steps)),)),))
+    return Plan(
+        stages=(Stage(purpose=Purpose.END_SIDECARS, chains=(Chain(subject=pod.name, steps=tuple(steps)),)),)
+    )
 
 
 def _named(containers: Sequence[ContainerFacts]) -> str:

@@ -19,9 +19,11 @@ from pykruise.plans.actions import Create, Patch
 from pykruise.plans.plan import Note, Step
 from pykruise.pods.claims import ClaimView, OwnerFacts, claim_documents, claim_name, with_claim_volumes
 from pykruise.pods.owners import pod_reference
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = [
+    "USES_CLAIM",
     "claims_to_create",
     "lacks_claim",
     "lacks_volume",
@@ -29,6 +31,8 @@ __all__ = [
     "stale_claim",
     "with_claims",
 ]
+
+USES_CLAIM: Final = "see what still uses the claim, if that lasts"
 
 _POD: Final = "Pod"
 
@@ -71,14 +75,14 @@ def lacks_claim(ws: WorkingSet, ordinal: int) -> bool:
     return len(present) < len(ws.spec.claim_names)
 
 
-def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], str]:
+def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
     """What has to be done to the claims before the pod can mount them; and what it waits for, if anything.
 
     All that can be made are made, also when another one is still on its way out.
     """
     templates = ws.spec.volume_claim_templates
     if not templates:
-        return (), ""
+        return (), None
     present = {claim.name: claim for claim in ws.claims_of(slot.ordinal)}
     wanted = claim_documents(
         templates,
@@ -94,7 +98,10 @@ def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], str]
         if slot.pod is None and not claim.is_deleting and (step := _owner_step(ws, claim, slot.name)):
             steps.append(step)
     leaving = [claim.name for claim in present.values() if claim.is_deleting]
-    return tuple(steps), f"waits until its old claim {leaving[0]} is gone" if leaving else ""
+    if not leaving:
+        return tuple(steps), None
+    message = f"waits until its old claim {leaving[0]} is gone"
+    return tuple(steps), Reason(Code.DEPARTING, message, USES_CLAIM)
 
 
 def _create_step(ws: WorkingSet, document: Document, *, pod: str) -> Step:

@@ -7,17 +7,16 @@ Snapshot ──▶ plan_statefulset() ──▶ Plan ──▶ plans/execute.py
 Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.statefulset.in_place import Differences
-from pykruise.kinds.statefulset.limits import Limits, limits_of
+from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
-from pykruise.kinds.statefulset.scale import CREATE_PODS, plan_scale
+from pykruise.kinds.statefulset.scale import plan_scale
 from pykruise.kinds.statefulset.snapshot import Snapshot
 from pykruise.kinds.statefulset.status import (
     FAILED_CREATE,
@@ -26,88 +25,58 @@ from pykruise.kinds.statefulset.status import (
     status_of,
     with_mismatch,
 )
-from pykruise.kinds.statefulset.types import (
-    ADVANCED_STATEFUL_SETS,
-    StatefulSetSpec,
-    StatefulSetStatus,
-)
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetStatus
 from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.plans.execute import Failure
-from pykruise.plans.ownership import (
-    Adopter,
-    adopter_of,
-    adoption_stages,
-    delete_revision,
-    release_stages,
-    revision_stages,
-)
+from pykruise.plans.ownership import Adopter, adopter_of, adoption_stages, release_stages, revision_stages
 from pykruise.plans.phases import Phase
-from pykruise.plans.plan import Chain, Note, Plan, Stage
-from pykruise.plans.troubles import trouble_notes
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage
+from pykruise.plans.warning_events import warning_notes
+from pykruise.plans.workload_frame import (
+    Frame,
+    Problem,
+    changed_status,
+    choose_update_revision,
+    plan_workload,
+    requeue_after,
+    tidy_stages,
+    truncate_history,
+)
 from pykruise.pods.availability import next_available_at
-from pykruise.pods.revisions import (
-    RevisionView,
-    UpdateChoice,
-    choose_current,
-    choose_update,
-    revision_body,
-    sorted_revisions,
-    to_truncate,
-)
-from pykruise.pods.selector_guard import (
-    LOOK_AGAIN_S,
-    SELECTOR_CHANGED,
-    SELECTOR_MISMATCH,
-    Managed,
-    Mismatch,
-    check_selector,
-    record_of,
-)
+from pykruise.pods.reasons import Code
+from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, sorted_revisions
+from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_CHANGED, SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, goes_by_itself, with_condition, without
+from pykruise.pods.waiting import WAITING, with_condition, without
 
-__all__ = ["TIDY_UP", "plan_statefulset", "status_after"]
-
-TIDY_UP: Final = "tidy up"
+__all__ = ["plan_statefulset", "status_after"]
 
 
 def plan_statefulset(snapshot: Snapshot) -> Plan:
     """Everything to be written for this StatefulSet now, its status, and when to look again."""
-    statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
-    if statefulset.is_deleting:
-        return Plan(status=_changed(snapshot, _observed(snapshot)))
-    if spec is None or statefulset.candidate is None:
-        return _refused(snapshot, [statefulset.problem])
-    if statefulset.selector is None or statefulset.selector.is_empty:
-        return _refused(snapshot, ["spec.selector: cannot be read, or would match every pod"])
-    guard = _guard(snapshot, spec)
-    if isinstance(guard, Mismatch):
-        return _guarded(snapshot, guard)
-    limits, problems = limits_of(spec)
-    if not statefulset.selector.matches(labels_of(spec.template)):
-        problems.append("spec.template.metadata.labels: do not match spec.selector")
-    if problems:
-        return _refused(snapshot, problems)
-    return _joined(snapshot, spec, limits, unrecorded=guard.unrecorded)
+    return plan_workload(_FRAME, snapshot)
 
 
 def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | None:
     """The status when this write of `plan` failed.
 
-    None when there is nothing to report: tidying up is tried again with every plan and holds nobody back.
+    None when there is nothing to report: tidying up is tried again with every plan and holds nothing back.
     """
-    stage, message = failed.stage, f"{failed.words}; {failed.remedy}"
-    if stage == TIDY_UP:
+    if failed.purpose == Purpose.TIDY_UP:
         return None
     shown = plan.status if plan.status is not None else snapshot.statefulset.stored_status
     status = msgspec.convert(shown, StatefulSetStatus)
-    kind = FAILED_CREATE if stage == CREATE_PODS else FAILED_UPDATE
-    kept = [one for one in status.conditions or () if one.type != WAITING or not goes_by_itself(one.message)]
+    kind = FAILED_CREATE if failed.purpose == Purpose.CREATE_PODS else FAILED_UPDATE
+    conditions = status.conditions or []
+    if plan.waiting is not None and plan.waiting.is_wait:
+        conditions = without(conditions, WAITING)
+    reason = failed.reason
     conditions = with_condition(
-        kept, kind, reason="WriteFailed", message=f"{stage}: {message}", now=snapshot.now
+        conditions, kind, reason=reason.code, message=reason.full_message, now=snapshot.now
     )
     return msgspec.structs.replace(status, conditions=conditions).document()
 
@@ -115,16 +84,19 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
 # Joining the phases
 
 
-def _joined(
-    snapshot: Snapshot, spec: StatefulSetSpec, limits: Limits, *, unrecorded: RevisionView | None
-) -> Plan:
+def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
+    spec = snapshot.statefulset.spec
+    assert spec is not None
+    limits, _ = limits_of(spec)
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
-    choice = _choose_update(snapshot, spec, own)
     statefulset = snapshot.statefulset
+    choice = choose_update_revision(
+        statefulset, own, resource=ADVANCED_STATEFUL_SETS, others=snapshot.other_revisions
+    )
     members: list[PodView] = []
-    strangers: list[PodView] = []
+    mismatched: list[PodView] = []
     for pod in snapshot.pods:
-        (members if statefulset.may_own(pod) else strangers).append(pod)
+        (members if statefulset.may_own(pod) else mismatched).append(pod)
     ws = WorkingSet(
         snapshot,
         spec=spec,
@@ -134,11 +106,11 @@ def _joined(
         revisions=own if choice.create is None else [*own, choice.revision],
         pods=[*members, *snapshot.orphans],
     )
-    return _planned(ws, choice, strangers, unrecorded=unrecorded)
+    return _planned(ws, choice, mismatched, unrecorded=unrecorded)
 
 
 def _planned(
-    ws: WorkingSet, choice: UpdateChoice, strangers: Sequence[PodView], *, unrecorded: RevisionView | None
+    ws: WorkingSet, choice: UpdateChoice, mismatched: Sequence[PodView], *, unrecorded: RevisionView | None
 ) -> Plan:
     snapshot = ws.snapshot
     differences = Differences(ws)
@@ -152,32 +124,35 @@ def _planned(
     written = scale.phase.touched | update.touched
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
     acted = update.touched | refresh.touched
-    told = {**refresh.left, **update.left, **scale.phase.left}
-    left = {name: why for name, why in told.items() if name not in acted}
+    reasons = {**refresh.skipped, **update.skipped, **scale.phase.skipped}
+    skipped = {name: why for name, why in reasons.items() if name not in acted}
+    failure = update.failure or refresh.failure
+    waiting = waiting_of(ws, scale, skipped=skipped, problem=failure)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
         kept=_kept(scale.phase, update, refresh),
-        failures=_failures(update, refresh),
-        waiting=waiting_of(ws, scale, left=left, problem=update.failure or refresh.failure),
+        failure=failure,
+        waiting=waiting,
     )
     return Plan(
         stages=(
             *adoption_stages(_adopter(snapshot), snapshot.orphans, snapshot.orphaned_revisions),
-            *_released(snapshot, strangers),
+            *_released(snapshot, mismatched),
             *_stored(ws, choice, unrecorded),
             *plan_pre_download(ws, differences),
             *refresh.stages,
             *scale.phase.stages,
             *update.stages,
-            *_tidy(ws),
+            *tidy_stages(_truncated(ws)),
         ),
-        status=_changed(snapshot, status),
-        after=_after(ws, (scale.phase, update, refresh)),
-        left=left,
+        status=changed_status(snapshot.statefulset, status),
+        requeue_after_s=requeue_after((scale.phase, update, refresh), _available_at(ws), now=ws.now),
+        waiting=waiting,
+        skipped=skipped,
         notes=(
             *_reserved_notes(ws),
-            *_trouble_notes(snapshot, status),
+            *_warning_notes(snapshot, status),
             *scale.phase.notes,
             *update.notes,
             *refresh.notes,
@@ -187,36 +162,28 @@ def _planned(
 
 def _kept(scale: Phase, update: Phase, refresh: Phase) -> list[str]:
     """Conditions of failed writes stay until the writes have been made: what is about to be has not succeeded."""
-    stages = {stage.name for stage in (*scale.stages, *update.stages, *refresh.stages)}
-    kept = [FAILED_CREATE] if CREATE_PODS in stages else []
-    return [*kept, FAILED_UPDATE] if stages - {CREATE_PODS} else kept
+    purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
+    kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
+    return [*kept, FAILED_UPDATE] if purposes - {Purpose.CREATE_PODS} else kept
 
 
-def _failures(*phases: Phase) -> list[tuple[str, str, str]]:
-    return [(FAILED_UPDATE, phase.failure_reason, phase.failure) for phase in phases if phase.failure][:1]
+def _available_at(ws: WorkingSet) -> Instant | None:
+    return next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now)
 
 
-def _changed(snapshot: Snapshot, status: StatefulSetStatus) -> Document | None:
-    document = status.document()
-    return None if document == snapshot.statefulset.stored_status else document
+def _truncated(ws: WorkingSet) -> list[Chain]:
+    live = {ws.update.hash, ws.current.hash, *(pod.revision for pod in ws.pods)}
+    return truncate_history(ws.snapshot.revisions, live=live, limit=ws.limits.history)
 
 
-def _after(ws: WorkingSet, phases: Sequence[Phase]) -> float | None:
-    """Seconds until time alone changes something: a phase goes on, or a pod becomes available. None: never;
-    0: there is more to write than one plan takes."""
-    if any(phase.is_partial for phase in phases):
-        return 0.0
-    times = [phase.look_at for phase in phases if phase.look_at is not None]
-    available = next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now)
-    if available is not None:
-        times.append(available)
-    return max(min(times) - ws.now, 0.0) if times else None
-
-
-def _trouble_notes(snapshot: Snapshot, status: StatefulSetStatus) -> Sequence[Note]:
+def _warning_notes(snapshot: Snapshot, status: StatefulSetStatus) -> Sequence[Note]:
     """Of what keeps pods from serving. What cannot be updated has an event of its own."""
-    told = [one for one in status.conditions or () if one.type == WAITING and one.reason != "CannotUpdate"]
-    return trouble_notes(snapshot.statefulset.status.conditions, told)
+    waiting = [
+        one for one in status.conditions or () if (one.type, one.reason) != (WAITING, Code.CANNOT_UPDATE)
+    ]
+    return warning_notes(
+        snapshot.statefulset.status.conditions, [one for one in waiting if one.type == WAITING]
+    )
 
 
 def _reserved_notes(ws: WorkingSet) -> list[Note]:
@@ -224,37 +191,6 @@ def _reserved_notes(ws: WorkingSet) -> list[Note]:
         return []
     message = "; ".join(ws.reserved.problems) + "; the other entries count"
     return [Note(reason="InvalidReserveOrdinals", message=message, warning=True, again_after_s=LOOK_AGAIN_S)]
-
-
-# The selector that pods are managed by
-
-
-def _guard(snapshot: Snapshot, spec: StatefulSetSpec) -> Managed | Mismatch:
-    return check_selector(
-        msgspec.to_builtins(spec.selector),
-        owned=snapshot.revisions,
-        pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
-    )
-
-
-def _guarded(snapshot: Snapshot, mismatch: Mismatch) -> Plan:
-    """Nothing is touched; observedGeneration stays, so that whoever waits for it sees that nothing was done."""
-    message = mismatch.message(ADVANCED_STATEFUL_SETS.kind)
-    status = with_mismatch(
-        msgspec.structs.replace(
-            _observed(snapshot), observed_generation=snapshot.statefulset.status.observed_generation
-        ),
-        reason=SELECTOR_CHANGED,
-        message=message,
-        now=snapshot.now,
-    )
-    note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
-    return Plan(
-        status=_changed(snapshot, status),
-        left={pod.name: mismatch.why_left() for pod in snapshot.pods},
-        notes=(note,),
-        after=LOOK_AGAIN_S,
-    )
 
 
 # Pods that come and go by their labels
@@ -266,36 +202,15 @@ def _adopter(snapshot: Snapshot) -> Adopter:
     return adopter_of(statefulset, ADVANCED_STATEFUL_SETS, selector=statefulset.spec.selector)
 
 
-def _released(snapshot: Snapshot, strangers: Sequence[PodView]) -> list[Stage]:
+def _released(snapshot: Snapshot, mismatched: Sequence[PodView]) -> list[Stage]:
     return release_stages(
-        strangers,
+        mismatched,
         owner_uid=snapshot.statefulset.uid,
         because="its labels or its name are no longer those of a pod of the set",
     )
 
 
 # Revisions
-
-
-def _choose_update(snapshot: Snapshot, spec: StatefulSetSpec, own: Sequence[RevisionView]) -> UpdateChoice:
-    statefulset = snapshot.statefulset
-    assert statefulset.candidate is not None
-    annotations = record_of(msgspec.to_builtins(spec.selector))
-    return choose_update(
-        statefulset.candidate,
-        own,
-        owner=statefulset.name,
-        collision_count=statefulset.status.collision_count or 0,
-        others=snapshot.other_revisions,
-        body=partial(
-            revision_body,
-            namespace=statefulset.namespace,
-            labels=labels_of(spec.template),
-            annotations={**statefulset.annotations, **annotations},
-            owner=statefulset.reference_as(ADVANCED_STATEFUL_SETS),
-        ),
-        annotations=annotations,
-    )
 
 
 def _stored(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionView | None) -> list[Stage]:
@@ -307,32 +222,43 @@ def _stored(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionView | Non
     )
 
 
-def _tidy(ws: WorkingSet) -> list[Stage]:
-    chains = tuple(_truncate_history(ws))
-    return [Stage(name=TIDY_UP, chains=chains)] if chains else []
+# What is a StatefulSet's own in the frame
 
 
-def _truncate_history(ws: WorkingSet) -> Iterable[Chain]:
-    live = {ws.update.hash, ws.current.hash, *(pod.revision for pod in ws.pods)}
-    for revision in to_truncate(ws.snapshot.revisions, live=live, limit=ws.limits.history):
-        yield delete_revision(revision, f"no pod is of it, and revisionHistoryLimit is {ws.limits.history}")
+def _unreadable(snapshot: Snapshot) -> list[Problem]:
+    statefulset = snapshot.statefulset
+    if statefulset.spec is None or statefulset.candidate is None:
+        return [Problem(statefulset.problem)]
+    if statefulset.selector is None or statefulset.selector.is_empty:
+        return [Problem("spec.selector: cannot be read, or would match every pod")]
+    return []
 
 
-# What cannot be carried out
+def _problems(snapshot: Snapshot) -> list[Problem]:
+    """Stored values that admission would have refused."""
+    statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
+    assert spec is not None
+    assert statefulset.selector is not None
+    problems = limits_of(spec)[1]
+    if not statefulset.selector.matches(labels_of(spec.template)):
+        problems.append("spec.template.metadata.labels: do not match spec.selector")
+    return [Problem(one) for one in problems]
 
 
-def _refused(snapshot: Snapshot, problems: Sequence[str]) -> Plan:
-    """Nothing is touched, and a condition and an event say which fields are in the way."""
-    message = "; ".join(problems)
+def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
+    message = "; ".join(one.message for one in problems)
     status = _observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
-    conditions = with_condition(kept, FAILED_UPDATE, reason="InvalidSpec", message=message, now=snapshot.now)
-    note = Note(reason="InvalidSpec", message=message, warning=True, again_after_s=LOOK_AGAIN_S)
-    return Plan(
-        status=_changed(snapshot, msgspec.structs.replace(status, conditions=conditions)),
-        left={pod.name: message for pod in snapshot.pods},
-        notes=(note,),
+    conditions = with_condition(
+        kept, FAILED_UPDATE, reason=Code.INVALID_SPEC, message=message, now=snapshot.now
     )
+    return msgspec.structs.replace(status, conditions=conditions)
+
+
+def _guarded(snapshot: Snapshot, message: str) -> StatefulSetStatus:
+    observed = snapshot.statefulset.status.observed_generation
+    status = msgspec.structs.replace(_observed(snapshot), observed_generation=observed)
+    return with_mismatch(status, reason=SELECTOR_CHANGED, message=message, now=snapshot.now)
 
 
 def _observed(snapshot: Snapshot) -> StatefulSetStatus:
@@ -346,3 +272,15 @@ def _observed(snapshot: Snapshot) -> StatefulSetStatus:
         now=snapshot.now,
     )
     return msgspec.structs.replace(found, observed_generation=statefulset.generation)
+
+
+_FRAME: Final = Frame(
+    resource=ADVANCED_STATEFUL_SETS,
+    view_of=lambda snapshot: snapshot.statefulset,
+    terminating=_observed,
+    unreadable=_unreadable,
+    problems=_problems,
+    refused=_refused,
+    guarded=_guarded,
+    phases=_phases,
+)

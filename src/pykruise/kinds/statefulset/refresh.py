@@ -2,7 +2,7 @@
 
 WorkingSet ──▶ plan_refresh() ──▶ Phase
 
-Pure. Runs in every plan, also while paused and under OnDelete: whoever waits for a condition or a state waits
+Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition or a state waits
 for this. A pod that was to be deleted and is wanted again comes back here.
 """
 
@@ -16,16 +16,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Patch
-from pykruise.plans.in_place import Progress, go_on, told_of
+from pykruise.plans.in_place import Progress, go_on, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, version
-from pykruise.plans.plan import Chain, Stage, Step
+from pykruise.plans.plan import Chain, Purpose, Stage, Step
 from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go, missing_conditions
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import SERVING_STATES, PodView
 
-__all__ = ["REFRESH_PODS", "plan_refresh"]
-
-REFRESH_PODS: Final = "refresh pods"
+__all__ = ["plan_refresh"]
 
 _DURING_UPDATE = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
 _NOT_UPDATING: Final = Progress()
@@ -41,8 +40,8 @@ def plan_refresh(
     normal = LifecycleState.NORMAL.value
     wanted = {pod.name for pod in ws.slot_pods}
     chains: list[Chain] = []
-    left: dict[str, str] = {}
-    broken: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
+    broken: dict[str, Reason] = {}
     times: list[Instant] = []
     is_partial = False
     for pod in ws.counted:
@@ -60,17 +59,16 @@ def plan_refresh(
         steps = progress.steps or _steps(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
         if progress.look_at is not None:
             times.append(progress.look_at)
-        if progress.is_broken:
+        if progress.is_broken and progress.waits is not None:
             broken[pod.name] = progress.waits
         if steps:
             chains.append(pod_chain(pod, *steps))
         elif reason := progress.waits or why_waiting(pod, ws.spec.lifecycle):
-            left[pod.name] = reason
+            skipped[pod.name] = reason
     return Phase(
-        stages=(Stage(name=REFRESH_PODS, chains=tuple(chains)),) if chains else (),
-        left=left,
-        failure=told_of(broken),
-        failure_reason="BrokenUpdateState",
+        stages=(Stage(purpose=Purpose.REFRESH_PODS, chains=tuple(chains)),) if chains else (),
+        skipped=skipped,
+        failure=summary_of(broken, Code.BROKEN_UPDATE_STATE),
         look_at=min(times, default=None),
         is_partial=is_partial,
     )
@@ -83,7 +81,7 @@ def _progress(ws: WorkingSet, pod: PodView) -> Progress:
 def _is_wanted_again(
     ws: WorkingSet, pod: PodView, differences: Differences, updating: Collection[str]
 ) -> bool:
-    """Whether a pod in PreparingDelete has no reason left to go: neither somebody's mark nor an update that
+    """Whether a pod in PreparingDelete has no reason left to go: neither a mark nor an update that
     would recreate it."""
     if pod.state != LifecycleState.PREPARING_DELETE or pod.is_specified_delete or pod.phase in FINISHED:
         return False

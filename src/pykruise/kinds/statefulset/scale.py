@@ -8,6 +8,7 @@ and updates only when all that is in order. Parallel does everything at once, bu
 
 import math
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,7 @@ from pykruise.kinds.statefulset.building import (
     pod_document,
 )
 from pykruise.kinds.statefulset.claims import (
+    USES_CLAIM,
     claims_to_create,
     lacks_claim,
     lacks_volume,
@@ -29,18 +31,15 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create, Patch
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods.lifecycle import LifecycleState, why_waiting
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
-__all__ = ["CREATE_PODS", "Scale", "plan_scale"]
+__all__ = ["Scale", "plan_scale"]
 
-CREATE_PODS = "create pods"
-REPLACE_PODS = "delete ended pods"
-REPAIR_PODS = "repair pods"
-KEEP_CLAIMS = "claims of wanted pods"
-DELETE_PODS = "delete surplus pods"
+TERMINATES: Final = Reason(Code.DEPARTING, "terminates; its successor comes after it")
 
 _TAKEN_OUT = (
     LifecycleState.PREPARING_UPDATE,
@@ -71,7 +70,7 @@ class _Found:
         self.replace: list[Chain] = []
         self.repair: list[Chain] = []
         self.claims: list[Chain] = []
-        self.left: dict[str, str] = {}
+        self.skipped: dict[str, Reason] = {}
         self.notes: list[Note] = []
         self.unmounted: list[str] = []
         """Pods that lack a volume."""
@@ -83,14 +82,19 @@ class _Found:
     def stages(self) -> list[Stage]:
         """Pods that have ended go first: their successors need the name."""
         rows = (
-            (REPLACE_PODS, self.replace, False),
-            (KEEP_CLAIMS, self.claims, False),
-            (CREATE_PODS, self.create, True),
-            (REPAIR_PODS, self.repair, False),
+            (Purpose.REPLACE_PODS, self.replace, False),
+            (Purpose.KEEP_CLAIMS, self.claims, False),
+            (Purpose.CREATE_PODS, self.create, True),
+            (Purpose.REPAIR_PODS, self.repair, False),
         )
         return [
-            Stage(name=name, chains=tuple(chains), ramp=ramp, is_optional=name == REPAIR_PODS)
-            for name, chains, ramp in rows
+            Stage(
+                purpose=purpose,
+                chains=tuple(chains),
+                ramp=ramp,
+                is_optional=purpose == Purpose.REPAIR_PODS,
+            )
+            for purpose, chains, ramp in rows
             if chains
         ]
 
@@ -116,7 +120,7 @@ def _ordered(ws: WorkingSet) -> Scale:
             _mend(ws, slot, pod, found)
             if not pod.is_deleting and ws.is_available(pod):
                 continue
-            found.left.setdefault(pod.name, _why_not_available(ws, pod))
+            found.skipped.setdefault(pod.name, _why_not_available(ws, pod))
         advances = (
             pod is not None
             and not pod.is_deleting
@@ -129,33 +133,40 @@ def _ordered(ws: WorkingSet) -> Scale:
             may_update=advances,
             only=slot.name if advances else "",
         )
-    stages, left, may_update = _surplus_in_order(ws)
-    return Scale(phase=_phase(found.stages(), found, stages, left, is_partial=False), may_update=may_update)
+    stages, skipped, may_update = _surplus_in_order(ws)
+    return Scale(
+        phase=_phase(found.stages(), found, stages, skipped, is_partial=False), may_update=may_update
+    )
 
 
-def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, str], bool]:
+def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason], bool]:
     """The highest surplus pod goes, when nothing is in the way. Updates wait for what changes."""
     if not ws.surplus:
         return [], {}, True
     pod, *others = ws.surplus
     chains: list[Chain] = []
     steps: tuple[Step, ...] = ()
+    waits: Reason | None
     if pod.is_deleting:
-        waits = "terminates; the next one goes after it"
+        waits = Reason(Code.DEPARTING, "terminates; the next one goes after it")
     elif (
         pod.state != LifecycleState.PREPARING_DELETE
         and not ws.is_available(pod)
         and pod.name != ws.first_unhealthy
     ):
-        waits = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
+        message = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
+        waits = Reason(Code.TURN, message, "see why that pod is not healthy")
     else:
         steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
     for one, deletion in ((pod, steps), *((other, ()) for other in others)):
         if found := (*owner_steps(ws, one, is_surplus=True), *deletion):
             chains.append(pod_chain(one, *found))
-    left = {pod.name: waits} if waits else {}
-    left |= {one.name: f"surplus; goes after pod {pod.name}" for one in others}
-    return [Stage(name=DELETE_PODS, chains=tuple(chains))] if chains else [], left, False
+    skipped = {pod.name: waits} if waits else {}
+    later = Reason(Code.TURN, f"surplus; goes after pod {pod.name}")
+    skipped |= {one.name: later for one in others}
+    if not chains:
+        return [], skipped, False
+    return [Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=tuple(chains))], skipped, False
 
 
 # All at once
@@ -187,9 +198,9 @@ def _parallel(ws: WorkingSet) -> Scale:
                 break
     if exhausted:
         found.notes.append(_limit_note(ws))
-    stages, left = _surplus_at_once(ws)
+    stages, skipped = _surplus_at_once(ws)
     return Scale(
-        phase=_phase(found.stages(), found, stages, left, is_partial=is_partial), exhausted=exhausted
+        phase=_phase(found.stages(), found, stages, skipped, is_partial=is_partial), exhausted=exhausted
     )
 
 
@@ -199,35 +210,36 @@ def _limit_note(ws: WorkingSet) -> Note:
     return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
 
 
-def _surplus_at_once(ws: WorkingSet) -> tuple[list[Stage], dict[str, str]]:
+def _surplus_at_once(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason]]:
     chains: list[Chain] = []
-    left: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     for pod in ws.surplus[:MOST_AT_ONCE]:
         steps: tuple[Step, ...] = ()
-        waits = "terminates"
+        waits: Reason | None = Reason(Code.DEPARTING, "terminates")
         if not pod.is_deleting:
             steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
         if waits:
-            left[pod.name] = waits
+            skipped[pod.name] = waits
         if found := (*owner_steps(ws, pod, is_surplus=True), *steps):
             chains.append(pod_chain(pod, *found))
     if not chains:
-        return [], left
+        return [], skipped
     # A quota that lets no pod be made must not keep surplus ones, which fill it, from going.
-    return [Stage(name=DELETE_PODS, chains=tuple(chains), ramp=True, regardless=True)], left
+    stage = Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=tuple(chains), ramp=True, regardless=True)
+    return [stage], skipped
 
 
 def _phase(
     first: list[Stage],
     found: _Found,
     second: Iterable[Stage],
-    left: dict[str, str],
+    skipped: dict[str, Reason],
     *,
     is_partial: bool,
 ) -> Phase:
     return Phase(
         stages=(*first, *second),
-        left={**found.left, **left},
+        skipped={**found.skipped, **skipped},
         notes=(*found.notes, *_unmounted_note(found.unmounted)),
         is_partial=is_partial,
     )
@@ -251,11 +263,12 @@ def _unmounted_note(names: list[str]) -> list[Note]:
 def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -> None:
     revision = choice.of(slot)
     if stale := stale_claim(ws, slot):
-        found.left[slot.name] = f"is not made before claim {stale}, which goes with its last pod, is gone"
+        message = f"is not made before claim {stale}, which goes with its last pod, is gone"
+        found.skipped[slot.name] = Reason(Code.DEPARTING, message, USES_CLAIM)
         return
     steps, waits = claims_to_create(ws, slot)
     if waits:
-        found.left[slot.name] = waits
+        found.skipped[slot.name] = waits
         if steps:
             found.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         return
@@ -272,14 +285,14 @@ def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -
 def _replace(ws: WorkingSet, pod: PodView, found: _Found) -> None:
     """A pod that has ended makes room for its successor."""
     if pod.is_deleting:
-        found.left[pod.name] = "terminates; its successor comes after it"
+        found.skipped[pod.name] = TERMINATES
         return
     because = f"has ended ({pod.phase}); its successor comes after it"
     steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because=because)
     if steps:
         found.replace.append(pod_chain(pod, *steps))
-    else:
-        found.left[pod.name] = waits
+    elif waits is not None:
+        found.skipped[pod.name] = waits
 
 
 def _mend(ws: WorkingSet, slot: Slot, pod: PodView, found: _Found) -> None:
@@ -291,7 +304,7 @@ def _mend(ws: WorkingSet, slot: Slot, pod: PodView, found: _Found) -> None:
         if steps:
             found.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         if waits:
-            found.left[pod.name] = waits
+            found.skipped[pod.name] = waits
     found.claims += (
         Chain(subject=step.action.key.name, steps=(step,)) for step in owner_steps(ws, pod, is_surplus=False)
     )
@@ -318,12 +331,13 @@ def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:
     )
 
 
-def _why_not_available(ws: WorkingSet, pod: PodView) -> str:
+def _why_not_available(ws: WorkingSet, pod: PodView) -> Reason:
     if pod.is_deleting:
-        return "terminates; its successor comes after it"
-    words = why_waiting(pod, ws.spec.lifecycle)
-    if words:
-        return words
+        return TERMINATES
+    reason = why_waiting(pod, ws.spec.lifecycle)
+    if reason is not None:
+        return reason
     if pod.is_ready:
-        return f"has to be ready for {ws.limits.min_ready_seconds} s before the next pod's turn"
-    return "is not ready; the others wait for it"
+        message = f"has to be ready for {ws.limits.min_ready_seconds} s before the next pod's turn"
+        return Reason(Code.MIN_READY_SECONDS, message)
+    return Reason(Code.NOT_READY, "is not ready; the others wait for it", "see why the pod is not ready")

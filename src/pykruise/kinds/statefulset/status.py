@@ -17,9 +17,10 @@ from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant
 from pykruise.pods.availability import is_available
+from pykruise.pods.reasons import Reason
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, Waiting, with_condition, with_waiting, without
+from pykruise.pods.waiting import WAITING, with_condition, with_waiting, without
 
 __all__ = ["FAILED_CREATE", "FAILED_UPDATE", "counters", "observed", "status_of", "with_mismatch"]
 
@@ -64,13 +65,13 @@ def status_of(
     *,
     collision_count: int,
     kept: Sequence[str],
-    failures: Iterable[tuple[str, str, str]],
-    waiting: Waiting | None,
+    failure: Reason | None,
+    waiting: Reason | None,
 ) -> StatefulSetStatus:
     """The whole status.
 
-    `kept`: types of conditions of failed writes that were not tried again yet. `failures`: type, reason and
-    message of what cannot be done at all.
+    `kept`: types of conditions of failed writes that were not tried again yet. `failure`: why pods cannot be updated
+    at all.
     """
     statefulset = ws.snapshot.statefulset
     stored = statefulset.status
@@ -86,13 +87,17 @@ def status_of(
         current = ws.update.name
         counted["current_replicas"] = counted["updated_replicas"]
     conditions: list[PlainCondition] = [one for one in stored.conditions or () if one.type in kept]
-    for kind, reason, message in failures:
-        old = [one for one in stored.conditions or () if one.type == kind]
+    if failure is not None:
+        old = [one for one in stored.conditions or () if one.type == FAILED_UPDATE]
         conditions = with_condition(
-            [*without(conditions, kind), *old], kind, reason=reason, message=message, now=ws.now
+            [*without(conditions, FAILED_UPDATE), *old],
+            FAILED_UPDATE,
+            reason=failure.code,
+            message=failure.message,
+            now=ws.now,
         )
     old_waiting = [one for one in stored.conditions or () if one.type == WAITING]
-    # Beside a failure only what somebody has to do counts: that pods are being created would contradict it.
+    # Beside a failure only what a person has to do counts: that pods are being created would contradict it.
     is_said = waiting is not None and (bool(waiting.remedy) or not conditions)
     conditions = with_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
     return StatefulSetStatus(

@@ -16,21 +16,38 @@ from pykruise.kinds.statefulset.order import candidates
 from pykruise.kinds.statefulset.types import PodUpdatePolicy
 from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
 from pykruise.kube.clock import Instant
-from pykruise.plans.in_place import BEGUN_AT_ONCE
+from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import update_turn
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain
-from pykruise.plans.plan import Chain, Note, Stage, Step
+from pykruise.plans.phases import (
+    MAX_UNAVAILABLE_USED_UP,
+    MOST_AT_ONCE,
+    ON_DELETE,
+    OTHERS_FIRST,
+    PAUSED,
+    Phase,
+    delete_steps,
+    pod_chain,
+)
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
-__all__ = ["UPDATE_PODS", "plan_update", "updating_names"]
+__all__ = ["plan_update", "updating_names"]
 
-UPDATE_PODS: Final = "update pods"
+BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps it at its revision")
+SPECIFIED: Final = Reason(
+    Code.SPECIFIED, "specified for deletion, but maxUnavailable is used up", "wait, or raise maxUnavailable"
+)
+CLAIMS_GROW: Final = Reason(
+    Code.CLAIMS, "waits until its claims have grown", "see the events of the claims, if that lasts"
+)
+FILE_SYSTEM_GROWS: Final = Reason(Code.CLAIMS, "waits until the file system of its claims has grown")
+COMES_BACK: Final = Reason(Code.TURN, "is on its way back from PreparingDelete")
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState})
-_BUDGET: Final = "waits for its turn: maxUnavailable is used up"
 
 
 class _Pass:
@@ -43,9 +60,8 @@ class _Pass:
         """Pods that something is done to in this plan already."""
         self.unavailable = {slot.name for slot in ws.slots if _is_unavailable(ws, slot, self.growth)}
         self.chains: list[Chain] = []
-        self.left: dict[str, str] = {}
-        self.failure = ""
-        self.failure_reason = ""
+        self.skipped: dict[str, Reason] = {}
+        self.failure: Reason | None = None
         self.failure_event = ""
         self.begun = 0
         self.times: list[Instant] = []
@@ -55,13 +71,13 @@ class _Pass:
         """Whether this pod may be out of service."""
         return name in self.unavailable or len(self.unavailable) < self.ws.limits.max_unavailable
 
-    def act(self, pod: PodView, steps: tuple[Step, ...], waits: str) -> None:
+    def act(self, pod: PodView, steps: tuple[Step, ...], waits: Reason | None) -> None:
         """The pod is written to, or waits; either way it does not serve."""
         if steps:
             self.chains.append(pod_chain(pod, *steps))
             self.handled.add(pod.name)
-        else:
-            self.left[pod.name] = waits
+        elif waits is not None:
+            self.skipped[pod.name] = waits
         self.unavailable.add(pod.name)
 
     def delete(self, pod: PodView, because: str) -> None:
@@ -70,10 +86,10 @@ class _Pass:
         self.act(pod, steps, waits)
         self.handled.add(pod.name)
 
-    def fail(self, pod: PodView, why: str, *, told: str, reason: str, event: str) -> None:
+    def fail(self, pod: PodView, why: Reason, *, failure: Reason, event: str) -> None:
         """The pod cannot be updated at all; the pass ends with it."""
-        self.left[pod.name] = why
-        self.failure, self.failure_reason, self.failure_event = told, reason, event
+        self.skipped[pod.name] = why
+        self.failure, self.failure_event = failure, event
 
     def phase(self) -> Phase:
         """What came out of it."""
@@ -81,17 +97,16 @@ class _Pass:
         if self.failure:
             note = Note(
                 reason=self.failure_event,
-                message=self.failure,
+                message=self.failure.message,
                 warning=True,
                 again_after_s=LOOK_AGAIN_S,
             )
             notes = (note,)
         return Phase(
-            stages=(Stage(name=UPDATE_PODS, chains=tuple(self.chains)),) if self.chains else (),
-            left=self.left,
+            stages=(Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(self.chains)),) if self.chains else (),
+            skipped=self.skipped,
             notes=notes,
             failure=self.failure,
-            failure_reason=self.failure_reason,
             look_at=min(self.times, default=None),
             is_partial=self.is_partial,
         )
@@ -111,20 +126,20 @@ def plan_update(
     current = _Pass(ws, written=written)
     _delete_specified(current, only=only)
     if ws.spec.is_on_delete:
-        current.left |= _leave_old(ws, "OnDelete: it is updated when somebody deletes it")
+        current.skipped |= _skip_old(ws, ON_DELETE)
     elif ws.spec.is_paused:
-        current.left |= _leave_old(ws, "updates are paused")
+        current.skipped |= _skip_old(ws, PAUSED)
     else:
         wanted = candidates(ws)
         names = {slot.name for slot in wanted}
-        kept = _leave_old(ws, "the partition keeps it at its revision")
-        current.left |= {name: why for name, why in kept.items() if name not in names}
+        kept = _skip_old(ws, BY_PARTITION)
+        current.skipped |= {name: why for name, why in kept.items() if name not in names}
         _update(current, [slot for slot in wanted if only in ("", slot.name)], differences)
     return current.phase()
 
 
-def _leave_old(ws: WorkingSet, because: str) -> Mapping[str, str]:
-    return {pod.name: because for pod in ws.slot_pods if not pod.is_deleting and not ws.is_updated(pod)}
+def _skip_old(ws: WorkingSet, reason: Reason) -> Mapping[str, Reason]:
+    return {pod.name: reason for pod in ws.slot_pods if not pod.is_deleting and not ws.is_updated(pod)}
 
 
 # Specified for deletion
@@ -139,7 +154,7 @@ def _delete_specified(current: _Pass, *, only: str) -> None:
         if pod.is_deleting or pod.name in current.handled or pod.phase in FINISHED:
             continue
         if not current.may_lose(pod.name):
-            current.left[pod.name] = "specified for deletion, but maxUnavailable is used up"
+            current.skipped[pod.name] = SPECIFIED
             current.handled.add(pod.name)
             continue
         current.delete(pod, "specified for deletion")
@@ -152,19 +167,25 @@ def _update(current: _Pass, wanted: Sequence[Slot], differences: Differences) ->
     for index, slot in enumerate(wanted):
         if current.begun >= BEGUN_AT_ONCE or len(current.chains) >= MOST_AT_ONCE:
             current.is_partial = bool(current.chains)
-            _leave_rest(current, wanted[index:], "waits for its turn: others are being updated")
+            _skip_rest(current, wanted[index:], OTHERS_FIRST)
             return
         if not _update_one(current, slot, differences):
-            why = current.failure and f"waits for its turn: {current.failure}"
-            _leave_rest(current, wanted[index:], why or _BUDGET)
+            _skip_rest(current, wanted[index:], _turn_of(current.failure))
             return
 
 
-def _leave_rest(current: _Pass, slots: Sequence[Slot], because: str) -> None:
+def _turn_of(failure: Reason | None) -> Reason:
+    """Why the pods after one that could not be begun wait."""
+    if failure is None:
+        return MAX_UNAVAILABLE_USED_UP
+    return Reason(Code.TURN, f"waits for its turn: {failure.message}")
+
+
+def _skip_rest(current: _Pass, slots: Sequence[Slot], reason: Reason) -> None:
     for slot in slots:
         pod = slot.pod
         if pod is not None and not pod.is_deleting and not current.ws.is_updated(pod):
-            current.left.setdefault(pod.name, because)
+            current.skipped.setdefault(pod.name, reason)
 
 
 def _update_one(current: _Pass, slot: Slot, differences: Differences) -> bool:
@@ -182,12 +203,13 @@ def _update_one(current: _Pass, slot: Slot, differences: Differences) -> bool:
     if not fits:
         problem = growth.why_not(slot.ordinal)
         if problem:
-            current.fail(pod, problem, told=problem, reason="ClaimCannotFollow", event="FailedUpdatePVC")
+            reason = Reason(Code.CLAIM_CANNOT_FOLLOW, problem)
+            current.fail(pod, reason, failure=reason, event="FailedUpdatePVC")
             return False
-        current.act(pod, growth.steps(slot.ordinal), "")
+        current.act(pod, growth.steps(slot.ordinal), None)
         return True
     if growth.is_on and not growth.is_complete(slot.ordinal):
-        current.act(pod, (), "waits until its claims have grown")
+        current.act(pod, (), CLAIMS_GROW)
         return True
     if pod.name in current.handled or pod.is_deleting or pod.phase in FINISHED:
         return True
@@ -201,7 +223,7 @@ def _restart(current: _Pass, pod: PodView, at: Instant) -> None:
     """Its claims have grown, but the file system only does when the pod starts."""
     if at > current.ws.now:
         current.times.append(at)
-        current.act(pod, (), "waits until the file system of its claims has grown")
+        current.act(pod, (), FILE_SYSTEM_GROWS)
     else:
         current.delete(pod, "recreated: the file system of its claims grows only then")
 
@@ -209,21 +231,21 @@ def _restart(current: _Pass, pod: PodView, at: Instant) -> None:
 def _to_update_revision(current: _Pass, pod: PodView, differences: Differences) -> bool:
     ws = current.ws
     if pod.state not in _UPDATABLE:
-        current.act(pod, (), f"its lifecycle state {pod.state!r} is not known to this version")
+        current.act(pod, (), unknown_state(pod))
         return True
     found = differences.of(pod)
     if isinstance(found, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
-            why = f"cannot be updated in place, and InPlaceOnly forbids more: {found.reason}"
-            told = f"pod {pod.name} {why}"
-            current.fail(pod, why, told=told, reason="CannotUpdate", event="FailedUpdatePodInPlace")
+            why = only_in_place(found.reason)
+            failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name} {why.message}")
+            current.fail(pod, why, failure=failure, event="FailedUpdatePodInPlace")
             return False
         reason = f" ({found.reason})" if ws.spec.is_in_place else ""
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:
         # It comes back to service first (refresh.py): an update in place is no reason to go.
-        current.act(pod, (), "is on its way back from PreparingDelete")
+        current.act(pod, (), COMES_BACK)
         return True
     steps, waits = update_turn(pod, found, target_of(ws))
     current.begun += bool(steps)

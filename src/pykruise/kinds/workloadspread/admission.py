@@ -5,7 +5,7 @@ AdmissionRequest ──▶ validating(...) ──▶ allowed, or refused (422) w
 v1beta1 only: writes in v1alpha1 are converted first. There are no defaults, so nothing mutates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pykruise.kinds.workloadspread.readers import SpreadReader
@@ -16,7 +16,7 @@ from pykruise.kinds.workloadspread.view import RAW
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import ApiError, Cause, KubeError
-from pykruise.kube.field_errors import bad_request, refusal
+from pykruise.kube.field_errors import bad_request, invalid, refusal
 from pykruise.kube.typed_documents import read
 from pykruise.pods.workload_validation import metadata_errors
 
@@ -46,6 +46,7 @@ def validating(reader: SpreadReader | None) -> Reviewer:
         # What is stored already must not keep its finalizers or labels from being changed.
         if request.old_object is None or not same(request.object.get("spec"), request.old_object.get("spec")):
             errors += errors_of(spec, around, has_target=has_target, old=old)
+            errors += _patch_type_errors(request.object)
         if errors:
             name = (request.object.get("metadata") or {}).get("name") or request.name
             return AdmissionAnswer(refusal=refusal(WORKLOAD_SPREADS, name, errors))
@@ -69,7 +70,7 @@ def _read(doc: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, bool, str]
     has_target = given.get("targetRef") is not None
     filled: Document = {
         **given,
-        "subsets": given.get("subsets") or [],
+        "subsets": _with_readable_patches(given.get("subsets") or []),
         "targetRef": given.get("targetRef") or {},
     }
     if isinstance(filled["targetRef"], Mapping):
@@ -77,6 +78,26 @@ def _read(doc: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, bool, str]
         filled["targetRef"] = {"apiVersion": "", "kind": "", "name": "", **filled["targetRef"]}
     spec, problem = read(filled, WorkloadSpreadSpec, path="spec", raw=RAW)
     return spec, has_target, problem
+
+
+def _with_readable_patches(subsets: Any) -> Any:
+    """The subsets; a patch that is no object is left out, since it is a field error (`_patch_type_errors`)."""
+    if not isinstance(subsets, list):
+        return subsets
+    return [{**one, "patch": None} if _has_odd_patch(one) else one for one in subsets]
+
+
+def _has_odd_patch(subset: Any) -> bool:
+    patch = subset.get("patch") if isinstance(subset, Mapping) else None
+    return patch is not None and not isinstance(patch, Mapping)
+
+
+def _patch_type_errors(doc: Mapping[str, Any]) -> Iterator[Cause]:
+    """Patches that are a string, a number, …: the schema lets any value pass, and no pod could be made of it."""
+    for index, one in enumerate((doc.get("spec") or {}).get("subsets") or ()):
+        if _has_odd_patch(one):
+            detail = "must be an object: a strategic merge patch of the pod template"
+            yield invalid(f"spec.subsets[{index}].patch", one["patch"], detail)
 
 
 async def _around(

@@ -28,7 +28,8 @@ def has_costs(snapshot: Snapshot) -> bool:
 
 
 def wanted_costs(snapshot: Snapshot, groups: Grouped) -> dict[str, int]:
-    """The cost of every active pod. Nothing while it is not known which version is the latest."""
+    """The cost of every active pod but the surplus: without one it goes before pods of subsets all the same, whose
+    costs are positive. Nothing while it is not known which version is the latest."""
     if not has_costs(snapshot) or snapshot.latest is None:
         return {}
     subsets = snapshot.spread.subsets
@@ -47,7 +48,7 @@ def wanted_costs(snapshot: Snapshot, groups: Grouped) -> dict[str, int]:
             for position, pod in enumerate(_delete_first(active, lower) if surplus else active):
                 costs[pod.name] = lower if position < surplus else STEP * (count - index)
         for pod in members.get(NOWHERE, ()):
-            if pod.is_active:
+            if pod.is_active and pod.name not in groups.surplus:
                 costs[pod.name] = -STEP * (count + 1)
     return costs
 

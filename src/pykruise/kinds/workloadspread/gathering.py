@@ -7,7 +7,8 @@ before their WorkloadSpread are read whole, once, to find their subset.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from pykruise.kinds.workloadspread.targets import (
     replicas_of,
 )
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kinds.workloadspread.versions import versioned_kinds
+from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
@@ -269,12 +270,16 @@ def _pods(facts: Facts, read: Read[Settings]) -> list[PodView]:
 async def _whole(
     spread: SpreadView, facts: Facts, read: Read[Settings]
 ) -> tuple[Mapping[str, Document], bool]:
-    """Pods without a note that are on a node, whole; and whether there are more than one turn reads."""
+    """Pods without a note that are on a node, whole; and whether there are more than one reconcile reads."""
+    pods = [
+        pod for pod in _pods(facts, read) if spread.selector is None or spread.selector.matches(pod.labels)
+    ]
+    versioned = versioned_kinds(read.settings.versioned_kinds)
+    full = _full_versions(spread, pods, versioned)
     wanted = [
         pod
-        for pod in _pods(facts, read)
-        if pod.node_name and not _is_noted(pod, spread.name)
-        if spread.selector is None or spread.selector.matches(pod.labels)
+        for pod in pods
+        if pod.node_name and not _is_noted(pod, spread.name) and _version(pod, versioned) not in full
     ]
     memory = read.memory(WholePods)
     known = memory.documents
@@ -292,6 +297,25 @@ async def _whole(
     await asyncio.gather(*(read_whole(pod) for pod in missing[:MOST_READ]))
     memory.documents = found
     return found, len(missing) > MOST_READ
+
+
+def _full_versions(spread: SpreadView, pods: Iterable[PodView], versioned: frozenset[str]) -> frozenset[str]:
+    """Versions of which no subset has room, as the stored status says: their other pods need not be read.
+
+    Not while it counts pods that have no note yet: those are adopted next.
+    """
+    noted = Counter(_version(pod, versioned) for pod in pods if pod.is_active and _is_noted(pod, spread.name))
+    return frozenset(
+        version
+        for version, entries in (spread.status.versioned_subset_statuses or {}).items()
+        if all(entry.missing_replicas == 0 for entry in entries)
+        if sum(entry.replicas for entry in entries) <= noted[version]
+    )
+
+
+def _version(pod: PodView, versioned: frozenset[str]) -> str:
+    kind = pod.controller.kind if pod.controller is not None else ""
+    return version_of(pod.labels, owner_kind=kind, versioned=versioned)
 
 
 def _is_noted(pod: PodView, name: str) -> bool:

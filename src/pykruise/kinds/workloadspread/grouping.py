@@ -2,8 +2,8 @@
 
 pods + subsets + nodes ──▶ grouped() ──▶ version → subset → pods, and the adoptions to be written
 
-Pure. A pod's note says where it is of. One without a note that sits on a node goes to the subset that fits its
-node best; one that is on no node yet is of none.
+Pure. A pod's note says where it is of. One without a note that sits on a node goes to the subset with room that fits
+its node best; one that is on no node yet is of none. Where no subset has room for a pod, it is left alone.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ from pykruise.kinds.workloadspread.injection import (
     tried,
 )
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
+from pykruise.kinds.workloadspread.places import pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of
@@ -28,6 +29,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
 __all__ = ["IGNORES_METADATA", "NOWHERE", "Adoption", "Grouped", "grouped"]
@@ -57,8 +59,12 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, Mapping[str, Sequence[PodView]]]
     adoptions: Mapping[str, Adoption]
     """By name of the pod."""
-    nowhere: Mapping[str, str]
+    unassigned: Mapping[str, Reason]
     """Pods of no subset, by name → why."""
+    unmarked: frozenset[str] = frozenset()
+    """Names of pods without a note of this WorkloadSpread, adopted now or not."""
+    surplus: frozenset[str] = frozenset()
+    """Names of those of them that are more than all subsets take: nothing is written to them."""
 
     def of(self, subset: str) -> Iterator[PodView]:
         """Pods of a subset, all versions together."""
@@ -66,37 +72,56 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
             yield from subsets.get(subset, ())
 
 
+GOES_FIRST: Final = (
+    "nothing has to be done: it goes first at the next scale-down; delete it to have it placed"
+)
+
+
+IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod is left as it is")
+
+
 def grouped(snapshot: Snapshot) -> Grouped:
     """Every pod in its place."""
     spread = snapshot.spread
     names = {one.name for one in spread.subsets}
     versions: dict[str, dict[str, list[PodView]]] = {}
-    homeless: list[tuple[str, PodView]] = []
-    nowhere: dict[str, str] = {}
+    unmarked: list[tuple[str, PodView]] = []
+    unassigned: dict[str, Reason] = {}
     for pod in snapshot.pods:
         version = _version(pod, snapshot)
         subsets = versions.setdefault(version, {})
         noted = _noted(pod, spread.name)
         if noted is None:
-            homeless.append((version, pod))
+            unmarked.append((version, pod))
         elif noted in names:
             subsets.setdefault(noted, []).append(pod)
         else:
             subsets.setdefault(NOWHERE, []).append(pod)
-            nowhere[pod.name] = f"its subset {noted} is not there any more"
+            message = f"its subset {noted} is not there any more"
+            unassigned[pod.name] = Reason(Code.NO_SUBSET, message, GOES_FIRST)
     # Pods with notes count first: they are in their subsets, wherever the others would fit.
-    free = {version: _free(snapshot, subsets) for version, subsets in versions.items()}
+    free = {version: _free(version, snapshot, subsets) for version, subsets in versions.items()}
     adoptions: dict[str, Adoption] = {}
-    for version, pod in homeless:
+    unplaced: list[tuple[str, PodView]] = []
+    for version, pod in unmarked:
         found = _best(pod, snapshot, free[version])
-        if isinstance(found, str):
+        if isinstance(found, Reason):
             versions[version].setdefault(NOWHERE, []).append(pod)
-            nowhere[pod.name] = found
+            unassigned[pod.name] = found
+            unplaced.append((version, pod))
             continue
         adoptions[pod.name] = _adoption(pod, found, snapshot)
         versions[version].setdefault(found.name, []).append(pod)
         free[version][found.name] -= 1
-    return Grouped(versions=versions, adoptions=adoptions, nowhere=nowhere)
+    surplus = [pod.name for version, pod in unplaced if not _has_room(free[version])]
+    unassigned |= dict.fromkeys(surplus, IS_SURPLUS)
+    return Grouped(
+        versions=versions,
+        adoptions=adoptions,
+        unassigned=unassigned,
+        unmarked=frozenset(pod.name for _, pod in unmarked),
+        surplus=frozenset(surplus),
+    )
 
 
 def _version(pod: PodView, snapshot: Snapshot) -> str:
@@ -110,43 +135,56 @@ def _noted(pod: PodView, name: str) -> str | None:
     return found.subset if found is not None and found.name == name and found.subset else None
 
 
-def _free(snapshot: Snapshot, subsets: Mapping[str, Sequence[PodView]]) -> Counter[str]:
+def _free(version: str, snapshot: Snapshot, subsets: Mapping[str, Sequence[PodView]]) -> Counter[str]:
+    """Places by subset that neither a pod has nor one that was admitted and is to come."""
+    stored = (snapshot.spread.status.versioned_subset_statuses or {}).get(version) or ()
+    entries = {one.name: one for one in stored}
     found: Counter[str] = Counter()
     for one in snapshot.spread.subsets:
         try:
             limit = limit_of(one, replicas=snapshot.replicas)
         except LimitError:
             limit = 0
+        pods = subsets.get(one.name, ())
+        pending = pending_creations(entries.get(one.name), pods)
         room = _WITHOUT_LIMIT if limit == ANY_NUMBER else limit
-        found[one.name] = room - len(subsets.get(one.name, ()))
+        found[one.name] = room - len(pods) - sum(until > snapshot.now for _, _, until in pending)
     return found
+
+
+def _has_room(free: Mapping[str, int]) -> bool:
+    return any(count > 0 for count in free.values())
 
 
 # ── adoption ─────────────────────────────────────────────────────────────────
 
 
-def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset | str:
-    """The subset that fits best; or why there is none."""
+def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset | Reason:
+    """The subset with room that fits best; or why there is none."""
+    if not _has_room(free):
+        return IS_SURPLUS
     if not pod.node_name:
-        return "it is on no node yet; then the node says which subset it is of"
+        return Reason(Code.NO_SUBSET, "it is on no node yet; then the node says which subset it is of")
     document = snapshot.documents.get(pod.uid)
     if document is None:
-        return "it is looked at in a moment"
+        return Reason(Code.NO_SUBSET, "it is looked at in a moment")
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
-        return f"its node {pod.node_name} is not known"
+        return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")
     best: tuple[int, Subset] | None = None
     for subset in snapshot.spread.subsets:
-        score = _score(document, node, subset, has_room=free[subset.name] > 0)
+        score = _score(document, node, subset) if free[subset.name] > 0 else None
         if score is not None and (best is None or score > best[0]):
             best = (score, subset)
-    return best[1] if best is not None else f"node {node.name} fits no subset"
+    if best is None:
+        return Reason(Code.NO_SUBSET, f"node {node.name} fits no subset that has room", GOES_FIRST)
+    return best[1]
 
 
-def _score(pod: Document, node: NodeView, subset: Subset, *, has_room: bool) -> int | None:
+def _score(pod: Document, node: NodeView, subset: Subset) -> int | None:
     """How well the node fits; None: a pod of the subset could not be there.
 
-    100 for each point of weight of preferences, 10 for a patch that would change nothing, 1 for room.
+    100 for each point of weight of preferences, 10 for a patch that would change nothing.
     """
     spec: Mapping[str, Any] = pod.get("spec") or {}
     tolerations = [*(spec.get("tolerations") or ()), *_plain(subset.tolerations or ())]
@@ -164,7 +202,7 @@ def _score(pod: Document, node: NodeView, subset: Subset, *, has_room: bool) -> 
         for term in _plain(subset.preferred_node_selector or ())
         if matches_term(term["preference"], labels=node.labels, name=node.name)
     )
-    return 100 * weight + 10 * _is_as_patched(pod, subset) + has_room
+    return 100 * weight + 10 * _is_as_patched(pod, subset)
 
 
 def _is_as_patched(pod: Document, subset: Subset) -> bool:

@@ -2,6 +2,7 @@
 
 entries (one version's list in the status) + pod ──▶ take() ──▶ Taken ──▶ claims.py stores the new list
                                                  ──▶ give_back() ──▶ the new list, or None: nothing to store
+entry + the pods of its subset ──▶ pending_creations() ──▶ places that are kept for pods which have not come yet
 
 Pure. An entry's `missingReplicas` is the number of free places, or -1: any number.
 
@@ -10,15 +11,20 @@ the last word: an API server may refuse the deletion afterwards, because the pod
 (preconditions). So nobody takes such a place before its pod is seen to go: `doubtful()` says of whom that matters.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.views import PodView
 
 __all__ = [
+    "CREATION_S",
     "SCHEDULABLE",
     "Taken",
     "condition_of",
@@ -27,10 +33,14 @@ __all__ = [
     "give_back",
     "is_schedulable",
     "needs_limit",
+    "pending_creations",
     "take",
 ]
 
 SCHEDULABLE: Final = "Schedulable"
+
+CREATION_S: Final = 30.0
+"""A pod that was admitted must show itself in this time; else its place is free again."""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,3 +163,21 @@ def give_back(
 def needs_limit(entries: Sequence[SubsetStatus], *, subset: str) -> bool:
     """Whether it takes the limit to say that a place which is given back is free: where none is free before."""
     return any(one.name == subset and one.missing_replicas == 0 for one in entries)
+
+
+def pending_creations(
+    entry: SubsetStatus | None, pods: Iterable[PodView]
+) -> Iterator[tuple[str, str, Instant]]:
+    """Pods that were admitted to a subset and are not among its pods: key, since when (as noted), and until when
+    the place is kept."""
+    noted = (entry.creating_pods if entry is not None else None) or {}
+    come = {_key_of(pod) for pod in pods} if noted else ()
+    for key, since in noted.items():
+        if key not in come:
+            yield key, since, parse_time(since) + CREATION_S
+
+
+def _key_of(pod: PodView) -> str:
+    """Under which its place was noted."""
+    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return found.uid if found is not None and found.uid else pod.name

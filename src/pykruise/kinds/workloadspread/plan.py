@@ -3,8 +3,9 @@
 Snapshot ──▶ plan_spread() ──▶ Plan ──▶ plans/execute.py
              whose each pod is ▶ notes and deletion costs ▶ the status ▶ pods that move on
 
-Pure: same snapshot, same plan. A pod that finds no node is deleted only once the stored status says that its
-subset is passed over: the pod that comes for it must not get the same place again.
+Pure: same snapshot, same plan. What others may count on is stored in the status first. A pod that finds no node is
+deleted only once it says that its subset is passed over: the pod that comes for it must not get the same place again.
+And a pod without a note is adopted only once it counts that pod: else admission hands out the same place meanwhile.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
 from pykruise.pods.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.views import PodView
 
@@ -40,31 +41,48 @@ def plan_spread(snapshot: Snapshot) -> Plan:
         return Plan(notes=(note,))
     groups = grouped(snapshot)
     found = computed(snapshot, groups)
-    marks = tuple(_marks(snapshot, groups))
+    marks = tuple(_marks(snapshot, groups, found))
     moves = tuple(_moves(snapshot, groups, found.timed_out))
-    stages = [Stage(name="mark pods", chains=marks[:MOST_AT_ONCE])] if marks else []
+    stages = [Stage(purpose=Purpose.MARK_PODS, chains=marks[:MOST_AT_ONCE])] if marks else []
     if moves:
-        stages.append(Stage(name="reschedule pods", chains=moves, regardless=True))
+        stages.append(Stage(purpose=Purpose.RESCHEDULE_PODS, chains=moves, regardless=True))
     is_written = found.status == normalized(spread.status)
     return Plan(
         stages=tuple(stages),
         status=None if is_written else found.status.document(),
-        after=_after(snapshot, found, is_partial=len(marks) > MOST_AT_ONCE),
-        left=groups.nowhere,
+        requeue_after_s=_requeue_after(snapshot, found, is_partial=len(marks) > MOST_AT_ONCE),
+        skipped=groups.unassigned,
         notes=found.notes,
     )
 
 
-def _marks(snapshot: Snapshot, groups: Grouped) -> Iterator[Chain]:
+def _marks(snapshot: Snapshot, groups: Grouped, found: Computed) -> Iterator[Chain]:
     """One write for each pod that needs a note, another cost, or both."""
     costs = wanted_costs(snapshot, groups)
+    waiting = _uncounted(snapshot, groups, found)
     for pod in snapshot.pods:
+        if pod.name in waiting:
+            continue
         adoption = groups.adoptions.get(pod.name)
         cost = costs.get(pod.name)
         has_cost = cost is None or pod.annotations.get(DELETION_COST_ANNOTATION) == str(cost)
         if adoption is None and has_cost:
             continue
         yield pod_chain(pod, _mark(pod, adoption, None if has_cost else cost))
+
+
+def _uncounted(snapshot: Snapshot, groups: Grouped, found: Computed) -> frozenset[str]:
+    """Names of pods without a note that the stored list of their version does not count as they would be then."""
+    stored = normalized(snapshot.spread.status).versioned_subset_statuses or {}
+    wanted = found.status.versioned_subset_statuses or {}
+    return frozenset(
+        pod.name
+        for version, subsets in groups.versions.items()
+        if stored.get(version) != wanted.get(version)
+        for pods in subsets.values()
+        for pod in pods
+        if pod.name in groups.unmarked
+    )
 
 
 def _mark(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
@@ -120,7 +138,7 @@ def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) ->
         yield pod_chain(pod, step)
 
 
-def _after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
+def _requeue_after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
     if is_partial or snapshot.has_more:
         return 0.0
     times: list[float] = []

@@ -12,15 +12,13 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.workloadspread.grouping import Grouped
-from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.places import SCHEDULABLE
+from pykruise.kinds.workloadspread.places import CREATION_S, SCHEDULABLE, pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.api import Condition
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.plans.plan import Note
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
 
 __all__ = [
@@ -33,9 +31,6 @@ __all__ = [
     "moves_at",
     "normalized",
 ]
-
-CREATION_S: Final = 30.0
-"""A pod that was admitted must show itself in this time; else its place is free again."""
 
 DELETION_S: Final = 15.0
 """A pod whose deletion was admitted must be on its way out in this time; else it has its place again."""
@@ -180,10 +175,7 @@ def _entry(
         tally.tell("InvalidMaxReplicas", f"subset {subset.name}: maxReplicas: {error}")
         kept = old or SubsetStatus(name=subset.name, replicas=0, missing_replicas=0)
         return _normal(msgspec.structs.replace(kept, replicas=len(active), missing_replicas=0))
-    creating = dict((old.creating_pods if old is not None else None) or {})
     leaving = (old.deleting_pods if old is not None else None) or {}
-    for pod in pods:
-        creating.pop(_key_of(pod), None)
     deleting: dict[str, str] = {}
     for pod in active:
         if pod.name not in leaving:
@@ -197,8 +189,7 @@ def _entry(
     # Of pods beyond the limit that go nobody gets the place.
     missing = limit if limit == ANY_NUMBER else max(limit - (len(active) - len(deleting)), 0)
     waiting: dict[str, str] = {}
-    for key, since in creating.items():
-        until = parse_time(since) + CREATION_S
+    for key, since, until in pending_creations(old, pods):
         if until <= snapshot.now:
             tally.tell("CreatePodFailed", f"pod {key} was admitted and has not come")
             continue
@@ -212,12 +203,6 @@ def _entry(
         creating_pods=waiting or None,
         deleting_pods=deleting or None,
     )
-
-
-def _key_of(pod: PodView) -> str:
-    """Under which its place was noted."""
-    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return found.uid if found is not None and found.uid else pod.name
 
 
 # ── whether pods find nodes ──────────────────────────────────────────────────

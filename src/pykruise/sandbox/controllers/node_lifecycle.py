@@ -24,7 +24,7 @@ from pykruise.sandbox.nodes import LEASE_NAMESPACE, NodeView, Taint
 from pykruise.sandbox.pod_view import PodView, instant_of
 from pykruise.sandbox.scheduling import tolerates
 
-__all__ = ["GRACE_S", "NodeLifecycle", "PodCollector", "TaintEviction", "tolerated_for"]
+__all__ = ["GRACE_S", "NOT_READY", "NodeLifecycle", "PodCollector", "TaintEviction", "tolerated_for"]
 
 GRACE_S: Final = 50.0
 """A node whose lease has not been renewed for so long is taken for dead. Rule: `--node-monitor-grace-period`."""

@@ -79,29 +79,21 @@ def test_the_update_revision_becomes_current_when_all_pods_are_of_it_ready_or_no
     assert (found["currentRevision"], found["readyReplicas"]) == (builder.update_revision, 0)
 
 
-def test_without_replicas_the_current_revision_follows_at_once() -> None:
-    """cloneset case 84"""
-    builder = cloneset(0)
-    builder.with_current(builder.old_revision)
-    builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
-    assert status(builder)["currentRevision"] == builder.update_revision
-
-
-@pytest.mark.parametrize("partition", [3, "60%"])
-def test_a_rollout_held_back_by_its_partition_is_not_completed_by_scaling_to_nothing(
+@pytest.mark.parametrize("partition", [0, 3, "60%"])
+def test_without_replicas_the_current_revision_follows_at_once_whatever_the_partition(
     partition: int | str,
 ) -> None:
-    """cloneset section 9.3"""
+    """cloneset case 84"""
     # given
     builder = cloneset(0, partition=partition)
     builder.with_current(builder.old_revision)
     builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
     # then
-    assert status(builder)["currentRevision"] == builder.old_revision
-    # and scaled up again, as many pods come back old
+    assert status(builder)["currentRevision"] == builder.update_revision
+    # and scaled up again, all pods are new
     settled(builder).with_spec(replicas=5)
     made = [pod["metadata"]["labels"]["controller-revision-hash"] for pod in created(planned(builder))]
-    assert made.count(builder.old_revision) == 3
+    assert made == [builder.update_revision] * 5
 
 
 def test_availability_waits_for_min_ready_seconds_and_the_plan_says_when() -> None:
@@ -195,12 +187,39 @@ def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -
     # then it stays so
     settled(builder)
     assert planned(builder.at(NOW + 500)).status is None
-    # until something gets better
+    # also when something gets better
     builder.set_condition("c", "Ready", "True")
-    assert progressing(builder)["reason"] == "CloneSetUpdated"
-    # and all is well
+    assert progressing(builder)["reason"] == "ProgressDeadlineExceeded"
+    # until all is well
     builder.add("a", "b")
     assert progressing(builder)["reason"] == "CloneSetAvailable"
+
+
+def _overdue(builder: CloneSetBuilder) -> CloneSetBuilder:
+    return with_progressing(builder, "ProgressDeadlineExceeded", age=10, status="False")
+
+
+def test_an_overdue_rollout_that_is_paused_or_stops_at_its_partition_is_overdue_no_longer() -> None:
+    paused = _overdue(deadline(cloneset(4, old=3, partition=2, max_unavailable=1))).paused()
+    assert progressing(paused)["reason"] == "CloneSetPaused"
+    held = _overdue(deadline(cloneset(4, old=2, partition=2, max_unavailable=1)))
+    assert progressing(held)["reason"] == "ProgressPartitionAvailable"
+    # and going on, the deadline is counted anew
+    going = settled(held).with_rolling(partition=0).at(NOW + 500)
+    found = progressing(going)
+    assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
+
+
+def test_another_template_gives_an_overdue_rollout_its_full_deadline() -> None:
+    # given
+    builder = _overdue(deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c"))
+    # when
+    builder.spec["template"] = template("nginx:2")
+    builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
+    # then
+    found = progressing(builder)
+    assert (found["reason"], found["status"]) == ("CloneSetUpdated", "True")
+    assert found["lastUpdateTime"] == format_time(NOW)
 
 
 def test_an_idle_cloneset_has_its_full_deadline_when_a_rollout_starts() -> None:

@@ -18,6 +18,8 @@ from support.plan_views import (
     steps_named,
 )
 
+RECREATED = "SuccessfulUpdatePodReCreate"
+
 
 def planned(builder: CloneSetBuilder) -> Plan:
     return plan_cloneset(builder.snapshot())
@@ -163,8 +165,34 @@ def test_a_pod_that_may_go_at_once_is_deleted_without_being_marked() -> None:
     plan = planned(cloneset(5, old=5, max_unavailable=2))
     assert (deleted(plan), marked(plan)) == ({"a", "b"}, set())
     (step, _) = steps_named(plan, "update pods")
-    assert step.done is not None
-    assert step.done.reason == "SuccessfulDelete"
+    assert [note.reason for note in step.notes_when_done] == ["SuccessfulDelete", RECREATED]
+    assert [note.reason for note in step.notes_when_failed] == ["FailedDelete", "FailedUpdatePodReCreate"]
+
+
+def test_replacing_a_pod_for_an_update_is_told_in_the_words_of_the_original() -> None:
+    # given
+    builder = cloneset(5, old=5, max_unavailable=1)
+    held = cloneset(5, old=5, max_unavailable=1).with_hook("preDelete")
+    held.with_finalizer("example.com/hook", *"abcde")
+    # when one goes at once, and one is marked
+    for stage in (builder, held):
+        (step,) = steps_named(planned(stage), "update pods")
+        done = next(note for note in step.notes_when_done if note.reason == RECREATED)
+        failed = next(note for note in step.notes_when_failed if note.reason == "FailedUpdatePodReCreate")
+        # then
+        revision = stage.update_revision
+        assert (done.warning, failed.warning) == (False, True)
+        assert (
+            done.message == f"successfully patch pod web-a specified-delete for update(revision {revision})"
+        )
+        assert failed.message == f"failed to patch pod specified-delete web-a for update(revision {revision})"
+
+
+def test_a_pod_that_goes_for_another_reason_is_not_told_as_replaced_for_an_update() -> None:
+    plan = planned(cloneset(2, pods=3, old=3).marked("a"))
+    reasons = [note.reason for step in plan.steps for note in step.notes_when_done]
+    assert deleted(plan) == {"a"}
+    assert reasons == ["SuccessfulDelete"]
 
 
 def test_with_surge_pods_are_marked_and_the_surge_pod_comes_first() -> None:
@@ -189,8 +217,7 @@ def test_a_held_pod_is_marked_and_goes_through_the_hook() -> None:
     assert (marked(plan), deleted(plan)) == ({"a"}, set())
     assert pod_patches(plan)["a"].body == {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}
     (step,) = steps_named(plan, "update pods")
-    assert step.done is not None
-    assert step.done.reason == "SuccessfulUpdatePodReCreate"
+    assert [note.reason for note in step.notes_when_done] == [RECREATED]
     # and then prepares
     builder.marked("a")
     assert states(planned(builder)) == {"a": "PreparingDelete"}

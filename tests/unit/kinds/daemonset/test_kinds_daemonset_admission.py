@@ -28,6 +28,11 @@ def document(**spec: Any) -> dict[str, Any]:
     return found
 
 
+def old_document(**spec: Any) -> dict[str, Any]:
+    """The same in v1alpha1."""
+    return {**document(**spec), "apiVersion": V1ALPHA1.api_version}
+
+
 def review(
     reviewer: Reviewer,
     doc: dict[str, Any] | None,
@@ -58,8 +63,8 @@ def review(
     raise AssertionError("the review waits")
 
 
-def causes(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> tuple[Cause, ...]:
-    answer = review(validate_daemonset, doc, old=old)
+def causes(doc: dict[str, Any], **how: Any) -> tuple[Cause, ...]:
+    answer = review(validate_daemonset, doc, **how)
     if answer.refusal is None:
         return ()
     assert (answer.refusal.code, answer.refusal.reason) == (422, "Invalid")
@@ -67,9 +72,9 @@ def causes(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> tuple[C
     return answer.refusal.details.causes
 
 
-def fields(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+def fields(doc: dict[str, Any], **how: Any) -> list[tuple[str, str]]:
     """Field and reason of every error."""
-    return [(cause.field, cause.reason.removeprefix("FieldValue")) for cause in causes(doc, old=old)]
+    return [(cause.field, cause.reason.removeprefix("FieldValue")) for cause in causes(doc, **how)]
 
 
 def defaulted(doc: dict[str, Any], **how: Any) -> dict[str, Any]:
@@ -106,8 +111,20 @@ def test_what_is_left_out_is_written_and_the_template_is_not_touched() -> None:
 )
 def test_surging_becomes_standard(given: dict[str, Any], expected: dict[str, Any]) -> None:
     """daemonset case 2"""
-    found = defaulted(document(**rolling(**given)), resource=V1ALPHA1)
+    found = defaulted(old_document(**rolling(**given)), resource=V1ALPHA1)
     assert found["spec"]["updateStrategy"]["rollingUpdate"] == {"rollingUpdateType": "Standard", **expected}
+
+
+def test_only_v1alpha1_has_surging() -> None:
+    """daemonset rules 16 and 18: in v1beta1 it is neither defaulted nor accepted"""
+    block = {"rollingUpdateType": "Surging", "maxSurge": 1}
+    assert defaulted(document(**rolling(**block)))["spec"]["updateStrategy"]["rollingUpdate"] == block
+    assert fields(document(**rolling(**block))) == [(f"{BLOCK}.rollingUpdateType", "NotSupported")]
+    # and where it is accepted, it has no unavailable pods
+    assert fields(old_document(**rolling(**block)), resource=V1ALPHA1) == []
+    block = {"rollingUpdateType": "Surging", "maxUnavailable": 1}
+    found = fields(old_document(**rolling(**block)), resource=V1ALPHA1)
+    assert found == [(f"{BLOCK}.maxUnavailable", "Required")]
 
 
 def test_one_limit_that_is_given_leaves_the_other_absent() -> None:
@@ -155,10 +172,6 @@ def test_a_plain_one_is_allowed() -> None:
         ({"maxSurge": 1, "maxUnavailable": "-5%"}, [("maxUnavailable", "Invalid")]),
         ({"maxSurge": "abc", "maxUnavailable": 1}, [("maxSurge", "Invalid")]),
         ({"maxUnavailable": 1, "rollingUpdateType": "Fast"}, [("rollingUpdateType", "NotSupported")]),
-        (
-            {"maxUnavailable": 1, "maxSurge": 0, "rollingUpdateType": "Surging"},
-            [("maxUnavailable", "Required")],
-        ),
         ({"maxUnavailable": 1, "partition": -1}, [("partition", "Invalid")]),  # case 8
         ({"maxUnavailable": 1, "partition": "abc"}, [("partition", "Invalid")]),  # case 8
         ({"maxUnavailable": 1, "partition": "120%"}, [("partition", "Invalid")]),

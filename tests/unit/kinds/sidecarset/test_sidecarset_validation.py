@@ -51,6 +51,32 @@ def test_names_are_short_and_without_dots(name: str) -> None:
     assert ("Invalid", "metadata.name") in errors(sidecarset(name, container("log")))
 
 
+@pytest.mark.parametrize(
+    ("probe", "wrong"),
+    [
+        ({"tcpSocket": {"port": 80}}, ["Invalid successThreshold"]),
+        (
+            {"httpGet": {"port": 80}},
+            ["Required httpGet.path", "NotSupported httpGet.scheme", "Invalid successThreshold"],
+        ),
+        ({"successThreshold": 1}, ["Required "]),
+        ({"tcpSocket": {"port": 80}, "successThreshold": 1}, []),
+        ({"httpGet": {"port": 80, "path": "/", "scheme": "HTTP"}, "successThreshold": 1}, []),
+    ],
+)
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_a_startup_probe_has_no_defaults_and_must_be_complete(
+    field: str, probe: Document, wrong: list[str]
+) -> None:
+    """sidecarset section 4.3"""
+    restart = {"restartPolicy": "Always"} if field == "initContainers" else {}
+    log = container("log", startupProbe=probe, livenessProbe={"tcpSocket": {"port": 80}}, **restart)
+    found = errors(sidecarset("s", updateStrategy={"type": "NotUpdate"}, **{field: [log]}))
+    place = f"spec.{field}[0].startupProbe"
+    assert [f"{reason} {path[len(place) + 1 :]}" for reason, path in found] == wrong
+    assert all(path.startswith(place) for _, path in found)
+
+
 def test_a_canary_needs_a_base_that_is_none_and_does_not_update() -> None:
     """case 24"""
     base = sidecarset("base", container("log"))

@@ -186,6 +186,16 @@ def test_a_patch_that_cannot_be_merged_gives_one_error_lift_5() -> None:
     ]
 
 
+@pytest.mark.parametrize("patch", ["spec: {}", 3, True, ["spec"]])
+def test_a_patch_that_is_no_object_is_a_field_error_among_others(patch: Any) -> None:
+    doc = spread(subset("a", 1), subset("a", patch=patch))
+    assert fields(doc) == ["spec.subsets[1].name", "spec.subsets[1].patch"]
+    # but where it is stored already, labels can be changed
+    labelled = deep_copy(doc)
+    labelled["metadata"]["labels"] = {"team": "shop"}
+    assert fields(labelled, old=doc) == []
+
+
 def test_other_kinds_must_be_on_the_white_list_case_49() -> None:
     server = SpreadServer()
     assert fields(limits(1, target=ROLLOUT), server=server) == ["spec.targetRef"]

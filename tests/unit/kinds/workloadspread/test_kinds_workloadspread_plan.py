@@ -18,7 +18,7 @@ from pykruise.plans.plan import Plan
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
-from support.spreads import CLONE_SET, DEPLOYMENT, NOW, pod, spread, subset, view, workload, zone
+from support.spreads import CLONE_SET, DEPLOYMENT, NOW, placed_in, pod, spread, subset, view, workload, zone
 
 JOB = ("batch/v1", "Job", "web")
 
@@ -132,6 +132,15 @@ def told(plan: Plan) -> list[str]:
 def settled(document: Document, plan: Plan) -> Document:
     """The object after the plan's status was written."""
     return {**document, "status": plan.status or document.get("status") or {}}
+
+
+def counted(document: Document, *pods: Document, **given: Any) -> Plan:
+    """The plan once the status that comes first is stored; that one touches no pod without a note."""
+    first = plan_spread(world(document, *pods, **given))
+    assert first.status is not None
+    unmarked = {one["metadata"]["name"] for one in pods if placed_in(one) == ""}
+    assert not unmarked & annotations_in(first).keys()
+    return plan_spread(world(settled(document, first), *pods, **given))
 
 
 # ── places ───────────────────────────────────────────────────────────────────
@@ -277,14 +286,16 @@ def test_equal_subsets_are_filled_evenly_case_58() -> None:
     required = {"requiredNodeSelector": zone("a")}
     pods = [stored(f"p{one}", node="n1") for one in range(4)]
     document = spread(subset("a", 2, **required), subset("b", 2, **required))
-    plan = plan_spread(world(document, *pods, nodes=(node("n1", zone="a"),)))
+    nodes = (node("n1", zone="a"),)
+    assert status_of(plan_spread(world(document, *pods, nodes=nodes)))["a"] == entry("a", 0, 2)
+    plan = counted(document, *pods, nodes=nodes)
     assert sorted(adopted(plan).values()) == ["a", "a", "b", "b"]
-    assert status_of(plan)["a"] == entry("a", 0, 2)
+    assert plan.status is None
 
 
 def test_a_pod_without_a_node_waits_and_goes_first_case_59() -> None:
     document = spread(subset("a"), subset("b"))
-    plan = plan_spread(world(document, stored("p1", phase="Pending", ready=False)))
+    plan = counted(document, stored("p1", phase="Pending", ready=False))
     assert adopted(plan) == {}
     assert costs(plan) == {"p1": -300}
     assert "on no node yet" in plan.left["p1"]
@@ -299,7 +310,7 @@ def test_the_patchs_metadata_can_be_left_out_case_60(value: str) -> None:
         subset("a", patch=patch),
         annotations={"workloadspread.kruise.io/ignore-patch-existing-pods-metadata": value},
     )
-    plan = plan_spread(world(document, stored("p1", node="n1"), nodes=(node("n1"),)))
+    plan = counted(document, stored("p1", node="n1"), nodes=(node("n1"),))
     [step] = plan.steps
     assert isinstance(step.action, Patch)
     metadata = step.action.body["metadata"]
@@ -321,21 +332,91 @@ def test_a_pod_is_adopted_where_it_could_be() -> None:
     document = spread(subset("a"), subset("b", 1, tolerations=tolerations))
     pods = [stored("p1", node="n1"), stored("p2", node="n2"), stored("p3", node="gone")]
     # when
-    plan = plan_spread(world(document, *pods, nodes=(node("n1", hard), node("n2", soft))))
+    plan = counted(document, *pods, nodes=(node("n1", hard), node("n2", soft)))
     # then
-    assert adopted(plan) == {"p1": "b", "p2": "b"} or adopted(plan) == {"p1": "b", "p2": "a"}
+    assert adopted(plan) == {"p1": "b", "p2": "a"}
     assert "not known" in plan.left["p3"]
 
 
-def test_preferences_and_patches_that_fit_decide_before_room() -> None:
+def test_of_subsets_with_room_preferences_and_patches_that_fit_decide() -> None:
+    # given a subset that its node prefers, one that is preferred and full, and one whose patch fits
     preferred = [{"weight": 1, "preference": zone("a")}]
     patched = {"metadata": {"labels": {"tier": "b"}}}
     document = spread(
-        subset("x", 5), subset("a", 0, preferredNodeSelector=preferred), subset("b", patch=patched)
+        subset("x", 5),
+        subset("full", 0, preferredNodeSelector=[{**preferred[0], "weight": 2}]),
+        subset("a", 1, preferredNodeSelector=preferred),
+        subset("b", patch=patched),
     )
     pods = [stored("p1", node="n1"), stored("p2", node="n2", labels={"tier": "b"}), stored("p3", node="n2")]
-    plan = plan_spread(world(document, *pods, nodes=(node("n1", zone="a"), node("n2", zone="c"))))
+    # when
+    plan = counted(document, *pods, nodes=(node("n1", zone="a"), node("n2", zone="c")))
+    # then
     assert adopted(plan) == {"p1": "a", "p2": "b", "p3": "x"}
+
+
+def _zones(*limits: int | None) -> list[Document]:
+    return [
+        subset(name, most, requiredNodeSelector=zone(name)) for name, most in zip("ab", limits, strict=True)
+    ]
+
+
+ZONES = (node("n1", zone="a"), node("n2", zone="b"), node("n3", zone="c"))
+
+
+def test_pods_beyond_what_all_subsets_take_are_left_alone() -> None:
+    # given two full subsets, and pods without a note: on the nodes of either, elsewhere, and on none yet
+    document = spread(*_zones(1, 1))
+    placed = [stored("p1", "a", node="n1"), stored("p2", "b", node="n2")]
+    surplus = [stored(f"p{3 + number}", node=one) for number, one in enumerate(("n1", "n2", "n3", ""))]
+    # when
+    first = plan_spread(world(document, *placed, *surplus, nodes=ZONES))
+    plan = plan_spread(world(settled(document, first), *placed, *surplus, nodes=ZONES))
+    # then
+    assert status_of(first) == {"a": entry("a", 0, 1), "b": entry("b", 0, 1)}
+    assert costs(plan) == {"p1": 200, "p2": 100}
+    assert adopted(plan) == {}
+    assert set(plan.left) == {"p3", "p4", "p5", "p6"}
+    assert all("every subset is full" in why for why in plan.left.values())
+
+
+def test_a_pod_is_adopted_only_while_its_subset_has_room() -> None:
+    # given two pods in the zone of a subset with one place
+    document = spread(*_zones(1, 5))
+    pods = [stored("p1", node="n1"), stored("p2", node="n1")]
+    # when
+    plan = counted(document, *pods, nodes=ZONES)
+    # then the other one goes first, as there is room elsewhere
+    assert adopted(plan) == {"p1": "a"}
+    assert costs(plan) == {"p1": 200, "p2": -300}
+    assert "fits no subset that has room" in plan.left["p2"]
+
+
+def test_a_place_that_is_kept_for_a_pod_to_come_is_not_given_to_one_that_is_there() -> None:
+    # given a place that admission gave to a pod ten seconds ago
+    document = spread(*_zones(1, 0), status=known(entry("a", 0, creatingPods={"p9": ago(10)}), entry("b", 0)))
+    pods = [stored("p1", node="n1")]
+    # then
+    plan = counted(document, *pods, nodes=ZONES)
+    assert not plan.stages
+    assert plan.left == {"p1": "every subset is full: the pod is left as it is"}
+    # when that pod does not come
+    plan = counted(document, *pods, nodes=ZONES, now=NOW + 21)
+    assert adopted(plan) == {"p1": "a"}
+
+
+def test_a_pod_is_not_adopted_before_the_stored_status_counts_it() -> None:
+    """Admission would hand out the place meanwhile, and the subset had more than it takes."""
+    # given a stored status that offers a place
+    document = spread(*_zones(1, 0), status=known(entry("a", 1), entry("b", 0)))
+    plan = plan_spread(world(document, stored("p1", node="n1"), nodes=ZONES))
+    # then that is taken first
+    assert status_of(plan)["a"] == entry("a", 0, 1)
+    assert adopted(plan) == {}
+    # and while pods of the subset come and go beside, their costs are written all the same
+    document = spread(*_zones(2, 0), status=known(entry("a", 2), entry("b", 0)))
+    plan = plan_spread(world(document, stored("p1", node="n1"), stored("p2", "a", node="n1"), nodes=ZONES))
+    assert (adopted(plan), costs(plan)) == ({}, {"p2": 200})
 
 
 # ── rescheduling ─────────────────────────────────────────────────────────────

@@ -210,8 +210,8 @@ class _Stage:
             is_over=is_over,
             status=status,
             target=short_hash(target),
-            left=dict(plan.left),
-            left_nodes=dict(plan.left_nodes),
+            skipped=dict(plan.skipped),
+            skipped_nodes=dict(plan.skipped_nodes),
             end=_end(ends),
         )
 

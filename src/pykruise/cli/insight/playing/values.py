@@ -10,6 +10,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.manager.settings import Settings
+from pykruise.pods.reasons import Reason
 from pykruise.sandbox.nodes import NodeSpec
 
 __all__ = ["Action", "Drain", "Play", "Played", "Sample", "World"]
@@ -132,8 +133,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     status: Document = {}
     target: str = ""
     """Hash of the update revision."""
-    left: Mapping[str, str] = {}
-    """Why pods stay as they are in the end, in the words of the last plan."""
-    left_nodes: Mapping[str, str] = {}
+    skipped: Mapping[str, Reason] = {}
+    """Why pods stay as they are in the end, by the last plan."""
+    skipped_nodes: Mapping[str, Reason] = {}
     end: Explanation | None = None
     """What `explain` says in the end: of the SidecarSet that changed if it waits, else of the workload."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
@@ -32,28 +32,11 @@ from pykruise.kinds.sidecarset.managed import ManagedPod
 from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.plans.plan import Plan
+from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodView
 
-__all__ = ["explain_sidecars", "why_left", "why_without"]
-
-_STRATEGY: Final = "spec.updateStrategy"
-
-_LEFT: Final = (
-    (
-        "updateStrategy.type is NotUpdate",
-        "NotUpdate",
-        f"set {_STRATEGY}.type to RollingUpdate, or recreate the pods",
-    ),
-    ("updateStrategy.paused", "Paused", f"resume: set {_STRATEGY}.paused to false"),
-    ("waits until hot upgrades", "HotUpgrade", ""),
-    ("its labels are not those", "NotSelected", f"change {_STRATEGY}.selector, or the pod's labels"),
-    ("cannot be upgraded in place", "NotInPlace", "recreate the pod: a new one gets everything"),
-    ("waits until the upgrade before", "UpdatingInPlace", ""),
-    ("the partition keeps", "Partition", f"lower {_STRATEGY}.partition to go on"),
-    ("waits for its turn", "Budget", f"wait, or raise {_STRATEGY}.maxUnavailable"),
-)
-"""How the plan's reasons begin → code and what a person can do."""
+__all__ = ["explain_sidecars", "why_skipped", "why_without"]
 
 _RECREATE: Final = "delete the pod, or recreate it through its workload: a new one gets them"
 
@@ -106,20 +89,20 @@ def _waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         words = "it is being deleted; pods keep their sidecars"
-        yield Wait(code="Terminating set", words=words, since=meta["deletionTimestamp"])
+        yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     yield from not_taken_up(sight.document)
-    refusals = [note.message for note in plan.notes if note.warning and note.reason == "InvalidSpec"]
+    refusals = [note.message for note in plan.notes if note.warning and note.reason == Code.INVALID_SPEC]
     for message in refusals:
         remedy = "correct the field that the message names; nothing is touched until then"
-        yield Wait(code="Refused", words=message, remedy=remedy)
+        yield Wait(code=Code.REFUSED, words=message, remedy=remedy)
     if not refusals:
         yield from _of_the_set(sight, plan)
     for pod in sight.managed:
         if pod.is_updated:
             yield from _not_serving(pod, sight)
-        elif pod.label in plan.left and not refusals:
-            yield why_left(pod, plan.left[pod.label], sight)
+        elif pod.label in plan.skipped and not refusals:
+            yield why_skipped(pod, plan.skipped[pod.label], sight)
     yield from _without_sidecars(sight)
 
 
@@ -129,19 +112,19 @@ def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         return
     for error in conflict_errors(sight.document, view.spec, sight.sets):
         remedy = "rename one of the two, or let their selectors part: only one of them gets into a pod"
-        yield Wait(code="Conflict", words=f"{error.field}: {error.message}", remedy=remedy)
+        yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
     yield from _injection(sight)
     yield from _failures(sight, plan)
     if not sight.views:
         words = (
             "no pod matches spec.selector" if view.selector is not None else "spec.selector selects nothing"
         )
-        yield Wait(code="NoPods", words=words, remedy="correct spec.selector, or the labels of the pods")
+        yield Wait(code=Code.NO_PODS, words=words, remedy="correct spec.selector, or the labels of the pods")
     elif not _meant(sight):
         names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
         words = f"{len(sight.views)} pods match spec.selector, but not their namespaces ({names})"
         remedy = "correct spec.namespaceSelector, or the labels of the namespaces"
-        yield Wait(code="NoPods", words=words, remedy=remedy)
+        yield Wait(code=Code.NO_PODS, words=words, remedy=remedy)
 
 
 def _injection(sight: SidecarSight) -> Iterator[Wait]:
@@ -150,13 +133,15 @@ def _injection(sight: SidecarSight) -> Iterator[Wait]:
     assert view.spec is not None
     if _is_injection_paused(sight):
         words = "injectionStrategy.paused: new pods get no sidecars"
-        yield Wait(code="InjectionPaused", words=words, remedy="set spec.injectionStrategy.paused to false")
+        yield Wait(
+            code=Code.INJECTION_PAUSED, words=words, remedy="set spec.injectionStrategy.paused to false"
+        )
         return
     try:
         chosen_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
     except InjectionError as error:
         remedy = "correct spec.injectionStrategy.revision: until then new pods are refused"
-        yield Wait(code="InjectionFails", words=str(error), remedy=remedy)
+        yield Wait(code=Code.INJECTION_FAILS, words=str(error), remedy=remedy)
 
 
 def _is_injection_paused(sight: SidecarSight) -> bool:
@@ -165,10 +150,10 @@ def _is_injection_paused(sight: SidecarSight) -> bool:
 
 
 _TOLD: Final = {
-    "FailedInjection": ("InjectionFails", "correct what it names: until then such pods are refused"),
-    "FailedUpgradeSidecar": ("WriteFailed", "see what refuses it; it is tried again and again"),
-    "ResetContainerFailed": ("WriteFailed", "see what refuses it; it is tried again and again"),
-    "FailedCreateRevision": ("WriteFailed", "see what refuses it; it is tried again and again"),
+    "FailedInjection": (Code.INJECTION_FAILS, "correct what it names: until then such pods are refused"),
+    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
+    "ResetContainerFailed": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
+    "FailedCreateRevision": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
 }
 """Reasons of events → code and what a person can do."""
 
@@ -183,7 +168,7 @@ def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         event = latest.get(reason)
         if event is None or not is_fresh(event, now=sight.snapshot.now, within_s=_FRESH_S):
             continue
-        if code == "WriteFailed" and not plan.stages:
+        if code == Code.WRITE_FAILED and not plan.stages:
             continue
         yield Wait(code=code, words=str(event.get("message") or ""), remedy=remedy)
 
@@ -191,19 +176,15 @@ def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
 # ── pods with sidecars ───────────────────────────────────────────────────────
 
 
-def why_left(pod: ManagedPod, reason: str, sight: SidecarSight) -> Wait:
+def why_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
     """The plan's reason for a pod that it leaves alone, with what more is known."""
-    code, remedy = next(
-        ((code, tip) for start, code, tip in _LEFT if reason.startswith(start)),
-        ("BrokenUpdate", "correct the annotation, or recreate the pod"),
-    )
-    words = reason
-    if code == "NotInPlace" and (fields := _changed_fields(pod, sight)):
-        words = f"{reason} ({fields})"
-    elif code == "Budget":
+    words = reason.message
+    if reason.code == Code.NOT_IN_PLACE and (fields := _changed_fields(pod, sight)):
+        words = f"{words} ({fields})"
+    elif reason.code == Code.BUDGET:
         busy = [one.label for one in sight.managed if one.is_updated and not _serves(one)]
         words += f" by {', '.join(busy[:5])}{' …' if len(busy) > 5 else ''}" if busy else ""
-    return Wait(code=code, words=words, pods=(pod.label,), remedy=remedy)
+    return Wait(code=reason.code, words=words, pods=(pod.label,), remedy=reason.helps)
 
 
 def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
@@ -218,26 +199,27 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
     cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now)
     if cause is not None:
         found = wait_of(cause, pod.label)
-        yield msgspec.structs.replace(found, remedy=_remedy(found, sight))
+        yield msgspec.structs.replace(found, remedy=_remedy(cause, sight))
         return
     busy = next((twins for twins in pod.twins if not twins.is_idle), None)
     if busy is not None:
         words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
-        yield Wait(code="HotUpgrade", words=words, pods=(pod.label,))
+        yield Wait(code=Code.HOT_UPGRADE, words=words, pods=(pod.label,))
     else:
         words = "its sidecars have new images, and do not run them yet"
-        yield Wait(code="UpdatingInPlace", words=words, pods=(pod.label,))
+        yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
 
 
-def _remedy(found: Wait, sight: SidecarSight) -> str:
+def _remedy(cause: Cause, sight: SidecarSight) -> str:
     """What a container needs that is a sidecar stands in the SidecarSet, not in the pod's template."""
     contents = sight.view.contents
-    names = sidecars_in_pod(contents.containers) if contents is not None else []
-    if not any(f"container {name} " in f"{found.words} " for name in names):
-        return found.remedy
-    return found.remedy.replace("in spec.template", "in spec.containers").replace(
-        "the template or roll back", "the SidecarSet"
-    )
+    if contents is None or cause.container not in sidecars_in_pod(contents.containers):
+        return cause.remedy
+    return {
+        Code.IMAGE_PULL: "correct the image or its pull secret in spec.containers, or make it available",
+        Code.CONTAINER_FAILS: f"read its log (kubectl logs -c {cause.container} --previous), correct the SidecarSet",
+        Code.NOT_READY: "look at its readiness probe and its log; correct the SidecarSet",
+    }.get(cause.code, cause.remedy)
 
 
 # ── pods without them ────────────────────────────────────────────────────────
@@ -252,9 +234,9 @@ def why_without(sight: SidecarSight) -> list[Wait]:
 def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
     missed = why_without(sight)
     yield from missed
-    if sight.are_reviewed is False and any(one.code == "NotInjected" for one in missed):
+    if sight.are_reviewed is False and any(one.code == Code.NOT_INJECTED for one in missed):
         yield Wait(
-            code="NoWebhook",
+            code=Code.NO_WEBHOOK,
             words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
             remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
         )
@@ -266,24 +248,26 @@ def _why_without(pod: PodView, sight: SidecarSight) -> Wait:
     canary = _canary_of(pod, sight)
     if canary:
         words = f"it has the sidecars of canary {canary}, which takes this one's place"
-        return Wait(code="Canary", words=words, pods=(label,))
+        return Wait(code=Code.CANARY, words=words, pods=(label,))
     if view.name in injected_sets(pod.annotations):
         words = "it lists this SidecarSet, but lacks containers of it"
     elif not _is_asked_about(pod.namespace, sight):
         words = "webhooks are not asked about pods of its namespace"
         remedy = "put it into another namespace" if pod.namespace in _never_asked(sight) else ""
         remedy = remedy or "take the label control-plane=openkruise off the namespace"
-        return Wait(code="NotInjected", words=words, pods=(label,), remedy=remedy)
+        return Wait(code=Code.NOT_INJECTED, words=words, pods=(label,), remedy=remedy)
     elif pod.created_at is not None and view.created_at is not None and pod.created_at < view.created_at:
         words = "it was there before this SidecarSet, and sidecars come when a pod is created"
     elif _is_injection_paused(sight):
-        return Wait(code="InjectionPaused", words="it was created while injection is paused", pods=(label,))
+        return Wait(
+            code=Code.INJECTION_PAUSED, words="it was created while injection is paused", pods=(label,)
+        )
     else:
         words = (
             "it was created without its sidecars: injection was paused, webhooks were not asked, "
             "or its labels were others then"
         )
-    return Wait(code="NotInjected", words=words, pods=(label,), remedy=_RECREATE)
+    return Wait(code=Code.NOT_INJECTED, words=words, pods=(label,), remedy=_RECREATE)
 
 
 def _canary_of(pod: PodView, sight: SidecarSight) -> str:

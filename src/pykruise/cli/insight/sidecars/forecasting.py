@@ -11,19 +11,21 @@ import msgspec
 
 from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
 from pykruise.cli.insight.outlook import Outlook
-from pykruise.cli.insight.sidecars.explaining import why_left, why_without
+from pykruise.cli.insight.sidecars.explaining import why_skipped, why_without
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
 from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed import ManagedPod
 from pykruise.kinds.sidecarset.matching import PARTIAL, chosen_contents
-from pykruise.kinds.sidecarset.plan import RESETS, UPGRADES, plan_sidecarset
+from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
+from pykruise.plans.plan import Purpose
+from pykruise.pods.reasons import Code, Reason
 
 __all__ = ["forecast_sidecars"]
 
@@ -64,9 +66,11 @@ def _rollout(sight: SidecarSight) -> tuple[tuple[Batch, ...], dict[str, tuple[st
     plan = plan_sidecarset(snapshot)
     while len(batches) < MOST_ROUNDS:
         doing = {
-            chain.subject: "end the hot upgrade" if stage.name == RESETS else "upgrade in place"
+            chain.subject: "end the hot upgrade"
+            if stage.purpose == Purpose.END_HOT_UPGRADES
+            else "upgrade in place"
             for stage in plan.stages
-            if stage.name in (UPGRADES, RESETS)
+            if stage.purpose in (Purpose.UPGRADE_SIDECARS, Purpose.END_HOT_UPGRADES)
             for chain in stage.chains
         }
         if not doing:
@@ -77,7 +81,7 @@ def _rollout(sight: SidecarSight) -> tuple[tuple[Batch, ...], dict[str, tuple[st
         snapshot = msgspec.structs.replace(snapshot, pods=pods)
         plan = plan_sidecarset(snapshot)
     after = msgspec.structs.replace(sight, snapshot=snapshot)
-    return tuple(batches), _stays(after, plan.left), bool(plan.stages) and len(batches) == MOST_ROUNDS
+    return tuple(batches), _stays(after, plan.skipped), bool(plan.stages) and len(batches) == MOST_ROUNDS
 
 
 def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
@@ -89,12 +93,12 @@ def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
     return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, twins=twins)
 
 
-def _stays(sight: SidecarSight, left: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _stays(sight: SidecarSight, skipped: Mapping[str, Reason]) -> dict[str, tuple[str, ...]]:
     reasons: dict[str, list[str]] = {}
     for pod in sight.managed:
-        if pod.label in left:
-            wait = why_left(pod, left[pod.label], sight)
-            words = "only when it is recreated: " if wait.code == "NotInPlace" else ""
+        if pod.label in skipped:
+            wait = why_skipped(pod, skipped[pod.label], sight)
+            words = "only when it is recreated: " if wait.code == Code.NOT_IN_PLACE else ""
             reasons.setdefault(f"{words}{wait.words}", []).append(pod.label)
     for wait in why_without(sight):
         reasons.setdefault(wait.words, []).extend(wait.pods)

@@ -38,6 +38,7 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.plans.plan import Plan
+from pykruise.pods.reasons import Code
 
 __all__ = ["explain_spread"]
 
@@ -109,15 +110,15 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         words = "it is being deleted; pods stay where they are"
-        yield Wait(code="Terminating set", words=words, since=meta["deletionTimestamp"])
+        yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     if not sight.problem:
         yield from not_taken_up(sight.document)
     problems = [sight.problem] if sight.problem else []
-    problems += [one.message for one in plan.notes if one.reason in ("InvalidSpec", "InvalidMaxReplicas")]
+    problems += [one.message for one in plan.notes if one.reason in (Code.INVALID_SPEC, "InvalidMaxReplicas")]
     for problem in problems:
         remedy = "correct what the message names; nothing is done about it until then"
-        yield Wait(code="Refused", words=problem, remedy=remedy)
+        yield Wait(code=Code.REFUSED, words=problem, remedy=remedy)
     if sight.problem or sight.view.spec is None:
         return
     yield from _of_the_target(sight)
@@ -134,10 +135,10 @@ def _of_the_target(sight: SpreadSight) -> Iterator[Wait]:
         return
     if not snapshot.is_there:
         remedy = "create it; or, since targetRef cannot be changed, replace the WorkloadSpread by another"
-        yield Wait(code="NoTarget", words=f"{target[0].kind} {target[1]} is not there", remedy=remedy)
+        yield Wait(code=Code.NO_TARGET, words=f"{target[0].kind} {target[1]} is not there", remedy=remedy)
     elif snapshot.latest is None:
         words = "which version of its pods is the newest is not known now; deletion costs wait for it"
-        yield Wait(code="Other", words=words)
+        yield Wait(code=Code.OTHER, words=words)
 
 
 def _patches(sight: SpreadSight) -> Iterator[Wait]:
@@ -149,7 +150,7 @@ def _patches(sight: SpreadSight) -> Iterator[Wait]:
             subset, sight.view.target, sight.target, path=f"spec.subsets[{number}].patch"
         ):
             remedy = f"correct the patch of subset {subset.name}: until then its pods are refused"
-            yield Wait(code="Patch", words=f"{error.field}: {error.message}", remedy=remedy)
+            yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=remedy)
 
 
 def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
@@ -163,7 +164,7 @@ def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
             if cause is None:
                 continue
             found = wait_of(cause, pod.name)
-            if moves_at(pod, sight.snapshot) is None and cause.code != "Unschedulable":
+            if moves_at(pod, sight.snapshot) is None and cause.code != Code.UNSCHEDULABLE:
                 yield found
                 continue
             words, remedy = _outlook(sight, subset, is_last=number == len(subsets) - 1)
@@ -192,16 +193,12 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
 
 def _nowhere(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
     """Pods of the workload that are of no subset."""
-    for name, reason in plan.left.items():
-        remedy = ""
-        if "is not there any more" in reason or "fits no subset" in reason:
-            remedy = (
-                "nothing has to be done: it goes first at the next scale-down; delete it to have it placed"
-            )
-        yield Wait(code="NoSubset", words=f"of no subset: {reason}", pods=(name,), remedy=remedy)
-    if plan.left and sight.are_reviewed is False:
+    for name, reason in plan.skipped.items():
+        words = f"of no subset: {reason.message}"
+        yield Wait(code=reason.code, words=words, pods=(name,), remedy=reason.remedy)
+    if plan.skipped and sight.are_reviewed is False:
         yield Wait(
-            code="NoWebhook",
+            code=Code.NO_WEBHOOK,
             words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
             remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
         )
@@ -213,7 +210,7 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
         if since is not None:
             words = f"subset {entry.name} is passed over, since pods found no node there"
             remedy = f"make room on its nodes; it is tried again {WINDOW_S:g} s after it was closed"
-            yield Wait(code="Closed", words=words, since=_time_of(entry), remedy=remedy)
+            yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
         try:
             limit = limit_of(subset, replicas=sight.snapshot.replicas)
         except LimitError:
@@ -223,9 +220,9 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
             remedy = (
                 "the surplus goes first at the next scale-down; delete pods to have them placed elsewhere"
             )
-            yield Wait(code="Surplus", words=words, remedy=remedy)
+            yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
     for entry in _versioned(status):
-        for kind, noted in (("Creating", entry.creating_pods), ("Leaving", entry.deleting_pods)):
+        for kind, noted in ((Code.CREATING, entry.creating_pods), (Code.LEAVING, entry.deleting_pods)):
             if noted:
                 yield _noted(kind, entry.name, noted)
 
@@ -234,9 +231,9 @@ def _time_of(entry: SubsetStatus) -> str:
     return next((one.last_transition_time for one in entry.conditions or () if one.status == "False"), "")
 
 
-def _noted(code: str, subset: str, noted: dict[str, str]) -> Wait:
+def _noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
     names = tuple(sorted(noted))
-    if code == "Creating":
+    if code == Code.CREATING:
         words = f"admitted to subset {subset} and not seen yet; its place is kept for {CREATION_S:g} s"
     else:
         words = f"on its way out of subset {subset}; it has its place again if it stays for {DELETION_S:g} s"
@@ -254,7 +251,7 @@ def _failures(sight: SpreadSight) -> Iterator[Wait]:
     for reason, remedy in _TOLD.items():
         event = latest.get(reason)
         if event is not None and is_fresh(event, now=sight.snapshot.now, within_s=_FRESH_S):
-            yield Wait(code="WriteFailed", words=str(event.get("message") or ""), remedy=remedy)
+            yield Wait(code=Code.WRITE_FAILED, words=str(event.get("message") or ""), remedy=remedy)
 
 
 # ── what is due when ─────────────────────────────────────────────────────────

@@ -27,6 +27,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
+from pykruise.plans.plan import Purpose
 from pykruise.pods.keys import DELETION_COST_ANNOTATION
 
 __all__ = ["forecast_spread"]
@@ -79,7 +80,7 @@ def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[Fate]:
         if cost is not None and has != str(cost):
             yield Fate(pod=pod.name, do=f"deletion cost {has or 'none'} → {cost}")
     for stage in plan_spread(sight.snapshot).stages:
-        if stage.name == "reschedule pods":
+        if stage.purpose == Purpose.RESCHEDULE_PODS:
             yield from (
                 Fate(pod=chain.subject, do="delete, to come again elsewhere") for chain in stage.chains
             )
@@ -87,8 +88,8 @@ def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[Fate]:
 
 def _stays(groups: Grouped) -> dict[str, tuple[str, ...]]:
     reasons: dict[str, list[str]] = {}
-    for name, why in groups.nowhere.items():
-        reasons.setdefault(f"of no subset: {why}", []).append(name)
+    for name, why in groups.unassigned.items():
+        reasons.setdefault(f"of no subset: {why.message}", []).append(name)
     return {why: tuple(sorted(names)) for why, names in reasons.items()}
 
 

@@ -1,0 +1,57 @@
+"""Watches of custom objects are opened again as soon as their CRD is stored anew.
+
+CRDs ──watch──▶ Renewal.on_definition() ──▶ Cache.watch_anew() of the caches that mirror their objects
+
+An API server that is given another spec for a CRD replaces what serves its objects. Watches that were open before stay
+open and hear nothing more: only their silence would tell, after two minutes (`cache.IDLE_TIMEOUT_S`). The definition's
+own watch tells at once. An API server may need a moment until it serves objects by the new definition, and a watch that
+was opened before would be silent as well, so each is opened once more after it.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.metadata_view import MetadataView, project_metadata
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+__all__ = ["Renewal", "definitions_of"]
+
+AGAIN_S: Final = (1.0, 5.0)
+"""After the change; at once too. Taking a new definition over takes API servers some hundred milliseconds."""
+
+
+def definitions_of(client: Client, *, clock: Clock, rng: random.Random) -> Cache[MetadataView]:
+    """A mirror of all CRDs that keeps almost nothing of them; to be run by who makes it."""
+    return Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_metadata, clock=clock, rng=rng)
+
+
+class Renewal:
+    """Has `caches` open their watches again; those of built-in resources are never concerned."""
+
+    def __init__(self, caches: Iterable[Cache[Any]]) -> None:
+        self._caches: dict[str, list[Cache[Any]]] = {}
+        for cache in caches:
+            name = f"{cache.resource.plural}.{cache.resource.group}"
+            self._caches.setdefault(name, []).append(cache)
+        self._known: dict[str, tuple[str, int]] = {}
+
+    def on_definition(self, change: Change[Any]) -> None:
+        """A handler for a cache of CRDs, whose values are MetadataViews. What is seen first is no change."""
+        new: MetadataView | None = change.new
+        if new is None or new.name not in self._caches:
+            return  # a CRD that is gone is remembered: another one of its name is a change
+        seen = (new.uid, new.generation)
+        is_changed = self._known.get(new.name, seen) != seen
+        self._known[new.name] = seen
+        if not is_changed:
+            return
+        loop = asyncio.get_running_loop()
+        for cache in self._caches[new.name]:
+            cache.watch_anew()
+            for delay_s in AGAIN_S:
+                loop.call_later(delay_s, cache.watch_anew)

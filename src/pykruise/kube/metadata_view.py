@@ -1,0 +1,43 @@
+"""That an object is there, and which version of it: for caches whose changes matter and nothing else. Pure."""
+
+import msgspec
+
+__all__ = ["MetadataView", "project_metadata"]
+
+
+class MetadataView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What every cached object has."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    """Grows with the spec."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+
+
+def project_metadata(raw: bytes | msgspec.Raw) -> MetadataView:
+    """Raises msgspec.DecodeError."""
+    meta = _decode(raw).metadata
+    return MetadataView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        generation=meta.generation,
+    )

@@ -1,0 +1,51 @@
+"""Warning events for what a person has to do: the first time that a condition says so.
+
+stored conditions + those of the plan ──▶ warning_notes() ──▶ a Warning for each reason that is new
+
+Pure; serves every kind. Some look at conditions, others at events. What the spec itself holds back (a pause, a
+partition, a hook) is worth no warning, and failed writes have their events with their steps.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykruise.kube.api import PlainCondition
+from pykruise.plans.plan import Note
+from pykruise.pods.reasons import Code
+from pykruise.pods.waiting import WAITING
+
+__all__ = ["WARNINGS", "warning_notes"]
+
+WARNINGS: Final = frozenset(
+    {
+        *(Code.INVALID_SPEC, Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE),
+        *(Code.UNSCHEDULABLE, Code.UNBOUND_CLAIMS, Code.IMAGE_PULL, Code.CONTAINER_FAILS),
+        *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED),
+    }
+)
+"""Reasons of conditions that are worth an event."""
+
+AGAIN_AFTER_S: Final = 600.0
+
+
+def warning_notes(
+    stored: Sequence[PlainCondition] | None, wanted: Sequence[PlainCondition] | None
+) -> tuple[Note, ...]:
+    """`wanted` are the conditions that the plan would have. What waits is named by its first pod, and pods
+    come and go: another message for the same reason is nothing new there."""
+    known = {_identity(one) for one in stored or () if one.status == "True"}
+    return tuple(
+        Note(
+            reason=one.reason,
+            message=one.message,
+            warning=True,
+            again_after_s=AGAIN_AFTER_S,
+            same_as=one.reason if one.type == WAITING else "",
+        )
+        for one in wanted or ()
+        if one.status == "True" and one.reason in WARNINGS and _identity(one) not in known
+    )
+
+
+def _identity(one: PlainCondition) -> tuple[str, str, str]:
+    return one.type, one.reason, "" if one.type == WAITING else one.message

@@ -1,0 +1,205 @@
+"""The frame of a workload's plan, the same for every kind that owns pods by a selector.
+
+Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
+             terminating ▶ unreadable ▶ selector guard ▶ refused ▶ the kind's phases
+
+truncate_history(), requeue_after(), changed_status(), choose_update_revision() ──▶ what the phases end with
+
+Pure. A kind supplies what is its own: what its status says of each, and its phases.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.resources import Resource
+from pykruise.plans.ownership import delete_revision
+from pykruise.plans.phases import Phase
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage
+from pykruise.pods.names import RevisionHash
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update, revision_body, to_truncate
+from pykruise.pods.selector_guard import (
+    LOOK_AGAIN_S,
+    SELECTOR_MISMATCH,
+    Mismatch,
+    check_selector,
+    record_of,
+)
+from pykruise.pods.views import PodView
+from pykruise.pods.workloads import WorkloadView
+
+__all__ = [
+    "Frame",
+    "Problem",
+    "changed_status",
+    "choose_update_revision",
+    "plan_workload",
+    "refuse",
+    "requeue_after",
+    "tidy_stages",
+    "truncate_history",
+]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A stored value that admission would have refused."""
+
+    message: str
+    """`<path>: <what is wrong>`."""
+    code: Code = Code.INVALID_SPEC
+    condition: str = ""
+    """Type of the condition that reports it, of kinds with several."""
+
+
+class Status(Protocol):
+    """A typed status."""
+
+    def document(self) -> Document: ...
+
+
+class WorkloadSnapshot(Protocol):
+    """What snapshots of all workloads have."""
+
+    @property
+    def pods(self) -> Sequence[PodView]: ...
+    @property
+    def revisions(self) -> Sequence[RevisionView]: ...
+    @property
+    def now(self) -> Instant: ...
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """What is a kind's own."""
+
+    resource: Resource
+    view_of: Callable[[Any], WorkloadView]
+    terminating: Callable[[Any], Status | None]
+    """The status of an object that is being deleted; None: it stays as it is."""
+    unreadable: Callable[[Any], Sequence[Problem]]
+    """Why nothing at all can be said of it: a spec or a selector that cannot be read."""
+    problems: Callable[[Any], Sequence[Problem]]
+    """What else cannot be carried out."""
+    refused: Callable[[Any, Sequence[Problem]], Status]
+    """The status that says which fields are in the way."""
+    guarded: Callable[[Any, str], Status]
+    """The status while the selector guard holds, with the guard's message. observedGeneration stays, so that who
+    waits for it sees that nothing was done."""
+    phases: Callable[[Any, RevisionView | None], Plan]
+    """All that is done otherwise. The revision is one that has no record of the selector yet."""
+
+
+def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
+    """Everything to be written for this object now, its status, and when to look again."""
+    view = frame.view_of(snapshot)
+    if view.is_deleting:
+        # Nothing is created, updated, deleted or released; what is left of it is still reported.
+        return Plan(status=changed_status(view, frame.terminating(snapshot)))
+    if problems := frame.unreadable(snapshot):
+        return refuse(frame, snapshot, problems)
+    guard = check_selector(
+        _selector_of(view),
+        owned=[one for one in snapshot.revisions if one.controller_uid == view.uid],
+        pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
+    )
+    if isinstance(guard, Mismatch):
+        return _guarded(frame, snapshot, guard)
+    if problems := frame.problems(snapshot):
+        return refuse(frame, snapshot, problems)
+    return frame.phases(snapshot, guard.unrecorded)
+
+
+def _selector_of(view: Any) -> Mapping[str, Any]:
+    selector: Mapping[str, Any] = msgspec.to_builtins(view.spec.selector)
+    return selector
+
+
+def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
+    """Nothing is touched; a condition and an event say which fields are in the way."""
+    code = problems[0].code
+    message = "; ".join(one.message for one in problems)
+    return Plan(
+        status=changed_status(frame.view_of(snapshot), frame.refused(snapshot, problems)),
+        skipped={pod.name: Reason(code, message) for pod in snapshot.pods},
+        notes=(Note(reason=code, message=message, warning=True, again_after_s=LOOK_AGAIN_S),),
+    )
+
+
+def _guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Plan:
+    """Nothing is touched, neither pod nor revision."""
+    message = mismatch.message(frame.resource.kind)
+    note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
+    return Plan(
+        status=changed_status(frame.view_of(snapshot), frame.guarded(snapshot, message)),
+        skipped={pod.name: mismatch.reason for pod in snapshot.pods},
+        notes=(note,),
+        requeue_after_s=LOOK_AGAIN_S,
+    )
+
+
+# What phases end with
+
+
+def changed_status(view: WorkloadView, status: Status | None) -> Document | None:
+    """The status as a document; None: it is stored like that already."""
+    if status is None:
+        return None
+    document = status.document()
+    return None if document == view.stored_status else document
+
+
+def requeue_after(phases: Iterable[Phase], *further: Instant | None, now: Instant) -> float | None:
+    """Seconds until time alone changes something: a phase goes on, or one of the `further` times comes. None: never;
+    0: there is more to write than one plan takes."""
+    phases = tuple(phases)
+    if any(phase.is_partial for phase in phases):
+        return 0.0
+    times = [time for time in (*(phase.look_at for phase in phases), *further) if time is not None]
+    return max(min(times) - now, 0.0) if times else None
+
+
+def truncate_history(
+    revisions: Iterable[RevisionView], *, live: Collection[RevisionHash], limit: int
+) -> list[Chain]:
+    """The ends of old revisions that no pod is of. `revisions`: its own; `live`: hashes in use."""
+    because = f"no pod is of it, and revisionHistoryLimit is {limit}"
+    return [delete_revision(one, because) for one in to_truncate(list(revisions), live=live, limit=limit)]
+
+
+def tidy_stages(chains: Iterable[Chain]) -> list[Stage]:
+    """What is tried again with every plan, and holds nothing back."""
+    found = tuple(chains)
+    return [Stage(purpose=Purpose.TIDY_UP, chains=found)] if found else []
+
+
+def choose_update_revision(
+    view: Any,
+    revisions: Sequence[RevisionView],
+    *,
+    resource: Resource,
+    others: Mapping[str, RevisionView],
+    annotations: Mapping[str, str] | None = None,
+) -> UpdateChoice:
+    """The revision of the present template: one that is stored, or one to store. `revisions`: its own and those that it
+    may adopt; `others` hold names that it may want; `annotations`: what it carries besides the selector's record."""
+    spec = view.spec
+    recorded = {**(annotations or {}), **record_of(_selector_of(view))}
+    return choose_update(
+        view.candidate,
+        revisions,
+        owner=view.name,
+        collision_count=view.status.collision_count or 0,
+        others=others,
+        body=partial(
+            revision_body,
+            namespace=view.namespace,
+            labels=labels_of(spec.template),
+            annotations={**view.annotations, **recorded},
+            owner=view.reference_as(resource),
+        ),
+        annotations=recorded,
+    )

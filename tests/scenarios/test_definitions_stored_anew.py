@@ -1,0 +1,52 @@
+"""A CRD is applied again, with another spec, while a manager follows its objects."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pykruise.kube.documents import decode
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from support.scenario import Object, Stage, cloneset
+
+CRD = "clonesets.apps.kruise.io"
+SOON_S = 30.0
+"""Far less than the two minutes after which a silent watch is opened again."""
+
+
+async def _versions(stage: Stage) -> list[Object]:
+    found: list[Object] = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD))["spec"][
+        "versions"
+    ]
+    return found
+
+
+async def _set_versions(stage: Stage, versions: list[Object]) -> None:
+    patch = {"spec": {"versions": versions}}
+    await stage.client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD, patch, patch_type=PatchType.MERGE)
+
+
+@pytest.fixture
+async def versions(stage: Stage) -> AsyncIterator[list[Object]]:
+    """Those of the CRD, which are put back."""
+    before = await _versions(stage)
+    yield before
+    await _set_versions(stage, before)
+
+
+async def test_what_happens_after_it_is_heard_at_once(stage: Stage, versions: list[Object]) -> None:
+    # given a manager at work
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)
+    # when the CRD has another column, time and again
+    for number in range(3):
+        column = {"name": f"Seen{number}", "type": "string", "jsonPath": ".metadata.name"}
+        changed = [
+            {**one, "additionalPrinterColumns": [*(one.get("additionalPrinterColumns") or ()), column]}
+            for one in versions
+        ]
+        await _set_versions(stage, changed)
+        # then a CloneSet that changes soon after is seen
+        await stage.scale("web", number + 2)
+        await stage.settled(replicas=number + 2, within_s=SOON_S)

@@ -1,0 +1,66 @@
+"""Whose watches are opened again when a CRD is stored anew."""
+
+import asyncio
+import random
+from typing import Any
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.definitions import DefinitionView, Renewal, project_definition
+from pykruise.kube.documents import encode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS, Resource
+from support.scripted import ScriptedTransport
+
+CRD = "clonesets.apps.kruise.io"
+
+
+class Counted(Cache[Any]):
+    """A cache that counts how often its watch was to be opened again."""
+
+    def __init__(self, resource: Resource) -> None:
+        client = Client(ScriptedTransport())
+        super().__init__(
+            client, resource, project=project_definition, clock=lambda: 0.0, rng=random.Random(1)
+        )
+        self.renewed = 0
+
+    def watch_anew(self) -> None:
+        self.renewed += 1
+
+
+def seen(generation: int, *, name: str = CRD, uid: str = "u1") -> Change[DefinitionView]:
+    document = {"metadata": {"name": name, "uid": uid, "resourceVersion": "7", "generation": generation}}
+    return Change(Key("", name), None, project_definition(encode(document)))
+
+
+async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_servers_have_taken_it_over() -> (
+    None
+):
+    # given two mirrors of its objects, one of another CRD's, and one of pods
+    caches = [Counted(one) for one in (CLONE_SETS, CLONE_SETS, DAEMON_SETS, PODS)]
+    renewal = Renewal(caches)
+    # when it is seen for the first time, and again without another spec, then nothing happens
+    renewal.on_definition(seen(1))
+    renewal.on_definition(seen(1))
+    assert [one.renewed for one in caches] == [0, 0, 0, 0]
+    # when its spec changes
+    renewal.on_definition(seen(2))
+    # then
+    assert [one.renewed for one in caches] == [1, 1, 0, 0]
+    await asyncio.sleep(6)
+    assert [one.renewed for one in caches] == [3, 3, 0, 0]
+
+
+async def test_a_definition_that_was_deleted_and_made_again_is_another_one() -> None:
+    cache = Counted(CLONE_SETS)
+    renewal = Renewal([cache])
+    renewal.on_definition(seen(1))
+    renewal.on_definition(Change(Key("", CRD), seen(1).new, None))
+    assert cache.renewed == 0
+    # when
+    renewal.on_definition(seen(1, uid="u2"))
+    # then
+    assert cache.renewed == 1
