@@ -37,7 +37,6 @@ WORKERS = (
     "nodepodprobe",
     "persistentpodstate",
     "podprobemarker",
-    "podunavailablebudget",
     "resourcedistribution",
     "uniteddeployment",
 )
