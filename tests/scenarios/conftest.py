@@ -34,6 +34,8 @@ from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -254,6 +256,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         spreading=Spreading(
             LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
         ),
+        budgeting=Budgeting(LiveBudgets(lambda: client, clock=clock), clock=clock, rng=rng),
         rng=rng,
     )
     async with Cluster(

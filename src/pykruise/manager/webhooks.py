@@ -24,7 +24,7 @@ from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endp
 from pykruise.admission.counts import LiveCounts
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.budget import PreventedDisruption
-from pykruise.admission.pods.refusals import PreventionEvents, RefusalEvents
+from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, RefusalEvents
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
@@ -159,7 +159,7 @@ class Webhooks:
             is_resize_apart=budget_settings.is_resize_apart,
         )
         self._has_budgets = admission.pod_webhook and admission.has_budgets
-        self._pub_recorder = EventRecorder(client, "pub-controller", clock=clock, rng=rng)
+        self._pub_recorder = EventRecorder(client, PUB_COMPONENT, clock=clock, rng=rng)
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)

@@ -19,9 +19,12 @@ from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS, Resource
 
-__all__ = ["PreventionEvents", "Refusal", "RefusalEvents", "refusal_of"]
+__all__ = ["PUB_COMPONENT", "PreventionEvents", "Refusal", "RefusalEvents", "refusal_of"]
 
 REASON = "FailedInjection"
+
+PUB_COMPONENT = "pub-controller"
+"""Who tells of kept pods, as the original has it."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
