@@ -318,6 +318,16 @@ def plane(
         yield plane
 
 
+@pytest.fixture(scope="module")
+def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
+    """A real API server of the module's own, with the kinds and nobody at work; None: in the sandbox."""
+    if request.config.getoption("--cluster") != "real":
+        yield None
+        return
+    with running_plane(kinds=True, controller_manager=False, scheduler=False) as plane:
+        yield plane
+
+
 @pytest.fixture
 def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
     """The control plane, when scenarios run on the real one."""
