@@ -36,7 +36,7 @@ _manager_namespace = click.option("--namespace", default="kruise-system", help="
 _feature_gates = click.option(
     "--feature-gates",
     default="",
-    help="Gates that the cluster's manager runs with: A=true,B=false. Default: the defaults.",
+    help="A=true,B=false. Default: those that the cluster's manager runs with.",
 )
 _output = click.option("--output", "-o", default="text", help="text or json.")
 _failures = click.option(
