@@ -161,7 +161,7 @@ async def test_a_compressed_body_is_taken_as_it_is(tmp_path: Path) -> None:
 async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_path: Path) -> None:
     # given a server that is busy with all it takes on
     gate = Gate()
-    limits = Limits(requests=3, overloaded_s=0.2)
+    limits = Limits(requests=3, share=1.0, overloaded_s=0.2)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
         busy = [asyncio.create_task(reviews(session)) for _ in range(3)]
         await until(lambda: gate.waiting == 3)
@@ -182,7 +182,7 @@ async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_p
 
 async def test_bodies_together_have_a_limit_too(tmp_path: Path) -> None:
     gate = Gate()
-    limits = Limits(bodies=len(BODY) + 10)
+    limits = Limits(bodies=len(BODY) + 10, share=1.0)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
         busy = asyncio.create_task(reviews(session))
         await until(lambda: gate.waiting == 1)
@@ -277,7 +277,7 @@ async def test_nonsense_inside_tls_is_refused_or_cut_off(tmp_path: Path, sent: b
 
 async def test_too_many_silent_connections_make_room(tmp_path: Path) -> None:
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-    limits = Limits(connections=5, request_s=30)
+    limits = Limits(connections=5, share=1.0, request_s=30)
     async with running(tmp_path, limits=limits) as server:
         silent = [await asyncio.open_connection("127.0.0.1", server.port, ssl=context) for _ in range(9)]
         async with client(server) as session:
