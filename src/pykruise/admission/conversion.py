@@ -27,6 +27,9 @@ REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 MOST_PROBLEMS: Final = 16
 """Objects that a failure names."""
 
+LONGEST_TEXT: Final = 1024
+"""Of a name, or of what is wrong."""
+
 MOST_VALUES: Final = 1_000_000
 """Commas and brackets in one request."""
 
@@ -84,7 +87,7 @@ def _answer(request: _Request, table: Conversions) -> Document:
             name = _name(doc) or name
             found.append(orjson.Fragment(encode(_converted(doc, request.desired, table))))
         except ValueError as err:
-            problems.append(f"{name}: {err}")
+            problems.append(f"{name[:LONGEST_TEXT]}: {str(err)[:LONGEST_TEXT]}")
             if len(problems) >= MOST_PROBLEMS:
                 break
     return _failed(problems) if problems else {"result": {"status": "Success"}, "convertedObjects": found}

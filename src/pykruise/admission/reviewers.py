@@ -24,6 +24,7 @@ from pykruise.admission.pods.steps import PodStep
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Counts, Protection, guarded
 from pykruise.admission.readable import readable
+from pykruise.admission.reviews import LONG_REVIEW
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.admission import mutating as mutating_cloneset
@@ -51,6 +52,7 @@ from pykruise.kube.admission import (
     ReviewRule,
     SpokeRules,
 )
+from pykruise.kube.aside import Aside, finished
 from pykruise.kube.clock import Clock, system_clock
 
 __all__ = ["reviewers"]
@@ -58,6 +60,18 @@ __all__ = ["reviewers"]
 _APPS: Final = "apps.kruise.io"
 _POLICY: Final = "policy.kruise.io"
 _VERSIONS: Final = ("v1alpha1", "v1beta1")
+
+_WAITING_FOR_NOTHING: Final = frozenset(
+    (
+        "mcloneset.kb.io",
+        "mdaemonset.kb.io",
+        "msidecarset.kb.io",
+        "mstatefulset.kb.io",
+        "vcloneset.kb.io",
+        "vdaemonset.kb.io",
+    )
+)
+"""Webhooks whose reviews are computed from the request alone."""
 
 
 def reviewers(
@@ -74,6 +88,7 @@ def reviewers(
     spreading: Spreading | None = None,
     announce: Announce | None = None,
     rng: random.Random | None = None,
+    aside: Aside | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
@@ -83,7 +98,7 @@ def reviewers(
     `spreading` puts pods into subsets, `sidecars` reads SidecarSets; without them nothing is done to pods.
     `on_refused` hears of pods that were refused for want of sidecars. `announce` is awaited before a SidecarSet
     or a WorkloadSpread is allowed that means other pods than the stored one. `rng` draws names of pods that need
-    one early.
+    one early. `aside` does what is long and waits for nothing.
     """
     settings = settings or AdmissionSettings()
     protection = protection or Protection(
@@ -155,7 +170,23 @@ def reviewers(
         _validating("uniteddeployment", guarded(protection, _allow), "DELETE"),
         *_gated(settings.gates, resourcedistribution.validating(trial)),
     ]
-    return tuple(_timed(rule, settings) for rule in rules)
+    aside = aside or Aside()
+    return tuple(_timed(_beside(rule, aside), settings) for rule in rules)
+
+
+def _beside(rule: ReviewRule, aside: Aside) -> ReviewRule:
+    """The rule with its long reviews aside, as far as they wait for nothing."""
+    if rule.name not in _WAITING_FOR_NOTHING:
+        return rule
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        # In its older version a CloneSet is looked at together with its pods, and deletions ask what would go.
+        is_alone = request.operation in ("CREATE", "UPDATE") and request.resource.version == _VERSIONS[-1]
+        if request.size < LONG_REVIEW or not (rule.mutating or is_alone):
+            return await rule.reviewer(request)
+        return await aside.run(lambda: finished(rule.reviewer(request)))
+
+    return msgspec.structs.replace(rule, reviewer=review)
 
 
 def _statefulset_defaulting(settings: AdmissionSettings) -> StatefulSetDefaulting:

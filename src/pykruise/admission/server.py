@@ -25,6 +25,7 @@ import msgspec
 
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
+from pykruise.kube.aside import Aside
 from pykruise.kube.documents import encode
 from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_server import Limits as HttpLimits
@@ -292,19 +293,16 @@ def review_paths(reviews: Reviews) -> Mapping[str, PostPath]:
 CONVERSION_BODY: Final = 8 * MIB
 """An API server converts what it reads one by one, and may send several at once; one has 1.5 MiB at most."""
 
-LONG_CONVERSION: Final = 256 * 1024
-"""Bytes from which conversions take turns in a thread of their own, so that reviews need not wait for them."""
+LONG_CONVERSION: Final = 64 * 1024
+"""Bytes from which conversions run in a thread of their own, one after the other: reviews do not wait for them."""
 
 
 def conversion_path(path: str) -> Mapping[str, PostPath]:
     """What a server needs to serve conversions under this path."""
-    turn = asyncio.Lock()
+    aside = Aside()
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:
-        if len(body) < LONG_CONVERSION:
-            return _converted(body)
-        async with turn:
-            return await asyncio.to_thread(_converted, body)
+        return _converted(body) if len(body) < LONG_CONVERSION else await aside.run(_converted, body)
 
     return {path: PostPath(post, body=CONVERSION_BODY, is_open=True)}
 

@@ -138,7 +138,8 @@ class Room(Generic[HolderT]):
         if held is None:
             return False
         share = self._shares[held.peer]
-        if self.has_no_place_for_requests or 0 < self._most_requests and share.requests >= self._of_one[1]:
+        has_used_its_share = self._most_requests > 0 and share.requests >= self._of_one[1]
+        if has_used_its_share or self.has_no_place_for_requests:
             return False
         held.requests += 1
         self._count(share, requests=1)

@@ -279,6 +279,7 @@ class _Connection(asyncio.Protocol):
         self._arrived = 0
         path, query = split_target(self._target)
         request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
+        request.target = self._target
         request.most_body = self._limits.body
         request.is_verified = self._is_verified
         self._request = request

@@ -28,7 +28,7 @@ _NO_QUERY: Final[Mapping[str, str]] = {}
 class Request:
     """One request. `path` is percent-encoded, `query` is not; names of headers are in lower case.
 
-    Of what is said twice the first counts; headers that may come several times are in lines. `noted` is what the
+    `target` is path and query as they came. Of what is said twice the first counts; headers that may come several times are in lines. `noted` is what the
     App wants to know again when the body is there, `most_body` how many bytes that may have. `is_verified`: the
     client has a certificate of an authority that the server trusts. `is_counted`: it needs one of the places for
     requests; App.admit may say otherwise.
@@ -46,6 +46,7 @@ class Request:
         "noted",
         "path",
         "query",
+        "target",
     )
 
     def __init__(
@@ -58,6 +59,7 @@ class Request:
         self.body = body
         self.noted: object = None
         self.most_body = 0
+        self.target = b""
         self.is_counted = True
         self.is_placed = False
         self.is_verified = False

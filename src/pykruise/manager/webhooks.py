@@ -62,6 +62,7 @@ from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
+from pykruise.kube.aside import Aside
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
@@ -229,6 +230,7 @@ class Webhooks:
                 client, known=self._interests.known, read=self._interests.read, quiet_s=quiet_s
             )
         self._narrowing = narrowing
+        aside = Aside()
         rules = over(
             reviewers(
                 admission,
@@ -242,12 +244,17 @@ class Webhooks:
                 spreading=self.spreading,
                 announce=narrowing.opened if narrowing is not None else None,
                 rng=rng,
+                aside=aside,
             )
         )
-        reviews = Reviews(rules, observe=self.metrics.observe)
+        reviews = Reviews(rules, observe=self.metrics.observe, aside=aside)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
-            paths, host=bind, port=webhook.port if port is None else port, limits=limits
+            paths,
+            host=bind,
+            port=webhook.port if port is None else port,
+            limits=limits,
+            client_authority=Path(webhook.client_authority) if webhook.client_authority else None,
         )
         self._upkeep = Upkeep(
             client,

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import gzip
+import io
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,7 @@ import aiohttp
 import pytest
 
 from pykruise.admission.reviews import Reviews
-from pykruise.admission.server import Limits, PostPath, WebhookServer, review_paths
+from pykruise.admission.server import Limits, PostPath, WebhookServer, conversion_path, review_paths
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
@@ -54,11 +55,21 @@ Reviewing = Callable[[AdmissionRequest], object]
 
 @asynccontextmanager
 async def running(
-    folder: Path, reviewer: Reviewing = at_once, *, limits: Limits | None = None
+    folder: Path,
+    reviewer: Reviewing = at_once,
+    *,
+    limits: Limits | None = None,
+    client_authority: Path | None = None,
 ) -> AsyncIterator[WebhookServer]:
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")  # type: ignore[arg-type]
-    server = WebhookServer(review_paths(Reviews([rule])), host="127.0.0.1", port=0, limits=limits)
+    server = WebhookServer(
+        {**review_paths(Reviews([rule])), **conversion_path("/convert")},
+        host="127.0.0.1",
+        port=0,
+        limits=limits,
+        client_authority=client_authority,
+    )
     server.load_certificate(*pair(folder, "server"))
     await server.start()
     try:
@@ -69,9 +80,11 @@ async def running(
 
 @asynccontextmanager
 async def client(
-    server: WebhookServer, *, authority: Authority = AUTHORITY
+    server: WebhookServer, *, authority: Authority = AUTHORITY, shows: tuple[Path, Path] | None = None
 ) -> AsyncIterator[aiohttp.ClientSession]:
     context = ssl.create_default_context(cadata=authority.pem.decode())
+    if shows is not None:
+        context.load_cert_chain(*shows)
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     url = f"https://127.0.0.1:{server.port}"
     async with aiohttp.ClientSession(url, connector=connector) as session:
@@ -287,6 +300,118 @@ async def test_too_many_silent_connections_make_room(tmp_path: Path) -> None:
                     assert await reader.read() == b""
         for _, writer in silent:
             writer.close()
+
+
+Open = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connected(server: WebhookServer, said: bytes = b"") -> Open:
+    context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    writer.write(said)
+    return reader, writer
+
+
+async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
+    # given more clients than requests are answered at once, which all send a head and a part of a body
+    head = b"POST /review HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+    async with running(tmp_path, limits=Limits(requests=4, share=1.0)) as server:
+        halves = [await connected(server, head) for _ in range(16)]
+        await asyncio.sleep(0.05)
+        # when
+        async with client(server) as session:
+            assert await reviews(session)
+        # then
+        assert (server.requests, server.shed) == (0, 0)
+        for _, writer in halves:
+            writer.close()
+
+
+async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unready(tmp_path: Path) -> None:
+    gate = Gate()
+    async with running(tmp_path, gate, limits=Limits(requests=4, share=0.5)) as server:
+        async with client(server) as session:
+            busy = [asyncio.create_task(reviews(session)) for _ in range(2)]
+            await until(lambda: gate.waiting == 2)
+            async with session.post("/review", data=BODY) as answer:
+                assert answer.status == 429
+            assert (server.shed, server.is_overloaded) == (1, False)
+            gate.open.set()
+            assert all(await asyncio.gather(*busy))
+
+
+async def test_idle_connections_that_have_asked_before_make_room_too(tmp_path: Path) -> None:
+    # given
+    limits = Limits(connections=5, share=1.0)
+    async with running(tmp_path, limits=limits) as server:
+        idle = []
+        for _ in range(12):
+            reader, writer = await connected(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            idle.append((reader, writer))
+        # then those that were used least recently are closed at once
+        for reader, _ in idle[:7]:
+            await asyncio.wait_for(reader.read(), 5)
+        async with client(server) as session:
+            assert await reviews(session)
+        for _, writer in idle:
+            writer.close()
+
+
+async def test_connections_that_never_shake_hands_make_room_too(tmp_path: Path) -> None:
+    async with running(tmp_path, limits=Limits(connections=5, share=1.0, request_s=30)) as server:
+        # given
+        mute = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(12)]
+        # then
+        for reader, _ in mute[:7]:
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 5) == b""
+        async with client(server) as session:
+            assert await reviews(session)
+        for _, writer in mute:
+            writer.close()
+
+
+async def test_a_conversion_may_have_eight_mebibytes(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, client(server) as session:
+        try:
+            async with session.post("/convert", data=io.BytesIO(b"x" * 15_000_000)) as answer:
+                assert answer.status == 413
+        except aiohttp.ClientConnectionError:
+            pass  # cut off while it was still sending
+        assert await reviews(session)
+
+
+async def test_with_an_authority_for_clients_reviews_want_a_certificate(tmp_path: Path) -> None:
+    # given
+    authority, other = Authority(), Authority()
+    file = tmp_path / "clients.pem"
+    file.write_bytes(authority.pem)
+    async with running(tmp_path, client_authority=file) as server:
+        # when a client has one
+        async with client(server, shows=pair(tmp_path, "api-server", authority=authority)) as session:
+            assert await reviews(session)
+        # or none: API servers show none when they ask for a conversion
+        async with client(server) as session:
+            async with session.post("/review", data=BODY) as answer:
+                assert answer.status == 401
+            async with session.post("/convert", data=b"{}") as answer:
+                assert answer.status == 200
+            async with session.get("/healthz") as answer:
+                assert answer.status == 200
+        # or one of somebody else
+        async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
+            with pytest.raises(aiohttp.ClientError):
+                await reviews(session)
+        # and when the file changes, it counts from the next connection on
+        file.with_suffix(".new").write_bytes(other.pem)
+        file.with_suffix(".new").replace(file)
+        async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
+            assert await reviews(session)
+        # and a file that cannot be read changes nothing
+        file.write_text("no certificate")
+        async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
+            assert await reviews(session)
 
 
 async def test_a_new_certificate_is_used_without_one_failed_request(tmp_path: Path) -> None:
