@@ -26,12 +26,12 @@ _NO_QUERY: Final[Mapping[str, str]] = {}
 
 
 class Request:
-    """One request. `path` is percent-encoded, `query` is not; names of headers are in lower case.
+    """One request. `path` is percent-encoded, `query` is not, `target` is both as they came.
 
-    `target` is path and query as they came. Of what is said twice the first counts; headers that may come several times are in lines. `noted` is what the
-    App wants to know again when the body is there, `most_body` how many bytes that may have. `is_verified`: the
-    client has a certificate of an authority that the server trusts. `is_counted`: it needs one of the places for
-    requests; App.admit may say otherwise.
+    Names of headers are in lower case. Of what is said twice the first counts; headers that may come several times
+    are in lines. `noted` is what the App wants to know again when the body is there, `most_body` how many bytes that
+    may have. `is_verified`: the client has a certificate of an authority that the server trusts. `is_counted`: it
+    needs one of the places for requests, unless App.admit says otherwise.
     """
 
     __slots__ = (

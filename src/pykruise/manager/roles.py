@@ -67,7 +67,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
                 in_namespace=True,
                 why="the certificate of the webhooks",
             ),
-            # RBAC cannot name what is not there yet. So a Secret that was deleted, to have new certificates, comes back.
+            # RBAC cannot name what is not there yet; a Secret that was deleted is made again.
             on(SECRETS, "create", in_namespace=True, why="the certificate of the webhooks"),
             on(
                 CUSTOM_RESOURCE_DEFINITIONS,

@@ -67,6 +67,7 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import ConflictError, KubeError
+from pykruise.kube.quota import Quota
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
@@ -96,6 +97,10 @@ SETTLE_S: Final = 5.0
 
 HOLD_S: Final = 300.0
 """How long a new authority waits at most while API servers cannot be told of it."""
+
+SPREADING: Final = 128
+"""Reviews of pods that may wait for WorkloadSpread's writes at once, half of them of one namespace: a quarter of what
+the server answers at once."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
@@ -216,7 +221,11 @@ class Webhooks:
         )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
-            self._spreads, clock=clock, rng=rng, versioned=settings.versioned_status_kinds
+            self._spreads,
+            clock=clock,
+            rng=rng,
+            versioned=settings.versioned_status_kinds,
+            quota=Quota(SPREADING, most_of_one=SPREADING // 2),
         )
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)

@@ -329,15 +329,17 @@ async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
 
 async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unready(tmp_path: Path) -> None:
     gate = Gate()
-    async with running(tmp_path, gate, limits=Limits(requests=4, share=0.5)) as server:
-        async with client(server) as session:
-            busy = [asyncio.create_task(reviews(session)) for _ in range(2)]
-            await until(lambda: gate.waiting == 2)
-            async with session.post("/review", data=BODY) as answer:
-                assert answer.status == 429
-            assert (server.shed, server.is_overloaded) == (1, False)
-            gate.open.set()
-            assert all(await asyncio.gather(*busy))
+    async with (
+        running(tmp_path, gate, limits=Limits(requests=4, share=0.5)) as server,
+        client(server) as session,
+    ):
+        busy = [asyncio.create_task(reviews(session)) for _ in range(2)]
+        await until(lambda: gate.waiting == 2)
+        async with session.post("/review", data=BODY) as answer:
+            assert answer.status == 429
+        assert (server.shed, server.is_overloaded) == (1, False)
+        gate.open.set()
+        assert all(await asyncio.gather(*busy))
 
 
 async def test_idle_connections_that_have_asked_before_make_room_too(tmp_path: Path) -> None:
