@@ -655,7 +655,7 @@ async def test_a_replica_that_begins_anew_goes_on_from_what_is_stored() -> None:
 async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what_others_need() -> None:
     # given
     quota = Quota(4, most_of_one=2)
-    server = SpreadServer(spread(subset("a")))
+    server = SpreadServer(spread(subset("a", 9)))
     replica = server.replica(quota=quota)
     # when more pods come at once than may wait
     answers = await asyncio.gather(
@@ -664,7 +664,7 @@ async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what
     # then those beyond are asked to come again
     refused = [one for one in answers if isinstance(one, StepError)]
     assert [one.code for one in refused] == [429] * 3
-    assert "too many pods wait for their place in a WorkloadSpread: 2 of default" in str(refused[0])
+    assert "too many pods wait for their place in a WorkloadSpread: 2 of shop" in str(refused[0])
     # and the others had their places, which are free again
     assert [placed_in(one) for one in answers if isinstance(one, dict)] == ["a", "a"]
     assert placed_in(await replica.create(pod("again"))) == "a"
