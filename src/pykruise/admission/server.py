@@ -57,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of a request's line and headers; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
     """Of one review: an object and what it was before, three MiB at most by an API server."""
-    bodies: int = 64 * MIB
+    bodies: int = 48 * MIB
     """Of all requests at once."""
     connections: int = 1024
     share: float = 0.5
@@ -290,8 +290,8 @@ def review_paths(reviews: Reviews) -> Mapping[str, PostPath]:
     return {path: PostPath(post) for path in reviews.paths}
 
 
-CONVERSION_BODY: Final = 8 * MIB
-"""An API server converts what it reads one by one, and may send several at once; one has 1.5 MiB at most."""
+CONVERSION_BODY: Final = 4 * MIB
+"""An API server converts the objects that it reads one by one; one has 1.5 MiB at most where etcd is as it comes."""
 
 LONG_CONVERSION: Final = 64 * 1024
 """Bytes from which conversions run in a thread of their own, one after the other: reviews do not wait for them."""

@@ -32,6 +32,9 @@ class Aside:
                 # A thread cannot be ended, and who goes away must not make two of them run.
                 await asyncio.wait([work])
                 raise
+            finally:
+                # An error's traceback leads here, and from here to the error: its arguments would stay for a long time.
+                del work
 
 
 def finished(work: Awaitable[T]) -> T:

@@ -32,6 +32,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 import httptools
@@ -55,6 +56,8 @@ _UNSENT: Final = 64 * 1024
 _BACKLOG: Final = 256
 _ACCEPTS: Final = 32
 """New connections in one turn of the loop."""
+_HANDSHAKES: Final = 2
+"""... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
 _NO_FILES_S: Final = 0.1
 """Where no more files can be opened, the next connection is accepted so much later."""
 _LATE_S: Final = 0.5
@@ -182,13 +185,16 @@ class _Connection(asyncio.Protocol):
         self._is_reading_paused = False
         self._is_writing_paused = False
         self._drained: asyncio.Future[None] | None = None
-        self._since = self._made = 0.0
+        self._since, self._made = 0.0, server.loop.time()
+        self._is_opening = False
+        """Whether its handshake has begun."""
         self._is_silent = True
         """Whether it has never sent a whole head."""
         self._is_lost = False
 
     async def open(self, tls: ssl.SSLContext | None) -> None:
         """Shake hands. A client that does not is closed."""
+        self._is_opening = True
         try:
             await self._loop.connect_accepted_socket(
                 lambda: self,
@@ -214,7 +220,7 @@ class _Connection(asyncio.Protocol):
             return
         self._is_verified = bool(transport.get_extra_info("peercert"))
         self._parser = httptools.HttpRequestParser(self)
-        self._since = self._made = self._loop.time()
+        self._since = self._loop.time()
         self.task = self._loop.create_task(self._serve(self._transport))
         self._server.connections[self] = None
 
@@ -224,6 +230,9 @@ class _Connection(asyncio.Protocol):
         self._room.leave(self)
         if self.task is not None:
             self.task.cancel()
+        # These lead back here: what TLS and the body took would stay until the garbage collector comes by.
+        self._parser = self._transport = self._drained = None
+        self._turns.clear()
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
@@ -412,7 +421,7 @@ class _Connection(asyncio.Protocol):
         """Notice what takes too long."""
         if self._is_silent and now - self._made > self._limits.first_s:
             self.abort()
-        if self.is_busy:
+        if self._transport is None or self.is_busy:
             return
         if self._is_begun and not self._is_deaf:
             due = self.body_due if self._limits.least_rate else None
@@ -431,9 +440,27 @@ class _Connection(asyncio.Protocol):
         self._is_deaf = True
         if self._transport is not None:
             self._transport.abort()
-        else:
-            with suppress(OSError):  # it has gone already
+        elif self._is_opening:  # the loop has the socket, and closes it
+            with suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
+        elif not self._is_lost:
+            self._is_lost = True
+            self._room.leave(self)
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+
+    def wait_for_hello(self, then: Callable[["_Connection"], None]) -> None:
+        """Call `then` when the client says something: who says nothing costs no handshake."""
+        self._loop.add_reader(self._sock.fileno(), self._on_hello, then)
+
+    def _on_hello(self, then: Callable[["_Connection"], None]) -> None:
+        self._loop.remove_reader(self._sock.fileno())
+        then(self)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is over."""
+        return self._is_lost
 
     # --- answers ----------------------------------------
 
@@ -453,8 +480,9 @@ class _Connection(asyncio.Protocol):
         except _UnreadError:
             transport.abort()
         except asyncio.CancelledError:
-            if not self._is_lost:  # the server stops; TLS of a lost connection has nothing left to abort
-                transport.abort()
+            if self._is_lost:  # TLS has nothing left to abort, and a traceback would keep all this alive
+                return
+            transport.abort()  # the server stops
             raise
         except Exception:
             _LOG.exception("a connection failed")
@@ -534,6 +562,8 @@ class HttpServer:
         self.is_stopping = False
         self._tls: Callable[[], ssl.SSLContext] | None = None
         self._opening: set[asyncio.Task[None]] = set()
+        self._hellos: dict[str, deque[_Connection]] = {}
+        """Those whose handshakes may begin, by address; the address whose turn it is comes first."""
         self._listeners: list[socket.socket] = []
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = 0.0
@@ -577,20 +607,45 @@ class HttpServer:
                 self.loop.call_later(_NO_FILES_S, self._accept_from, listener)
                 return
             sock.setblocking(False)
-            connection = _Connection(self, sock)
-            if not self.room.enter(connection, address[0], evict=_Connection.abort):
+            connection, peer = _Connection(self, sock), address[0]
+            if not self.room.enter(connection, peer, evict=_Connection.abort):
                 sock.close()
-                continue
-            opening = self.loop.create_task(connection.open(self._tls() if self._tls is not None else None))
-            self._opening.add(opening)
-            opening.add_done_callback(self._opening.discard)
+            elif self._tls is None:
+                self._open(connection, None)
+            else:
+                connection.wait_for_hello(partial(self._queue, peer))
+
+    def _queue(self, peer: str, connection: _Connection) -> None:
+        if not self._hellos:
+            self.loop.call_soon(self._shake_hands)
+        self._hellos.setdefault(peer, deque()).append(connection)
+
+    def _shake_hands(self) -> None:
+        """Begin a few handshakes, one of each address in turn, and go on in the loop's next turn."""
+        begun = 0
+        while self._hellos and begun < _HANDSHAKES and self._tls is not None:
+            peer = next(iter(self._hellos))
+            waiting = self._hellos.pop(peer)
+            connection = waiting.popleft()
+            if waiting:
+                self._hellos[peer] = waiting
+            if not connection.is_lost:
+                begun += 1
+                self._open(connection, self._tls())
+        if self._hellos:
+            self.loop.call_soon(self._shake_hands)
+
+    def _open(self, connection: _Connection, tls: ssl.SSLContext | None) -> None:
+        opening = self.loop.create_task(connection.open(tls))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
 
     def _check_on(self) -> None:
         """Look at all connections now and then: a timer for each request would cost more."""
         loop = self.loop
         now, limits = loop.time(), self.limits
         if now - self._looks_at < _LATE_S or not self._looks_at:
-            for connection in tuple(self.connections):
+            for connection in self.room:
                 connection.check(now)
         often_s = 1.0 if limits.connections else 5.0
         every_s = min(often_s, limits.read_s / 4, limits.idle_s / 4, limits.first_s / 4)
@@ -608,6 +663,7 @@ class HttpServer:
         for listener in listeners:
             self.loop.remove_reader(listener.fileno())
             listener.close()
+        self._hellos.clear()
         opening = tuple(self._opening)
         for connection in self.room:
             if connection.transport is None:

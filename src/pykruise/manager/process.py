@@ -48,11 +48,15 @@ _log = logging.getLogger(__name__)
 
 USER_AGENT = "kruise-manager"
 
+SWITCH_S = 0.001
+"""How soon the loop gets the interpreter back from a thread with long work: it asks for it at each of its turns."""
+
 
 async def run_process(connection: Connection, settings: Settings) -> None:
     """Run a manager until SIGTERM or SIGINT. Raises LeaseLostError, OSError for an address in use, ApiError when
     the cluster refuses the credentials.
     """
+    sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         transport = HttpTransport(connection, user_agent=USER_AGENT)
         stack.push_async_callback(transport.close)

@@ -374,7 +374,7 @@ async def test_connections_that_never_shake_hands_make_room_too(tmp_path: Path) 
             writer.close()
 
 
-async def test_a_conversion_may_have_eight_mebibytes(tmp_path: Path) -> None:
+async def test_a_conversion_may_have_four_mebibytes(tmp_path: Path) -> None:
     async with running(tmp_path) as server, client(server) as session:
         try:
             async with session.post("/convert", data=io.BytesIO(b"x" * 15_000_000)) as answer:
