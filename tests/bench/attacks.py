@@ -70,7 +70,7 @@ async def _at_once(count: int, work: Callable[[], Awaitable[None]]) -> None:
 
     async def again() -> None:
         while True:
-            with suppress(OSError, EOFError, asyncio.IncompleteReadError, ValueError):
+            with suppress(OSError, EOFError, RuntimeError, ValueError):  # uvloop: a transport that is closed
                 await work()
             await asyncio.sleep(0.01)
 
