@@ -1,4 +1,4 @@
-"""The bill of materials of a Python environment, as CycloneDX 1.6 (JSON): what is in it, and the hashes it is locked to.
+"""The bill of materials of a Python environment as CycloneDX 1.6 (JSON): what is in it, and the hashes it is locked to.
 
 installed distributions, supply/*.txt (hashes) ──▶ bill() ──▶ python supply/sbom.py LOCK [LOCK…] > sbom.cdx.json
 
