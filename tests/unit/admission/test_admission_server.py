@@ -5,9 +5,11 @@ import gc
 import gzip
 import io
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -15,6 +17,9 @@ import pytest
 from pykruise.admission.reviews import Reviews
 from pykruise.admission.server import Limits, PostPath, WebhookServer, conversion_path, review_paths
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
+from pykruise.kube.http_room import Room
+from pykruise.kube.http_server import HttpServer
+from pykruise.kube.http_server import Limits as HttpLimits
 from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
 from support.reviews import posted, read, request
@@ -372,6 +377,72 @@ async def test_connections_that_never_shake_hands_make_room_too(tmp_path: Path) 
             assert await reviews(session)
         for _, writer in mute:
             writer.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"POST /review HTTP/1.1\r\n",
+        b"POST /review HTTP/1.1\r\nContent-Length: 9\r\n\r\n{",
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"no HTTP\r\n\r\n",
+    ],
+)
+async def test_what_a_lost_connection_held_does_not_wait_for_the_garbage_collector(
+    tmp_path: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    made: list[weakref.ref[object]] = []
+    enter = Room.enter
+
+    def entering(room: Any, connection: Any, *arguments: Any, **more: Any) -> bool:
+        made.append(weakref.ref(connection))
+        return enter(room, connection, *arguments, **more)
+
+    monkeypatch.setattr(Room, "enter", entering)
+    async with running(tmp_path) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            # when
+            _, writer = await connected(server, said)
+            await asyncio.sleep(0.05)
+            writer.close()
+            # then
+            await until(lambda: made[0]() is None)
+        finally:
+            gc.enable()
+
+
+async def test_an_address_with_many_new_connections_does_not_keep_those_of_another_waiting() -> None:
+    # given
+    begun: list[str] = []
+
+    class Counting(HttpServer):
+        def _open(self, connection: Any, tls: ssl.SSLContext | None) -> None:
+            begun.append(connection)
+
+    class Coming:
+        is_lost = False
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __repr__(self) -> str:
+            return self.name
+
+    server = Counting(WebhookServer({}), limits=HttpLimits())
+    server._tls = lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for number in range(100):
+        server._queue("pod", Coming(f"pod-{number}"))  # type: ignore[arg-type]
+    server._queue("api-server", Coming("api-server"))  # type: ignore[arg-type]
+    # when
+    for turn in range(1, 4):
+        await asyncio.sleep(0)
+        # then so many begin in each turn of the loop
+        assert len(begun) == 2 * turn
+    assert str(begun[1]) == "api-server"
 
 
 async def test_a_conversion_may_have_four_mebibytes(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Long work beside the loop: in a thread, one after the other."""
 
 import asyncio
+import gc
 import threading
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -69,3 +72,28 @@ async def test_what_waits_for_nothing_is_finished_at_once_and_all_else_is_a_mist
     assert finished(answer()) == 42
     with pytest.raises(RuntimeError, match="waits for something"):
         finished(asyncio.sleep(1))
+
+
+async def test_what_an_error_was_about_does_not_stay_in_memory() -> None:
+    # given
+    class Body:
+        pass
+
+    def fail(body: Body) -> None:
+        raise ValueError
+
+    body = Body()
+    still = weakref.ref(body)
+    aside = Aside()
+    gc.collect()
+    gc.disable()
+    try:
+        # when
+        with suppress(ValueError):
+            await aside.run(fail, body)
+        del body
+        await asyncio.sleep(0.01)
+        # then
+        assert still() is None
+    finally:
+        gc.enable()
