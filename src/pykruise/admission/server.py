@@ -30,9 +30,10 @@ from pykruise.kube.documents import encode
 from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_server import Limits as HttpLimits
 from pykruise.kube.http_wire import Request
+from pykruise.kube.quota import FullError, Quota
 from pykruise.kube.transport import Response
 
-__all__ = ["Limits", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
+__all__ = ["Limits", "LongBodies", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
 
 _log = logging.getLogger(__name__)
 
@@ -82,12 +83,22 @@ Poster = Callable[[str, bytes, float], Awaitable[bytes]]
 """Called with path, body and the seconds there are; answers with JSON. It raises nothing."""
 
 
+class LongBodies(msgspec.Struct, frozen=True):
+    """Bodies of `size` bytes and more, of which so many may wait at once: each of them holds memory."""
+
+    size: int
+    quota: Quota
+    """By the client's address."""
+
+
 class PostPath(msgspec.Struct, frozen=True):
     """What is answered under one path."""
 
     poster: Poster
     body: int | None = None
     """Instead of `Limits.body`."""
+    long: LongBodies | None = None
+    """What long bodies wait for; None: nothing."""
     is_open: bool = False
     """Answered without a client certificate, also where an authority for them is given."""
 
@@ -199,9 +210,15 @@ class WebhookServer:
         """What the poster of its path says."""
         if request.path == _HEALTH:
             return Response(200, {}, b"")
+        path = self._paths[request.path]
         timeout_s = self._timeout_s(request.query.get("timeout", ""))
-        answer = await self._paths[request.path].poster(request.path, request.body, timeout_s)
-        return Response(200, _JSON_HEADERS, answer)
+        if path.long is None or len(request.body) < path.long.size:
+            return Response(200, _JSON_HEADERS, await path.poster(request.path, request.body, timeout_s))
+        try:
+            with path.long.quota.place(request.peer):
+                return Response(200, _JSON_HEADERS, await path.poster(request.path, request.body, timeout_s))
+        except FullError:
+            return self._turned_away()
 
     def failed(self, code: int, request: Request) -> Response:
         """The answer to what is no request, or breaks a limit."""
@@ -296,6 +313,9 @@ CONVERSION_BODY: Final = 4 * MIB
 LONG_CONVERSION: Final = 64 * 1024
 """Bytes from which conversions run in a thread of their own, one after the other: reviews do not wait for them."""
 
+LONG_AT_ONCE: Final = 8
+"""... and so many at most wait for their turn, two of them of one address."""
+
 
 def conversion_path(path: str) -> Mapping[str, PostPath]:
     """What a server needs to serve conversions under this path."""
@@ -304,7 +324,8 @@ def conversion_path(path: str) -> Mapping[str, PostPath]:
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:
         return _converted(body) if len(body) < LONG_CONVERSION else await aside.run(_converted, body)
 
-    return {path: PostPath(post, body=CONVERSION_BODY, is_open=True)}
+    long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
+    return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}
 
 
 def _converted(body: bytes) -> bytes:

@@ -4,8 +4,9 @@ connections, requests, bytes of bodies ──▶ Room: a share for each peer add
 
 Pure. One address never holds more than `share` of anything, so a single client cannot use up a server. A connection
 that does not fit takes the place of the connection that has been idle for longest: of the same address when that one
-has used up its share, else of the address with the most. A body that does not fit takes the place of the slowest one
-that is still on its way. A request that is being answered is never ended for another one: the new one is refused.
+has used up its share, else of the address with the most. A body that does not fit takes the place of the one that
+has been on its way for longest. A request that is being answered is never ended for another one: the new one is
+refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +26,8 @@ class Holder(Protocol):
         ...
 
     @property
-    def body_due(self) -> float | None:
-        """When the body on its way is slower than the least rate, in seconds of any clock; None: there is none."""
+    def body_begun(self) -> float | None:
+        """When the body on its way began to come, in seconds of any clock; None: there is none."""
         ...
 
 
@@ -155,9 +156,10 @@ class Room(Generic[HolderT]):
     # ── bytes of bodies ──────────────────────────────────────────────────────
 
     def hold(self, connection: HolderT, size: int, *, evict: Callable[[HolderT], object]) -> bool:
-        """Keep `size` more bytes of a body. `evict` gives up slower bodies, and releases what they held.
+        """Keep `size` more bytes of a body. `evict` gives up others that have been on their way for longer, and
+        releases what they held.
 
-        False: it is itself the slowest one, or all the room is taken by bodies that are whole.
+        False: there is none, since it is itself the slowest one or all others are whole.
         """
         held = self._held.get(connection)
         if held is None:
@@ -173,7 +175,7 @@ class Room(Generic[HolderT]):
             if slowest is None or slowest is connection:
                 return False
             evict(slowest)
-            if slowest.body_due is not None:
+            if slowest.body_begun is not None:
                 return False
         held.size += size
         self._count(share, size=size)
@@ -199,6 +201,6 @@ def _least_used(share: _Share[HolderT]) -> HolderT | None:
 
 
 def _slowest(among: Iterable[HolderT]) -> HolderT | None:
-    due = ((one.body_due, one) for one in among)
+    due = ((one.body_begun, one) for one in among)
     found = [(at, one) for at, one in due if at is not None]
     return min(found, key=lambda item: item[0])[1] if found else None

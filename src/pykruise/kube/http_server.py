@@ -54,7 +54,7 @@ _FLUSH_S: Final = 0.01
 _UNSENT: Final = 64 * 1024
 """An answer of more bytes is not copied behind its head."""
 _BACKLOG: Final = 256
-_ACCEPTS: Final = 32
+_ACCEPTS: Final = 8
 """New connections in one turn of the loop."""
 _HANDSHAKES: Final = 2
 """... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
@@ -151,9 +151,10 @@ class _UnreadError(Exception):
 class _Connection(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, server: "HttpServer", sock: socket.socket) -> None:
+    def __init__(self, server: "HttpServer", sock: socket.socket, peer: str) -> None:
         self._server = server
         self._sock = sock
+        self._peer = peer
         self._loop = server.loop
         self._limits = server.limits
         self._app = server.app
@@ -290,7 +291,7 @@ class _Connection(asyncio.Protocol):
         request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
         request.target = self._target
         request.most_body = self._limits.body
-        request.is_verified = self._is_verified
+        request.is_verified, request.peer = self._is_verified, self._peer
         self._request = request
         self._is_silent = False
         self._stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
@@ -406,12 +407,16 @@ class _Connection(asyncio.Protocol):
         return not is_over and (self._next_turn is None or bool(self._turns))
 
     @property
-    def body_due(self) -> float | None:
-        """When the body on its way is slower than the least rate, in the loop's seconds; None: there is none."""
-        if self._body_begun is None or self._is_deaf or self._request is None:
-            return None
-        rate = self._limits.least_rate
-        return self._body_begun + self._limits.grace_s + (self._request.held / rate if rate else 0.0)
+    def body_begun(self) -> float | None:
+        """When the body on its way began to come, in the loop's seconds; None: there is none."""
+        return None if self._is_deaf else self._body_begun
+
+    def _is_too_slow(self, now: float) -> bool:
+        """Whether less of the body has come than the least rate wants by now."""
+        rate, request = self._limits.least_rate, self._request
+        if self._body_begun is None or request is None or not rate:
+            return False
+        return now > self._body_begun + self._limits.grace_s + request.held / rate
 
     def give_up(self) -> None:
         """Refuse the body on its way: its place is needed."""
@@ -424,8 +429,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is None or self.is_busy:
             return
         if self._is_begun and not self._is_deaf:
-            due = self.body_due if self._limits.least_rate else None
-            if now - self._since > self._limits.read_s or (due is not None and now > due):
+            if now - self._since > self._limits.read_s or self._is_too_slow(now):
                 self._refuse(408)
         elif now - self._since > self._limits.idle_s:
             self.close()
@@ -607,7 +611,8 @@ class HttpServer:
                 self.loop.call_later(_NO_FILES_S, self._accept_from, listener)
                 return
             sock.setblocking(False)
-            connection, peer = _Connection(self, sock), address[0]
+            peer = address[0]
+            connection = _Connection(self, sock, peer)
             if not self.room.enter(connection, peer, evict=_Connection.abort):
                 sock.close()
             elif self._tls is None:

@@ -30,8 +30,8 @@ class Request:
 
     Names of headers are in lower case. Of what is said twice the first counts; headers that may come several times
     are in lines. `noted` is what the App wants to know again when the body is there, `most_body` how many bytes that
-    may have. `is_verified`: the client has a certificate of an authority that the server trusts. `is_counted`: it
-    needs one of the places for requests, unless App.admit says otherwise.
+    may have. `peer` is the client's address; `is_verified`: it has a certificate of an authority that the server
+    trusts. `is_counted`: it needs one of the places for requests, unless App.admit says otherwise.
     """
 
     __slots__ = (
@@ -45,6 +45,7 @@ class Request:
         "most_body",
         "noted",
         "path",
+        "peer",
         "query",
         "target",
     )
@@ -60,6 +61,7 @@ class Request:
         self.noted: object = None
         self.most_body = 0
         self.target = b""
+        self.peer = ""
         self.is_counted = True
         self.is_placed = False
         self.is_verified = False

@@ -15,11 +15,19 @@ import aiohttp
 import pytest
 
 from pykruise.admission.reviews import Reviews
-from pykruise.admission.server import Limits, PostPath, WebhookServer, conversion_path, review_paths
+from pykruise.admission.server import (
+    Limits,
+    LongBodies,
+    PostPath,
+    WebhookServer,
+    conversion_path,
+    review_paths,
+)
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.http_room import Room
 from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_server import Limits as HttpLimits
+from pykruise.kube.quota import Quota
 from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
 from support.reviews import posted, read, request
@@ -584,3 +592,36 @@ async def test_a_port_that_is_taken_is_an_error_at_the_start(tmp_path: Path) -> 
 
 async def _never(path: str, body: bytes, timeout_s: float) -> bytes:
     raise AssertionError
+
+
+async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: Path) -> None:
+    # given
+    go, begun = asyncio.Event(), 0
+
+    async def post(path: str, body: bytes, timeout_s: float) -> bytes:
+        nonlocal begun
+        begun += 1
+        await go.wait()
+        return b"{}"
+
+    long = LongBodies(10, Quota(8, most_of_one=2))
+    server = WebhookServer({"/convert": PostPath(post, long=long)}, host="127.0.0.1", port=0)
+    server.load_certificate(*pair(tmp_path, "server"))
+    await server.start()
+    async with client(server) as session:
+
+        async def asked(body: bytes) -> int:
+            async with session.post("/convert", data=body) as answer:
+                return answer.status
+
+        # when
+        waiting = [asyncio.create_task(asked(b"x" * 10)) for _ in range(2)]
+        await until(lambda: begun == 2)
+        # then
+        assert await asked(b"x" * 10) == 429
+        assert not server.is_overloaded
+        short = asyncio.create_task(asked(b"x"))
+        await until(lambda: begun == 3)
+        go.set()
+        assert await asyncio.gather(*waiting, short) == [200, 200, 200]
+    await server.stop()

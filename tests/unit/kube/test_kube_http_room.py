@@ -6,11 +6,11 @@ from pykruise.kube.http_room import Room
 
 
 class Guest:
-    """A connection; `due` is when its body is too slow, None while there is none."""
+    """A connection; `begun` is when its body began to come, None while there is none."""
 
-    def __init__(self, name: str, *, due: float | None = None, is_busy: bool = False) -> None:
+    def __init__(self, name: str, *, begun: float | None = None, is_busy: bool = False) -> None:
         self.name = name
-        self.body_due = due
+        self.body_begun = begun
         self.is_busy = is_busy
 
     def __repr__(self) -> str:
@@ -27,7 +27,7 @@ class Closed(list[Guest]):
 
     def __call__(self, guest: Guest) -> None:
         self.append(guest)
-        guest.body_due = None
+        guest.body_begun = None
         self._room.release(guest, self._held.get(guest, 0))
 
 
@@ -111,13 +111,13 @@ def test_one_address_gets_its_share_of_requests_and_no_more() -> None:
 def test_bodies_that_do_not_fit_take_the_place_of_the_slowest_one() -> None:
     # given
     room = Room[Guest](size=100)
-    slow, slower, whole = Guest("slow", due=20.0), Guest("slower", due=10.0), Guest("whole")
+    slow, slower, whole = Guest("slow", begun=2.0), Guest("slower", begun=1.0), Guest("whole")
     held = {slow: 30, slower: 30, whole: 40}
     closed = Closed(room, held)
     for guest, size in held.items():
         assert room.enter(guest, guest.name, evict=closed)
         assert room.hold(guest, size, evict=closed)
-    new = Guest("new", due=30.0)
+    new = Guest("new", begun=3.0)
     assert room.enter(new, "new", evict=closed)
     # when
     assert room.hold(new, 50, evict=closed)
@@ -130,7 +130,7 @@ def test_bodies_that_do_not_fit_take_the_place_of_the_slowest_one() -> None:
 
 def test_the_slowest_body_of_all_is_itself_refused() -> None:
     room = Room[Guest](size=10)
-    fast, slow = Guest("fast", due=9.0), Guest("slow", due=1.0)
+    fast, slow = Guest("fast", begun=9.0), Guest("slow", begun=1.0)
     closed = Closed(room)
     for guest in (fast, slow):
         assert room.enter(guest, "a", evict=closed)
@@ -140,18 +140,18 @@ def test_the_slowest_body_of_all_is_itself_refused() -> None:
 
 
 def test_bodies_of_one_address_take_no_room_from_those_of_another() -> None:
-    # given an address that has sent its share of bytes, all of them faster than the honest one's
+    # given an address that has sent its share of bytes, all of them later than the honest one's
     room = Room[Guest](size=100, share=0.5)
     closed = Closed(room)
-    flood = [Guest(f"flood-{number}", due=50.0 + number) for number in range(5)]
+    flood = [Guest(f"flood-{number}", begun=50.0 + number) for number in range(5)]
     for guest in flood:
         assert room.enter(guest, "pod", evict=closed)
         assert room.hold(guest, 10, evict=closed)
-    honest = Guest("honest", due=1.0)
+    honest = Guest("honest", begun=1.0)
     assert room.enter(honest, "api-server", evict=closed)
     # when
     assert room.hold(honest, 50, evict=closed)
-    more = Guest("more", due=99.0)
+    more = Guest("more", begun=99.0)
     assert room.enter(more, "pod", evict=closed)
     closed = Closed(room, dict.fromkeys(flood, 10))
     assert room.hold(more, 10, evict=closed)
