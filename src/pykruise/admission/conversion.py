@@ -19,7 +19,7 @@ from pykruise.kinds import conversions
 from pykruise.kube.conversion import ConversionError, Conversions, convert
 from pykruise.kube.documents import Document, bounded, decode, encode
 
-__all__ = ["REVIEW_VERSIONS", "review"]
+__all__ = ["REVIEW_VERSIONS", "Reviewing", "review"]
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 """What is answered, the preferred one first: `conversionReviewVersions` of a CRD."""
@@ -51,46 +51,66 @@ class _Review(msgspec.Struct, rename={"api_version": "apiVersion"}):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-def review(body: bytes, table: Conversions | None = None) -> bytes:
-    """The answer to a ConversionReview.
+class Reviewing:
+    """One ConversionReview that is being answered, object by object, so that others may have a turn in between."""
 
-    Raises ValueError for what is no ConversionReview with a request, which a server answers with a failure.
-    """
-    table = conversions() if table is None else table
-    if (found := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
-        raise ValueError(f"a request may have {MOST_VALUES} values, this one has {found}")
-    try:
-        asked = _decode(body)
-    except msgspec.DecodeError as err:
-        raise ValueError(f"not a ConversionReview: {err}") from err
-    if asked.kind != "ConversionReview" or asked.api_version not in {
-        f"{_GROUP}/{each}" for each in REVIEW_VERSIONS
-    }:
-        raise ValueError(f"not a ConversionReview of {_GROUP}: {asked.api_version} {asked.kind}")
-    if asked.request is None:
-        raise ValueError("request: the ConversionReview has none")
-    head = {"apiVersion": asked.api_version, "kind": asked.kind}
-    return orjson.dumps({**head, "response": {"uid": asked.request.uid, **_answer(asked.request, table)}})
+    def __init__(self, body: bytes, table: Conversions | None = None) -> None:
+        """Raises ValueError for what is no ConversionReview with a request, which a server answers with a failure."""
+        if (found := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
+            raise ValueError(f"a request may have {MOST_VALUES} values, this one has {found}")
+        try:
+            asked = _decode(body)
+        except msgspec.DecodeError as err:
+            raise ValueError(f"not a ConversionReview: {err}") from err
+        if asked.kind != "ConversionReview" or asked.api_version not in {
+            f"{_GROUP}/{each}" for each in REVIEW_VERSIONS
+        }:
+            raise ValueError(f"not a ConversionReview of {_GROUP}: {asked.api_version} {asked.kind}")
+        if asked.request is None:
+            raise ValueError("request: the ConversionReview has none")
+        self._table = conversions() if table is None else table
+        self._version, self._request = asked.api_version, asked.request
+        self._found: list[orjson.Fragment] = []
+        self._problems: list[str] = []
+        if not asked.request.desired:
+            self._problems.append("request.desiredAPIVersion is missing")
+        elif asked.request.objects is None:
+            self._problems.append("request.objects is no list")
 
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each object that is to be converted; none when it has failed already."""
+        return [] if self._problems else [len(memoryview(each)) for each in self._request.objects or ()]
 
-def _answer(request: _Request, table: Conversions) -> Document:
-    if not request.desired:
-        return _failed(["request.desiredAPIVersion is missing"])
-    if request.objects is None:
-        return _failed(["request.objects is no list"])
-    found: list[orjson.Fragment] = []
-    problems: list[str] = []
-    for index, each in enumerate(request.objects):
+    def convert(self, index: int) -> None:
+        """Convert one object, or note why it cannot be."""
+        if len(self._problems) >= MOST_PROBLEMS:
+            return
         name = f"object {index}"
         try:
-            doc = decode(bounded(each))
+            doc = decode(bounded((self._request.objects or [])[index]))
             name = _name(doc) or name
-            found.append(orjson.Fragment(encode(_converted(doc, request.desired, table))))
+            converted = encode(_converted(doc, self._request.desired, self._table))
+            self._found.append(orjson.Fragment(converted))
         except ValueError as err:
-            problems.append(f"{name[:LONGEST_TEXT]}: {str(err)[:LONGEST_TEXT]}")
-            if len(problems) >= MOST_PROBLEMS:
-                break
-    return _failed(problems) if problems else {"result": {"status": "Success"}, "convertedObjects": found}
+            self._problems.append(f"{name[:LONGEST_TEXT]}: {str(err)[:LONGEST_TEXT]}")
+
+    def answer(self) -> bytes:
+        """The ConversionReview with the response: all objects in their order, or what went wrong."""
+        if self._problems:
+            result = _failed(self._problems)
+        else:
+            result = {"result": {"status": "Success"}, "convertedObjects": self._found}
+        response = {"uid": self._request.uid, **result}
+        return orjson.dumps({"apiVersion": self._version, "kind": "ConversionReview", "response": response})
+
+
+def review(body: bytes, table: Conversions | None = None) -> bytes:
+    """The answer to a ConversionReview, all at once. Raises ValueError as Reviewing does."""
+    reviewing = Reviewing(body, table)
+    for index in range(len(reviewing.sizes)):
+        reviewing.convert(index)
+    return reviewing.answer()
 
 
 def _converted(each: Any, wanted: str, table: Conversions) -> Document:

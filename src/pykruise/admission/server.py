@@ -311,7 +311,13 @@ CONVERSION_BODY: Final = 4 * MIB
 """An API server converts the objects that it reads one by one; one has 1.5 MiB at most where etcd is as it comes."""
 
 LONG_CONVERSION: Final = 64 * 1024
-"""Bytes from which conversions run in a thread of their own, one after the other: reviews do not wait for them."""
+"""Bytes from which conversions are done one after the other, and in turns with reviews."""
+
+TURN: Final = 16 * 1024
+"""Bytes of objects that are converted in one turn of the loop: some milliseconds."""
+
+LONG_OBJECT: Final = 64 * 1024
+"""An object of so many bytes is converted in a thread."""
 
 LONG_AT_ONCE: Final = 8
 """... and so many at most wait for their turn, two of them of one address."""
@@ -319,24 +325,37 @@ LONG_AT_ONCE: Final = 8
 
 def conversion_path(path: str) -> Mapping[str, PostPath]:
     """What a server needs to serve conversions under this path."""
-    aside = Aside()
+    turn, aside = asyncio.Lock(), Aside()
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:
-        return _converted(body) if len(body) < LONG_CONVERSION else await aside.run(_converted, body)
+        try:
+            if len(body) < LONG_CONVERSION:
+                return conversion.review(body)
+            async with turn:
+                return await _in_turns(body, aside)
+        except (ValueError, RecursionError) as error:
+            return _not_converted(f"the body cannot be converted: {error}")
+        except Exception:
+            _log.exception("a conversion failed")
+            return _not_converted("the conversion failed; the manager's log says why")
 
     long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
     return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}
 
 
-def _converted(body: bytes) -> bytes:
-    """The answer to a ConversionReview, whatever was sent."""
-    try:
-        return conversion.review(body)
-    except (ValueError, RecursionError) as error:
-        return _not_converted(f"the body cannot be converted: {error}")
-    except Exception:
-        _log.exception("a conversion failed")
-        return _not_converted("the conversion failed; the manager's log says why")
+async def _in_turns(body: bytes, aside: Aside) -> bytes:
+    """The answer to a long review, while others are answered too."""
+    reviewing, done = conversion.Reviewing(body), 0
+    for index, size in enumerate(reviewing.sizes):
+        if size >= LONG_OBJECT:
+            await aside.run(reviewing.convert, index)
+            continue
+        reviewing.convert(index)
+        done += size
+        if done >= TURN:
+            done = 0
+            await asyncio.sleep(0)
+    return reviewing.answer()
 
 
 def _not_converted(message: str) -> bytes:

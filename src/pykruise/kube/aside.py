@@ -3,7 +3,8 @@
 function, arguments ──▶ Aside.run() ──▶ a thread, one function at a time ──▶ its answer
 
 The loop's thread and the other one share the interpreter's lock, and hand it on every few milliseconds. Only a single
-call into C keeps it for longer, so what is given to one of those must be bounded before (documents.bounded).
+call into C keeps it for longer, so what is given to one of those must be bounded before (documents.bounded). As long as
+a function took, the next one waits: half of the time the loop has the interpreter for itself.
 """
 
 import asyncio
@@ -21,11 +22,16 @@ class Aside:
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
+        self._rests_until = 0.0
 
     async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
         """What the function returns, or raises."""
+        loop = asyncio.get_running_loop()
         async with self._turn:
-            work = asyncio.get_running_loop().run_in_executor(None, function, *args)
+            if (rest_s := self._rests_until - loop.time()) > 0:
+                await asyncio.sleep(rest_s)
+            began = loop.time()
+            work = loop.run_in_executor(None, function, *args)
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -33,6 +39,7 @@ class Aside:
                 await asyncio.wait([work])
                 raise
             finally:
+                self._rests_until = 2 * loop.time() - began
                 # An error's traceback leads here, and from here to the error: its arguments would stay for a long time.
                 del work
 

@@ -14,8 +14,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from pykruise.admission.conversion import review
 from pykruise.admission.reviews import Reviews
 from pykruise.admission.server import (
+    LONG_OBJECT,
     Limits,
     LongBodies,
     PostPath,
@@ -24,6 +26,7 @@ from pykruise.admission.server import (
     review_paths,
 )
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
+from pykruise.kube.documents import decode, encode
 from pykruise.kube.http_room import Room
 from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_server import Limits as HttpLimits
@@ -625,3 +628,31 @@ async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: 
         go.set()
         assert await asyncio.gather(*waiting, short) == [200, 200, 200]
     await server.stop()
+
+
+async def test_a_long_conversion_lets_others_have_their_turn_and_is_answered_as_a_whole() -> None:
+    # given forty objects, one of which is long
+    turns = 0
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(count)
+
+    loop = asyncio.get_running_loop()
+    metadata = [{"name": f"a-{number}", "annotations": {"x": "y" * 10_000}} for number in range(40)]
+    metadata[7]["annotations"] = {"x": "y" * LONG_OBJECT}
+    spec = {"selector": {}, "template": {}}
+    version = "apps.kruise.io/v1alpha1"
+    objects = [{"apiVersion": version, "kind": "CloneSet", "metadata": one, "spec": spec} for one in metadata]
+    request = {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": objects}
+    body = encode({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request})
+    (path,) = conversion_path("/convert").values()
+    # when
+    count()
+    answer = await path.poster("/convert", body, 10.0)
+    # then
+    assert turns >= 20
+    assert answer == review(body)
+    names = [one["metadata"]["name"] for one in decode(answer)["response"]["convertedObjects"]]
+    assert names == [f"a-{number}" for number in range(40)]
