@@ -204,6 +204,8 @@ class WebhookServer:
             return _plain(401, "reviews are answered to clients with a certificate only")
         if path.body is not None:
             request.most_body = path.body
+        if path.long is not None and path.long.quota.is_full(request.peer) and _is_long(request, path.long):
+            return self._turned_away()  # before the body comes: reading it costs too
         return None
 
     async def answer(self, request: Request) -> Response:
@@ -260,6 +262,12 @@ def _http_limits(limits: Limits) -> HttpLimits:
         answer_s=limits.answer_s,
         idle_s=90.0,
     )
+
+
+def _is_long(request: Request, long: LongBodies) -> bool:
+    """Whether the body that comes is long, or of unknown length."""
+    length = request.headers.get("content-length", "")
+    return not length.isdecimal() or len(length) > 19 or int(length) >= long.size
 
 
 def _plain(status: int, text: str, **headers: str) -> Response:

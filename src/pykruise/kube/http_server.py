@@ -53,6 +53,8 @@ _GOODBYE_S: Final = 2.0
 _FLUSH_S: Final = 0.01
 _UNSENT: Final = 64 * 1024
 """An answer of more bytes is not copied behind its head."""
+_MOST_IGNORED: Final = 256 * 1024
+"""Of what is still sent behind an early answer; the rest is not even read."""
 _BACKLOG: Final = 256
 _ACCEPTS: Final = 8
 """New connections in one turn of the loop."""
@@ -236,9 +238,11 @@ class _Connection(asyncio.Protocol):
         self._turns.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
-            return
         self._arrived += len(data)
+        if self._is_deaf:
+            if self._arrived > _MOST_IGNORED and self._transport is not None:
+                self._transport.pause_reading()
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -360,7 +364,7 @@ class _Connection(asyncio.Protocol):
             self._finish(_Turn(request, self._app.failed(code, request), stays=False))
 
     def _finish(self, turn: _Turn) -> None:
-        self._is_deaf = True
+        self._is_deaf, self._arrived = True, 0
         self._room.release(self, turn.request.held)
         turn.request.held, self._body, self._body_begun = 0, b"", None
         self._push(turn)

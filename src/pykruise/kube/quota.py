@@ -23,6 +23,10 @@ class Quota:
         self._most, self._most_of_one = most, most_of_one
         self._taken: Counter[str] = Counter()
 
+    def is_full(self, key: str) -> bool:
+        """Whether there is no place for this key now."""
+        return self._taken[key] >= self._most_of_one or self._taken.total() >= self._most
+
     @contextmanager
     def place(self, key: str) -> Iterator[None]:
         """Take a place while the block runs. Raises FullError."""

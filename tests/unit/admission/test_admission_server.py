@@ -623,6 +623,12 @@ async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: 
         # then
         assert await asked(b"x" * 10) == 429
         assert not server.is_overloaded
+        # and its body is not even waited for
+        _, writer = answer = await connected(
+            server, b"POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+        )
+        assert (await answer[0].readline()).startswith(b"HTTP/1.1 429")
+        writer.close()
         short = asyncio.create_task(asked(b"x"))
         await until(lambda: begun == 3)
         go.set()
