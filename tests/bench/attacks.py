@@ -288,7 +288,7 @@ def _sidecar_set() -> Document:
     resources = {
         "targetContainersMode": "sum",
         "targetContainersNameRegex": r"^(\w+-?)+$",
-        "resourceExpr": {"limits": {"cpu": "cpu*50%"}},
+        "resourcesExpr": {"limits": {"cpu": "cpu*50%"}},
     }
     container = {
         "name": "side",
