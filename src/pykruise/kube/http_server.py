@@ -55,8 +55,9 @@ _UNSENT: Final = 64 * 1024
 """An answer of more bytes is not copied behind its head."""
 _MOST_IGNORED: Final = 256 * 1024
 """Of what is still sent behind an early answer; the rest is not even read."""
-_BACKLOG: Final = 256
-_ACCEPTS: Final = 8
+_BACKLOG: Final = 4096
+"""Beyond it the kernel drops what knocks, and an honest client tries again only after a second."""
+_ACCEPTS: Final = 64
 """New connections in one turn of the loop."""
 _HANDSHAKES: Final = 2
 """... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
