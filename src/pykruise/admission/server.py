@@ -60,7 +60,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one review: an object and what it was before, three MiB at most by an API server."""
     bodies: int = 48 * MIB
     """Of all requests at once."""
-    connections: int = 1024
+    connections: int = 768
     share: float = 0.5
     """What one peer address may have of requests, bodies and connections. An API server alone needs no more."""
     least_rate: int = 64 * 1024
