@@ -7,6 +7,7 @@ Pure. Rule numbers are those of the specification's table. What the original acc
 could never work; int-or-percent fields are read by the very parser that the controller uses.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -91,9 +92,8 @@ def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     strategy = spec.scale_strategy
     if strategy is None:
         return
-    names = strategy.pods_to_delete or []
-    twice = sorted({name for name in names if names.count(name) > 1})
-    for name in twice:
+    counts = Counter(strategy.pods_to_delete or ())
+    for name in sorted(name for name, count in counts.items() if count > 1):
         yield invalid("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
     yield from _scaled(strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", spec.replicas).errors
 

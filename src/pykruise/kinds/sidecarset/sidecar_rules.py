@@ -5,7 +5,6 @@ spec [+ the stored one] ──▶ sidecar_errors() ──▶ field errors
 Pure. The containers are checked as those of a pod that has nothing else.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +15,8 @@ from pykruise.kinds.sidecarset.expressions import ExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.go_text import excerpt
+from pykruise.kube.patterns import PatternError, compile_pattern
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
 from pykruise.pods.template_validation import pod_spec_errors
 
@@ -79,7 +80,7 @@ def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Caus
         yield required(f"{field}.fieldPath")
         return
     if version != "v1":
-        yield invalid(f"{field}.fieldPath", path, f"apiVersion {version!r} is not supported; it must be 'v1'")
+        yield invalid(f"{field}.fieldPath", path, f"apiVersion {excerpt(version)!r} is not supported; it must be 'v1'")
         return
     found = label_or_annotation(path)
     if found is None:
@@ -99,8 +100,8 @@ def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
         return
     pattern = policy.get("targetContainersNameRegex") or ".*"
     try:
-        re.compile(pattern)
-    except re.error as error:
+        compile_pattern(pattern)
+    except PatternError as error:
         yield invalid(f"{field}.targetContainersNameRegex", pattern, f"is no regular expression: {error}")
     texts = policy.get("resourcesExpr") or {}
     if texts.get("limits") is None and texts.get("requests") is None:
