@@ -31,6 +31,7 @@ from pykruise.kinds.cloneset.admission import validate_cloneset
 from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, spoke_rules
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget import admission as podunavailablebudget
 from pykruise.kinds.resourcedistribution import admission as resourcedistribution
 from pykruise.kinds.sidecarset.admission import mutate_sidecarset
 from pykruise.kinds.sidecarset.admission import validating as validating_sidecarset
@@ -288,7 +289,13 @@ def _gated(gates: Gates, validate_resourcedistribution: Reviewer) -> list[Review
             *writes,
             spoke=resourcedistribution.SPOKE_RULES,
         ),
-        _validating("podunavailablebudget", budgets, *writes, group=_POLICY),
+        _validating(
+            "podunavailablebudget",
+            budgets,
+            *writes,
+            group=_POLICY,
+            spoke=podunavailablebudget.SPOKE_RULES,
+        ),
     ]
 
 

@@ -147,16 +147,16 @@ def _shortened(cause: Cause) -> Cause:
 
 def bad_request(message: str) -> Status:
     """The answer 400: the object cannot be read at all."""
-    return Status(
-        status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400
-    )
+    return Status(status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400)
 
 
 def go_string_map(value: Mapping[str, str] | None) -> str:
     """How the server prints a `map[string]string` in a message; an excerpt."""
     if value is None:
         return "map[string]string(nil)"
-    return _joined(_mapped("map[string]string{", ((key, iter((shown(value[key]),))) for key in sorted(value))))
+    return _joined(
+        _mapped("map[string]string{", ((key, iter((shown(value[key]),))) for key in sorted(value)))
+    )
 
 
 def _with(message: str, detail: str) -> str:

@@ -214,7 +214,7 @@ def int_or_percent_number(value: Any) -> int:
     return value or 0
 
 
-_PERCENT: Final = re.compile("[0-9]+%")
+_PERCENT: Final = re.compile("[0-9]{1,18}%")
 
 
 def go_int_or_string(value: Any) -> str:

@@ -203,4 +203,4 @@ def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
 
 def _is_whole_number(value: int | str) -> bool:
     text = str(value)
-    return text.isascii() and text.isdecimal() and int(text) < 2**31
+    return len(text) <= 10 and text.isascii() and text.isdecimal() and int(text) < 2**31

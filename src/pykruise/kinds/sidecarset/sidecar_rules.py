@@ -80,7 +80,9 @@ def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Caus
         yield required(f"{field}.fieldPath")
         return
     if version != "v1":
-        yield invalid(f"{field}.fieldPath", path, f"apiVersion {excerpt(version)!r} is not supported; it must be 'v1'")
+        yield invalid(
+            f"{field}.fieldPath", path, f"apiVersion {excerpt(version)!r} is not supported; it must be 'v1'"
+        )
         return
     found = label_or_annotation(path)
     if found is None:

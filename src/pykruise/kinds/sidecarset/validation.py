@@ -22,7 +22,7 @@ from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base
 from pykruise.kube.documents import annotations_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, not_supported, required
-from pykruise.kube.int_or_percent import IntOrPercent
+from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.workload_validation import metadata_errors
 
@@ -34,7 +34,6 @@ LONGEST_NAME: Final = 63
 ROLLING_UPDATE: Final = "RollingUpdate"
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9\-]+", re.ASCII)
-_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
 
 
 def errors_of(
@@ -157,7 +156,7 @@ def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     if isinstance(value, int):
         if value < 0:
             yield invalid(field, value, "must be greater than or equal to 0")
-    elif value is not None and not _PERCENT.fullmatch(value):
+    elif value is not None and not is_whole_percent(value):
         yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kube.go_text import excerpt
 from pykruise.kube.ranges import Ranges, merged
 
 __all__ = ["NO_ORDINAL", "Reserved", "pod_name", "range_of", "reserved_of", "split_name", "wanted_ordinals"]
@@ -21,7 +22,8 @@ NO_ORDINAL: Final = -1
 """Of a pod whose name says none."""
 
 _LARGEST: Final = 2**31 - 1
-_RANGE: Final = re.compile(r"([0-9]+)-([0-9]+)", re.ASCII)
+_RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})", re.ASCII)
+_LONGEST_ORDINAL: Final = 10
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -45,7 +47,7 @@ def reserved_of(entries: Iterable[int | str]) -> Reserved:
     for index, entry in enumerate(entries):
         pair = (entry, entry) if isinstance(entry, int) else range_of(entry)
         if pair is None or pair[0] > pair[1]:
-            problems.append(f'spec.reserveOrdinals[{index}]: "{entry}" is no range such as 5-8')
+            problems.append(f'spec.reserveOrdinals[{index}]: "{excerpt(str(entry))}" is no range such as 5-8')
         else:
             found.append(pair)
     return Reserved(merged(found), tuple(problems))
@@ -77,7 +79,7 @@ def split_name(name: str) -> tuple[str, int]:
     parent, dash, digits = name.rpartition("-")
     if not dash or not digits.isdecimal() or not digits.isascii():
         return "", NO_ORDINAL
-    ordinal = int(digits)
+    ordinal = int(digits) if len(digits) <= _LONGEST_ORDINAL else NO_ORDINAL
     return parent, ordinal if ordinal <= _LARGEST else NO_ORDINAL
 
 

@@ -7,7 +7,6 @@ Pure. Rule numbers are those of the specification's table. Int-or-percent fields
 them, but only `5` and `50%` are accepted: `"5"` is refused.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from pykruise.kinds.statefulset.types import (
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.kube.patches import diff_json
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
@@ -63,7 +62,6 @@ LONGEST_MIN_READY_S: Final = 300
 LONGEST_HOST_NAME: Final = 63
 
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
-_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
 
 
 def errors_of(
@@ -141,7 +139,7 @@ def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
     """At least one pod, and just one unless pods are managed in parallel."""
-    if isinstance(value, str) and not _PERCENT.fullmatch(value):
+    if isinstance(value, str) and not is_whole_percent(value):
         yield invalid(field, value, "must be a whole number or a percentage such as 50%")
         return
     if isinstance(value, int) and value < 0:

@@ -24,6 +24,7 @@ __all__ = ["Numbering", "numbering_of", "ordinal_of", "ordinals_beyond", "rank_o
 _ORDINAL: Final = re.compile(r"-([0-9]{1,18})$", re.ASCII)
 _RANGE: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:-\s*([0-9]{1,10})\s*)?", re.ASCII)
 
+
 class Numbering(msgspec.Struct, frozen=True):
     """Which numbers a StatefulSet gives its pods."""
 

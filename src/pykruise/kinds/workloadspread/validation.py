@@ -33,7 +33,7 @@ WINDOW_S: Final = 295
 """A pod is to be tried in every subset before the first one opens again, after 300 s."""
 
 _INT32_MAX: Final = 2**31 - 1
-_PERCENT: Final = re.compile(r"-?[0-9]+%", re.ASCII)
+_PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):

@@ -360,7 +360,8 @@ def _field_of(directive: str, prefix: str, message: str) -> str:
 
 def _unknown_directive(directive: Any, patch: Mapping[str, Any]) -> PatchError:
     return PatchError(
-        f"unknown patch type: {_excerpt(directive)} in map: {_excerpt({_PATCH: directive, **patch})}", code=500
+        f"unknown patch type: {_excerpt(directive)} in map: {_excerpt({_PATCH: directive, **patch})}",
+        code=500,
     )
 
 
