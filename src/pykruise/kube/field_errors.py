@@ -10,7 +10,7 @@ never many times as long as what was sent.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -132,6 +132,15 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
         code=422,
         details=StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=tuple(shortened)),
     )
+
+
+def without_stored(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
+    """The errors that are new: what is wrong with the stored object in the same way, however it got there, keeps
+    nobody from changing something else. `stored` is asked only when there are errors."""
+    if not errors:
+        return []
+    known = {(one.field, one.message) for one in stored()}
+    return [one for one in errors if (one.field, one.message) not in known]
 
 
 def _shortened(cause: Cause) -> Cause:

@@ -65,7 +65,7 @@ def errors_of(
     if old is not None and same(given, stored):
         return errors
     errors += selector_errors(given, kind=KIND)
-    errors += pod_errors(given, kind=KIND)
+    errors += pod_errors(given, kind=KIND, stored=old)
     if spec.min_ready_seconds < 0:  # rule 7
         errors.append(invalid("spec.minReadySeconds", spec.min_ready_seconds, _NOT_NEGATIVE))
     if spec.revision_history_limit < 0:  # rule 8

@@ -14,7 +14,14 @@ from pykruise.kinds.sidecarset.defaults import DISABLED
 from pykruise.kinds.sidecarset.expressions import ExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    without_stored,
+)
 from pykruise.kube.go_text import excerpt
 from pykruise.kube.patterns import PatternError, compile_pattern
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
@@ -26,10 +33,20 @@ _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 
 def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
-    """All errors of the sidecars; `stored` is the spec that is replaced."""
+    """All errors of the sidecars; `stored` is the spec that is replaced, and what is wrong with it already is none."""
+    before = {one.get("name"): one for one in (stored or {}).get("containers") or ()}
+    errors = without_stored(
+        _own_errors(spec, before), lambda: _own_errors(stored or {}, before) if stored else ()
+    )
+    if stored is not None:
+        errors += _update_errors(spec.get("containers") or [], before)
+    return errors
+
+
+def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
+    """What is wrong with the sidecars by themselves; `before`: those that are stored, by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
-    before = {one.get("name"): one for one in (stored or {}).get("containers") or ()}
     errors: list[Cause] = []
     for index, one in enumerate(init):
         field = f"spec.initContainers[{index}]"
@@ -48,8 +65,6 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
     errors += _hot_name_errors(containers, init)
     pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
     errors += pod_spec_errors(pod, "spec")
-    if stored is not None:
-        errors += _update_errors(containers, before)
     return errors
 
 

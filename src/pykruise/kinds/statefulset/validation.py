@@ -81,7 +81,7 @@ def errors_of(
     if spec.replicas is not None and spec.replicas < 0:  # rule 21
         errors.append(invalid("spec.replicas", spec.replicas, _NOT_NEGATIVE))
     errors += selector_errors(given, kind=KIND)  # rules 22 to 24
-    errors += pod_errors(given, kind=KIND, further_volumes=_claim_volumes(spec))  # rules 25 to 27
+    errors += pod_errors(given, kind=KIND, further_volumes=_claim_volumes(spec), stored=old)  # rules 25 to 27
     errors += _further_errors(spec)
     if old is not None:
         errors += immutable_errors(

@@ -1,0 +1,264 @@
+"""Work grows with what users write, and never with its square: every review, conversion, plan and explanation of
+every kind.
+
+Documents are made from the CRDs' schemas, with more and more members in all lists and maps of one depth, longer texts
+or larger numbers. Work is counted line by line (support/work_meter.py), so that a few dozen members show what
+thousands would cost. A kind is here as soon as it has a CRD, a webhook, a conversion or an explanation.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from support.schema_documents import Growth, document_of, typed_document_of
+from support.stored_objects import StoredObjects
+from support.work_meter import WorkMeter
+
+SIZES: Final = (6, 12, 24)
+DEPTHS: Final = (0, 1, 2)
+STEEPEST: Final = 1.6
+"""How much more an additional byte may cost at the larger sizes than at the smaller ones. n log n: 1.2; n²: 2."""
+NOTICED: Final = 24
+"""Counts beyond what grows in proportion that say something."""
+
+METER: Final = WorkMeter()
+
+Document = dict[str, Any]
+Make = Callable[[int], Document]
+Use = Callable[[Document], None]
+
+
+class Kind:
+    """One version of a kind: its documents, and everything that reads them."""
+
+    def __init__(self, name: str, resource: Document, version: Document, uses: Mapping[str, Use]) -> None:
+        self.name = name
+        self._resource = resource
+        self._schema = version["schema"]["openAPIV3Schema"]
+        self.is_stored = version["storage"]
+        self.uses = uses
+
+    def document(self, growth: Growth) -> Document:
+        """One as large as is asked for."""
+        found: Document = document_of(self._schema, growth)
+        labels = {"app": "web"}
+        metadata = {"name": "web", "uid": "u-1", "resourceVersion": "7", "generation": 2, "labels": labels}
+        if self._resource["namespaced"]:
+            metadata["namespace"] = "default"
+        return {
+            **found,
+            "apiVersion": self._resource["apiVersion"],
+            "kind": self._resource["kind"],
+            "metadata": metadata,
+        }
+
+
+def kinds() -> list[Kind]:
+    """Every kind in every version, from the registry. The one place that knows where kinds are registered."""
+    with METER.instrumented():
+        from pykruise.admission.conversion import review as converted
+        from pykruise.admission.reviewers import reviewers
+        from pykruise.admission.reviews import Reviews
+        from pykruise.cli.insight.attached import ALL
+        from pykruise.admission.settings import AdmissionSettings
+        from pykruise.kinds import conversions, crds
+        from pykruise.kinds.gates import GATES, Gates
+
+        rules = reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
+        reviews = Reviews(rules)
+        found: list[Kind] = []
+        for crd in crds():
+            spec, group = crd["spec"], crd["spec"]["group"]
+            versions = [one["name"] for one in spec["versions"]]
+            for version in spec["versions"]:
+                resource = {
+                    "apiVersion": f"{group}/{version['name']}",
+                    "kind": spec["names"]["kind"],
+                    "namespaced": spec["scope"] == "Namespaced",
+                }
+                uses: dict[str, Use] = {}
+                for rule in rules:
+                    if any(spec["names"]["plural"] in one.resources for one in rule.rules):
+                        uses[rule.path] = _reviewed(reviews, rule.path, spec["names"]["plural"], resource)
+                for other in versions:
+                    if other != version["name"] and (group, spec["names"]["kind"]) in conversions():
+                        uses[f"to {other}"] = _converted(converted, f"{group}/{other}")
+                if version["storage"]:
+                    uses |= {
+                        "explain": _explained(one)
+                        for one in ALL
+                        if (one.resource.group, one.resource.plural) == (group, spec["names"]["plural"])
+                    }
+                name = f"{spec['names']['plural']}.{version['name']}"
+                found.append(Kind(name, resource, version, uses))
+        return found
+
+
+def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
+    """An update of everything: all that a creation looks at, and what changed besides."""
+    group, _, version = resource["apiVersion"].partition("/")
+
+    def use(doc: Document) -> None:
+        request = {
+            "uid": "u",
+            "operation": "UPDATE",
+            "kind": {"group": group, "version": version, "kind": resource["kind"]},
+            "resource": {"group": group, "version": version, "resource": plural},
+            "namespace": doc["metadata"].get("namespace", ""),
+            "name": doc["metadata"]["name"],
+            "object": doc,
+            "oldObject": {**doc, "spec": dict.fromkeys(doc["spec"])},
+        }
+        body = orjson.dumps(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        )
+        answer = orjson.loads(asyncio.run(reviews.answer(path, body)))["response"]
+        code = answer.get("status", {}).get("code", 200)
+        assert code in (200, 422), answer
+
+    return use
+
+
+def _converted(review: Any, wanted: str) -> Use:
+    def use(doc: Document) -> None:
+        request = {"uid": "u", "desiredAPIVersion": wanted, "objects": [doc]}
+        body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+        there = review(body)["response"]
+        assert there["result"]["status"] == "Success", there
+        back = {**request, "desiredAPIVersion": doc["apiVersion"], "objects": there["convertedObjects"]}
+        review({**body, "request": back})
+
+    return use
+
+
+def _explained(known: Any) -> Use:
+    """What `explain` says, and so what the manager would do: the plan is the kind's own."""
+    from pykruise.cli.explain import explained
+    from pykruise.kube.ids import Key
+
+    def use(doc: Document) -> None:
+        workload = doc if "targetRef" not in doc["spec"] else _target_of(doc)
+        stored = {"clonesets": [workload], known.resource.plural: [doc], "pods": list(pods_of(workload))}
+        client: Any = StoredObjects(stored)
+        key = Key(doc["metadata"].get("namespace", ""), doc["metadata"]["name"])
+        asyncio.run(explained(client, key, now=1_800_000_000.0, workload=known))
+
+    return use
+
+
+def _target_of(doc: Document) -> Document:
+    """The workload that an object is about."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": doc["spec"]["targetRef"]["name"], "namespace": "default", "uid": "u-2"},
+        "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+
+
+def pods_of(owner: Document, count: int = 4) -> Iterator[Document]:
+    """Some pods of a workload."""
+    template = (owner.get("spec") or {}).get("template") or {}
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    for number in range(count):
+        labels = {**((template.get("metadata") or {}).get("labels") or {}), "controller-revision-hash": "old"}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{owner['metadata']['name']}-{number}",
+                "namespace": "default",
+                "uid": f"pod-{number}",
+                "resourceVersion": "8",
+                "labels": labels,
+                "ownerReferences": [reference],
+            },
+            "spec": template.get("spec") or {"containers": [{"name": "a"}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+
+
+_WARM: Final[set[Use]] = set()
+"""What has made already what is made once."""
+
+
+def steep_lines(use: Use, make: Make) -> dict[str, list[int]]:
+    """Lines whose work grows faster than the documents, with their counts. One that only begins to do something at
+    some size is no such line, so larger documents have the last word."""
+    documents = [make(size) for size in SIZES]
+    sizes = [len(orjson.dumps(one)) for one in documents]
+    with METER.instrumented():
+        if use not in _WARM:
+            _WARM.add(use)
+            use(documents[0])
+        counts = [METER.measured(lambda one=one: use(one)) for one in documents]
+        if not (steep := _steep(counts[:3], sizes[:3])):
+            return {}
+        further = make(2 * SIZES[-1])
+        counts.append(METER.measured(lambda: use(further)))
+        sizes.append(len(orjson.dumps(further)))
+    confirmed = _steep(counts[1:], sizes[1:])
+    return {line: [one.get(line, 0) for one in counts] for line in sorted(steep & confirmed)}
+
+
+def _steep(counts: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> set[str]:
+    small, middle, large = counts
+    share = (sizes[2] - sizes[1]) / max(sizes[1] - sizes[0], 1)
+    found: set[str] = set()
+    for line, count in large.items():
+        first, second = middle.get(line, 0) - small.get(line, 0), count - middle.get(line, 0)
+        if second > STEEPEST * share * max(first, 0) + NOTICED:
+            found.add(line)
+    return found
+
+
+ALL: Final = kinds()
+BY_NAME: Final = {kind.name: kind for kind in ALL}
+
+
+def _fields_of() -> Any:
+    from pykruise.kube.builtin_types import fields_of
+
+    return fields_of
+
+
+def assert_no_steep_line(kind: Kind, growth: Callable[[int], Growth], uses: Mapping[str, Use]) -> None:
+    steep = {name: steep_lines(use, lambda size: kind.document(growth(size))) for name, use in uses.items()}
+    found = [f"{name}: {line} {counts}" for name, lines in steep.items() for line, counts in lines.items()]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("part", ["spec", "status"])
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_work_grows_with_the_members_of_lists_and_maps(kind: str, part: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    for depth in DEPTHS:
+
+        def growth(size: int, depth: int = depth) -> Growth:
+            return Growth(depth=depth, size=size, part=part, opens=one.is_stored, fields=_fields_of())
+
+        # then
+        assert_no_steep_line(one, growth, one.uses)
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_work_grows_with_members_that_are_all_alike(kind: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    # then
+    assert_no_steep_line(
+        one,
+        lambda size: Growth(depth=0, size=size, same=True, opens=one.is_stored, fields=_fields_of()),
+        one.uses,
+    )
