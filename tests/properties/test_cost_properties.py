@@ -7,13 +7,14 @@ thousands would cost. A kind is here as soon as it has a CRD, a webhook, a conve
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 import pytest
 
-from support.schema_documents import Growth, document_of, typed_document_of
+from support.schema_documents import Growth, document_of
 from support.stored_objects import StoredObjects
 from support.work_meter import WorkMeter
 
@@ -24,7 +25,12 @@ STEEPEST: Final = 1.6
 NOTICED: Final = 24
 """Counts beyond what grows in proportion that say something."""
 
+NUMBERS: Final = (10_000, 1_000_000_000)
+
 METER: Final = WorkMeter()
+
+LABELS: Final = {f"key-{number}": f"a-{number}" for number in range(2 * SIZES[-1])}
+"""What selectors that are made of a schema select, however large."""
 
 Document = dict[str, Any]
 Make = Callable[[int], Document]
@@ -38,8 +44,9 @@ class Kind:
         self.name = name
         self._resource = resource
         self._schema = version["schema"]["openAPIV3Schema"]
-        self.is_stored = version["storage"]
         self.uses = uses
+        self.opens = "explain" in uses or sum(name.startswith("/") for name in uses) > 1
+        """Whether pod templates and the like are looked into. Other kinds carry them about."""
 
     def document(self, growth: Growth) -> Document:
         """One as large as is asked for."""
@@ -62,8 +69,8 @@ def kinds() -> list[Kind]:
         from pykruise.admission.conversion import review as converted
         from pykruise.admission.reviewers import reviewers
         from pykruise.admission.reviews import Reviews
-        from pykruise.cli.insight.attached import ALL
         from pykruise.admission.settings import AdmissionSettings
+        from pykruise.cli.insight.attached import ALL
         from pykruise.kinds import conversions, crds
         from pykruise.kinds.gates import GATES, Gates
 
@@ -87,11 +94,10 @@ def kinds() -> list[Kind]:
                     if other != version["name"] and (group, spec["names"]["kind"]) in conversions():
                         uses[f"to {other}"] = _converted(converted, f"{group}/{other}")
                 if version["storage"]:
-                    uses |= {
-                        "explain": _explained(one)
-                        for one in ALL
-                        if (one.resource.group, one.resource.plural) == (group, spec["names"]["plural"])
-                    }
+                    uses["new pods"] = _new_pods()
+                    for one in ALL:
+                        if (one.resource.group, one.resource.plural) == (group, spec["names"]["plural"]):
+                            uses["explain"] = _explained(one)
                 name = f"{spec['names']['plural']}.{version['name']}"
                 found.append(Kind(name, resource, version, uses))
         return found
@@ -134,6 +140,72 @@ def _converted(review: Any, wanted: str) -> Use:
     return use
 
 
+class _Cluster:
+    """What admission of pods reads, where there is one object."""
+
+    def __init__(self, doc: Document) -> None:
+        self._doc = doc
+
+    async def sidecar_sets(self) -> list[Any]:
+        from pykruise.kinds.sidecarset.view import project_sidecarset
+
+        return [project_sidecarset(orjson.dumps(self._doc))] if self._doc["kind"] == "SidecarSet" else []
+
+    async def spreads(self, namespace: str) -> list[Any]:
+        from pykruise.kinds.workloadspread.view import project_spread
+
+        return [project_spread(orjson.dumps(self._doc))] if self._doc["kind"] == "WorkloadSpread" else []
+
+    async def fresh(self, key: Any) -> Any:
+        return (await self.spreads(""))[0]
+
+    async def write(self, view: Any, lists: Any) -> Any:
+        return view
+
+    async def _nothing(self, *_: Any, **__: Any) -> None:
+        return None
+
+    newest = fresh
+    above = target = read = pod = whitelist = _nothing
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str]:
+        return LABELS
+
+    async def revisions(self, name: str) -> list[Any]:
+        return []
+
+    async def replicas(self, view: Any) -> int:
+        return 4
+
+
+def _new_pods() -> Use:
+    """Admission of a pod that the object may be about."""
+    from pykruise.admission.reviewers import reviewers
+    from pykruise.admission.reviews import Reviews
+    from pykruise.kinds.workloadspread.assignment import Spreading
+
+    def use(doc: Document) -> None:
+        cluster: Any = _Cluster(doc)
+        spreading = Spreading(cluster, clock=lambda: 1_800_000_000.0, rng=random.Random(1))
+        reviews = Reviews(reviewers(sidecars=cluster, spreading=spreading))
+        pod = next(pods_of(_target_of(doc), 1))
+        request = {
+            "uid": "u",
+            "operation": "CREATE",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "default",
+            "object": pod,
+        }
+        body = orjson.dumps(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        )
+        answer = asyncio.run(reviews.answer("/mutate-pod", body))
+        assert orjson.loads(answer)["response"]["allowed"], answer
+
+    return use
+
+
 def _explained(known: Any) -> Use:
     """What `explain` says, and so what the manager would do: the plan is the kind's own."""
     from pykruise.cli.explain import explained
@@ -151,16 +223,17 @@ def _explained(known: Any) -> Use:
 
 def _target_of(doc: Document) -> Document:
     """The workload that an object is about."""
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    name = (doc["spec"].get("targetRef") or {}).get("name", "web")
     return {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "CloneSet",
-        "metadata": {"name": doc["spec"]["targetRef"]["name"], "namespace": "default", "uid": "u-2"},
-        "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+        "metadata": {"name": name, "namespace": "default", "uid": "u-2"},
+        "spec": {"replicas": 4, "selector": {"matchLabels": LABELS}, "template": template},
     }
 
 
-def pods_of(owner: Document, count: int = 4) -> Iterator[Document]:
+def pods_of(owner: Document, count: int = 3) -> Iterator[Document]:
     """Some pods of a workload."""
     template = (owner.get("spec") or {}).get("template") or {}
     reference = {
@@ -197,6 +270,8 @@ def steep_lines(use: Use, make: Make) -> dict[str, list[int]]:
     some size is no such line, so larger documents have the last word."""
     documents = [make(size) for size in SIZES]
     sizes = [len(orjson.dumps(one)) for one in documents]
+    if sizes[-1] == sizes[0]:
+        return {}
     with METER.instrumented():
         if use not in _WARM:
             _WARM.add(use)
@@ -209,6 +284,11 @@ def steep_lines(use: Use, make: Make) -> dict[str, list[int]]:
         sizes.append(len(orjson.dumps(further)))
     confirmed = _steep(counts[1:], sizes[1:])
     return {line: [one.get(line, 0) for one in counts] for line in sorted(steep & confirmed)}
+
+
+def _measured(use: Use, document: Document) -> dict[str, int]:
+    with METER.instrumented():
+        return METER.measured(lambda: use(document))
 
 
 def _steep(counts: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> set[str]:
@@ -246,7 +326,7 @@ def test_work_grows_with_the_members_of_lists_and_maps(kind: str, part: str) -> 
     for depth in DEPTHS:
 
         def growth(size: int, depth: int = depth) -> Growth:
-            return Growth(depth=depth, size=size, part=part, opens=one.is_stored, fields=_fields_of())
+            return Growth(depth=depth, size=size, part=part, opens=one.opens, fields=_fields_of())
 
         # then
         assert_no_steep_line(one, growth, one.uses)
@@ -259,6 +339,26 @@ def test_work_grows_with_members_that_are_all_alike(kind: str) -> None:
     # then
     assert_no_steep_line(
         one,
-        lambda size: Growth(depth=0, size=size, same=True, opens=one.is_stored, fields=_fields_of()),
+        lambda size: Growth(depth=0, size=size, same=True, opens=one.opens, fields=_fields_of()),
         one.uses,
     )
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_work_grows_with_the_length_of_texts(kind: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    # then
+    assert_no_steep_line(one, lambda size: Growth(text=16 * size, fields=_fields_of()), one.uses)
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+def test_what_a_number_says_costs_nothing(kind: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    # then
+    for name, use in one.uses.items():
+        small, large = (
+            _measured(use, one.document(Growth(number=number, fields=_fields_of()))) for number in NUMBERS
+        )
+        assert [line for line, count in large.items() if count > 2 * small.get(line, 0) + NOTICED] == [], name

@@ -35,6 +35,8 @@ _ONE_OF: Final = frozenset({"io.k8s.api.core.v1.Volume", "io.k8s.api.core.v1.Env
 """Types of which one field beside the name may be set."""
 
 _TEXTS: Final[Mapping[str, str]] = {
+    "customVersion": "",
+    "revisionName": "",
     "action": "Exists",
     "dnsPolicy": "ClusterFirst",
     "effect": "NoSchedule",
@@ -43,7 +45,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "imagePullPolicy": "Always",
     "kind": "CloneSet",
     "mountPath": "/data",
-    "operator": "In",
+    "operator": "NotIn",
     "podManagementPolicy": "Parallel",
     "podUpdatePolicy": "InPlaceIfPossible",
     "protocol": "TCP",
@@ -62,6 +64,10 @@ _TEXTS: Final[Mapping[str, str]] = {
 """What makes fields valid that have no enum."""
 
 
+USUAL: Final = 3
+"""Whole numbers, where none is asked for."""
+
+
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
     """What is large in a document."""
 
@@ -70,7 +76,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 1
     text: int = 0
     """Characters by which free texts are longer."""
-    number: int = 3
+    number: int = USUAL
     """What whole numbers are."""
     same: bool = False
     """Whether members of lists are alike, with the same names."""
@@ -83,7 +89,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 
 def document_of(schema: Mapping[str, Any], growth: Growth) -> Any:
     """An object of a structural schema."""
-    small = msgspec.structs.replace(growth, depth=-1, text=0, number=3)
+    small = msgspec.structs.replace(growth, depth=-1, text=0, number=USUAL)
     return {
         field: _value(sub, growth if field == growth.part else small, name=field, depth=0, number=0)
         for field, sub in schema["properties"].items()
@@ -101,7 +107,7 @@ def _value(schema: Mapping[str, Any], growth: Growth, *, name: str, depth: int, 
             growth = msgspec.structs.replace(growth, depth=-1, text=0)
         return _typed(_OPEN[name], growth, name=name, depth=depth, number=number, above=())
     if schema.get("x-kubernetes-int-or-string"):
-        return growth.number
+        return _number(growth, name)
     match schema.get("type"):
         case "object" if "properties" in schema:
             given = {
@@ -128,7 +134,7 @@ def _value(schema: Mapping[str, Any], growth: Growth, *, name: str, depth: int, 
         case "string":
             return _text(schema, growth, name, number)
         case "integer" | "number":
-            return growth.number
+            return _number(growth, name)
         case "boolean":
             return name not in ("paused", "hostNetwork")
         case _:
@@ -176,6 +182,11 @@ def _scalar(kind: str, growth: Growth, name: str, number: int) -> Any:
         case "any" | "object":
             return {}
     return growth.number
+
+
+def _number(growth: Growth, name: str) -> int:
+    """A partition that holds every pod back would leave nothing to decide."""
+    return 1 if name == "partition" and growth.number == USUAL else growth.number
 
 
 def _numbers(growth: Growth, depth: int) -> range:

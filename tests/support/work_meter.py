@@ -3,9 +3,9 @@
 modules of pykruise ──▶ imported again, instrumented ──▶ a call ──▶ {"kube/selectors.py:71 call": 1284, …}
 
 Counted are calls, turns of loops, and what the interpreter's own functions do in one go, by the size of what they are
-given: `names.count(name)`, `name in names`, `text + more`, `[*one, *other]`, `sorted(...)`, `json.dumps(...)`. A profile
-of calls does not see those. As each line has a count of its own, one whose work grows with the square of its input is
-seen at inputs of a few dozen items, whatever other lines cost.
+given: `names.count(name)`, `name in names`, `text + more`, `[*one, *other]`, `sorted(...)`, `json.dumps(...)`. A
+profile of calls does not see those. As each line has a count of its own, one whose work grows with the square of its
+input is seen at inputs of a few dozen items, whatever other lines cost.
 
 Instrumented modules are modules of their own: those that tests have imported stay as they are.
 """
@@ -285,7 +285,7 @@ class _Instrument(ast.NodeTransformer):
 
     visit_FunctionDef = visit_AsyncFunctionDef = _function  # noqa: N815
 
-    def visit_Lambda(self, node: ast.Lambda) -> Any:  # noqa: N802
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
         tick = self._tool("__meter_tick__", node, "lambda")
         node.body = ast.copy_location(ast.BoolOp(ast.Or(), [tick, self.visit(node.body)]), node)
         return node
@@ -303,7 +303,7 @@ class _Instrument(ast.NodeTransformer):
             node.iter = self._tool("__meter_each__", node.iter, "items", node.iter)
         return node
 
-    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             return node
@@ -312,7 +312,7 @@ class _Instrument(ast.NodeTransformer):
         node.func = ast.copy_location(ast.Name("__meter_call__", ast.Load()), node)
         return node
 
-    def visit_Compare(self, node: ast.Compare) -> Any:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
         if len(node.ops) != 1:
             return node
@@ -326,18 +326,18 @@ class _Instrument(ast.NodeTransformer):
                 return self._tool("__meter_eq__", node, "==", node.left, node.comparators[0])
         return node
 
-    def visit_BinOp(self, node: ast.BinOp) -> Any:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
         return self._tool("__meter_made__", node, "operator", node)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
         is_name = isinstance(node.target, ast.Name)
         before = ast.Name(node.target.id, ast.Load()) if is_name else ast.Constant(None)  # type: ignore[union-attr]
         node.value = self._tool("__meter_grown__", node, "+=", before, node.value)
         return node
 
-    def visit_Subscript(self, node: ast.Subscript) -> Any:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Slice):
             return self._tool("__meter_made__", node, "slice", node)
@@ -352,19 +352,19 @@ class _Instrument(ast.NodeTransformer):
 
     visit_List = visit_Tuple = visit_Set = _display  # noqa: N815
 
-    def visit_Dict(self, node: ast.Dict) -> Any:  # noqa: N802
+    def visit_Dict(self, node: ast.Dict) -> Any:
         self.generic_visit(node)
         return self._tool("__meter_made__", node, "display", node) if None in node.keys else node
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:  # noqa: N802
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
         self.generic_visit(node)
         return self._tool("__meter_made__", node, "text", node)
 
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:  # noqa: N802
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         node.value = self.visit(node.value)
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if node.value is not None:
             node.value = self.visit(node.value)
         return node

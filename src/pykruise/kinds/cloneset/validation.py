@@ -25,9 +25,11 @@ from pykruise.kube.field_errors import (
     invalid,
     required,
 )
+from pykruise.kube.field_rules import check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
+from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
@@ -53,6 +55,7 @@ MUTABLE = (
 KIND = "cloneset"
 STRATEGY = "spec.updateStrategy"
 BLOCK = f"{STRATEGY}.rollingUpdate"
+WEIGHTS = ("spec", "updateStrategy", "rollingUpdate", "priorityStrategy", "weightPriority")
 
 
 def errors_of(
@@ -71,6 +74,7 @@ def errors_of(
     errors += pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
+    errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     if old is not None:
         errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE)  # section 5.2
     return errors

@@ -25,12 +25,14 @@ from pykruise.kinds.statefulset.types import (
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.field_rules import check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.kube.patches import diff_json
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods import keys
 from pykruise.pods.api import PriorityStrategy
+from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
@@ -58,6 +60,10 @@ MUTABLE: Final = (
 KIND: Final = "statefulset"
 STRATEGY: Final = "spec.updateStrategy"
 BLOCK: Final = f"{STRATEGY}.rollingUpdate"
+WEIGHTS: Final = (
+    *("spec", "updateStrategy", "rollingUpdate"),
+    *("unorderedUpdate", "priorityStrategy", "weightPriority"),
+)
 LONGEST_MIN_READY_S: Final = 300
 LONGEST_HOST_NAME: Final = 63
 
@@ -77,6 +83,7 @@ def errors_of(
     errors += _management_errors(spec)  # rules 2, 3 and 7
     errors += _reserved_errors(spec)  # rules 4 to 6
     errors += _strategy_errors(spec)  # rules 8 to 19
+    errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     errors += _retention_errors(spec)  # rule 20
     if spec.replicas is not None and spec.replicas < 0:  # rule 21
         errors.append(invalid("spec.replicas", spec.replicas, _NOT_NEGATIVE))

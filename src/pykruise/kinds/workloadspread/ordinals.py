@@ -34,6 +34,10 @@ class Numbering(msgspec.Struct, frozen=True):
     """Those that are left out."""
 
 
+PLAIN: Final = Numbering()
+"""From 0 on, without gaps."""
+
+
 def ordinal_of(pod_name: str) -> int:
     """The number at the end of the name; -1: there is none."""
     found = _ORDINAL.search(pod_name)
@@ -71,7 +75,7 @@ def subset_by_ordinal(
     statuses: Sequence[SubsetStatus],
     *,
     pod_name: str,
-    numbering: Numbering = Numbering(),
+    numbering: Numbering = PLAIN,
     replicas: int = 0,
 ) -> Subset | None:
     """The subset whose numbers the pod's is among. Subsets in which pods find no node are passed over."""
