@@ -35,6 +35,7 @@ _ONE_OF: Final = frozenset({"io.k8s.api.core.v1.Volume", "io.k8s.api.core.v1.Env
 """Types of which one field beside the name may be set."""
 
 _TEXTS: Final[Mapping[str, str]] = {
+    "cpu": "1",
     "customVersion": "",
     "revisionName": "",
     "action": "Exists",
@@ -44,6 +45,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "hostIP": "10.0.0.1",
     "imagePullPolicy": "Always",
     "kind": "CloneSet",
+    "memory": "1",
     "mountPath": "/data",
     "operator": "NotIn",
     "podManagementPolicy": "Parallel",
@@ -51,6 +53,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "protocol": "TCP",
     "restartPolicy": "Always",
     "resource": "limits.cpu",
+    "targetContainersNameRegex": ".*",
     "terminationMessagePolicy": "File",
     "topologyKey": "kubernetes.io/hostname",
     "whenUnsatisfiable": "DoNotSchedule",

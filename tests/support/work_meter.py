@@ -49,7 +49,7 @@ _CONSTANT: Final = frozenset(
         *("ord", "chr", "abs", "divmod", "round", "hash", "print", "vars"),
         *("get", "setdefault", "popitem", "keys", "values", "items", "append", "add", "discard", "clear"),
         *("popleft", "appendleft", "startswith", "endswith", "isdecimal", "isascii"),
-        *("force_setattr", "getrandbits", "random", "group", "start", "end"),
+        *("bisect_left", "bisect_right", "force_setattr", "getrandbits", "random", "group", "start", "end"),
     }
 )
 _SCANNING: Final = frozenset({"count", "index", "remove", "insert", "copy", "reverse"})
