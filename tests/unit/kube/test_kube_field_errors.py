@@ -63,7 +63,9 @@ def test_a_message_repeats_at_most_256_characters_of_a_value() -> None:
 
 
 def test_of_very_many_errors_the_first_thousand_are_listed_and_the_others_counted() -> None:
-    found = field_errors.refusal(PODS, "web", [field_errors.required(f"a[{index}]") for index in range(2_500)])
+    found = field_errors.refusal(
+        PODS, "web", [field_errors.required(f"a[{index}]") for index in range(2_500)]
+    )
     assert found.details is not None
     assert len(found.details.causes) == 1_000
     assert found.message.endswith("a[999]: Required value, and 1500 more]")
