@@ -49,7 +49,8 @@ class Kind:
         self._resource = resource
         self._schema = version["schema"]["openAPIV3Schema"]
         self.uses = uses
-        self.opens = "explain" in uses or sum(name.startswith("/") for name in uses) > 1
+        is_read = "explain" in uses or sum(name.startswith("/") for name in uses) > 1
+        self.opens = self.is_stored and is_read
         """Whether pod templates and the like are looked into. Other kinds carry them about."""
 
     def document(self, growth: Growth) -> Document:
@@ -70,7 +71,6 @@ class Kind:
 def kinds() -> list[Kind]:
     """Every kind in every version, from the registry. The one place that knows where kinds are registered."""
     with METER.instrumented():
-        from pykruise.admission.conversion import review as converted
         from pykruise.admission.reviewers import reviewers
         from pykruise.admission.reviews import Reviews
         from pykruise.admission.settings import AdmissionSettings
@@ -96,7 +96,7 @@ def kinds() -> list[Kind]:
                         uses[rule.path] = _reviewed(reviews, rule.path, spec["names"]["plural"], resource)
                 for other in versions:
                     if other != version["name"] and (group, spec["names"]["kind"]) in conversions():
-                        uses[f"to {other}"] = _converted(converted, f"{group}/{other}")
+                        uses[f"to {other}"] = _converted(f"{group}/{other}")
                 if version["storage"]:
                     for one in ALL:
                         if (one.resource.group, one.resource.plural) == (group, spec["names"]["plural"]):
@@ -132,14 +132,13 @@ def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
     return use
 
 
-def _converted(review: Any, wanted: str) -> Use:
+def _converted(wanted: str) -> Use:
+    """There and back."""
+    from pykruise.kinds import conversions
+    from pykruise.kube.conversion import convert
+
     def use(doc: Document) -> None:
-        request = {"uid": "u", "desiredAPIVersion": wanted, "objects": [doc]}
-        body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
-        there = review(body)["response"]
-        assert there["result"]["status"] == "Success", there
-        back = {**request, "desiredAPIVersion": doc["apiVersion"], "objects": there["convertedObjects"]}
-        review({**body, "request": back})
+        convert(convert(doc, wanted, conversions()), doc["apiVersion"], conversions())
 
     return use
 

@@ -46,6 +46,9 @@ __all__ = [
 
 MOST_TRIES: Final = 32
 
+_COMPARED_LEVELS: Final = 8
+"""From the top: parts that are equal are found so at once. Further down each level would compare all below again."""
+
 KEPT_PREFIX: Final = "pykruise.io/conversion-"
 """Annotation with the fields that only the version named at its end has."""
 
@@ -151,23 +154,24 @@ def _lost(source: Document, seen: Document) -> Document:
     return missing if isinstance(missing, dict) else {}
 
 
-def _missing(value: Any, seen: Any) -> Any:
+def _missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
     """The part of `value` that `seen` lacks, or `_ABSENT`. Null and empty text mean the same as absence."""
-    if value is None or value == "":
+    if value is None or value == "" or (levels and same(value, seen)):
         return _ABSENT
+    below = max(levels - 1, 0)
     if isinstance(value, dict) and isinstance(seen, dict):
-        parts = {field: _missing(item, seen.get(field)) for field, item in value.items()}
+        parts = {field: _missing(item, seen.get(field), below) for field, item in value.items()}
         parts = {field: part for field, part in parts.items() if part is not _ABSENT}
         return parts or _ABSENT
     if isinstance(value, list) and isinstance(seen, list) and _are_recognisable(value, seen):
         known = {_identity(item): item for item in seen}
         items = []
         for item in value:
-            part = _missing(item, known.get(_identity(item)))
+            part = _missing(item, known.get(_identity(item)), below)
             if part is not _ABSENT:
                 items.append({**dict(_identity(item)), **part})
         return items or _ABSENT
-    return _ABSENT if same(value, seen) else value
+    return _ABSENT if not levels and same(value, seen) else value
 
 
 def _are_recognisable(*lists: list[Any]) -> bool:
@@ -209,16 +213,19 @@ def _restored(
     return found, seen
 
 
-def _agrees(after: Any, *, seen: Any, source: Any) -> bool:
+def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVELS) -> bool:
     """Whether all that changed from `seen` to `after` is now as `source` has it."""
+    if levels and same(after, seen):
+        return True
     if isinstance(after, dict) and (isinstance(seen, dict) or isinstance(source, dict)):
         seen = seen if isinstance(seen, dict) else {}
         source = source if isinstance(source, dict) else {}
+        below = max(levels - 1, 0)
         return all(
-            _agrees(after.get(field), seen=seen.get(field), source=source.get(field))
+            _agrees(after.get(field), seen=seen.get(field), source=source.get(field), levels=below)
             for field in after.keys() | seen.keys()
         )
-    return same(after, seen) or same(after, source)
+    return same(after, source) or (not levels and same(after, seen))
 
 
 def _overlaid(value: Any, kept: Any) -> Any:
