@@ -38,7 +38,6 @@ __all__ = [
     "counts_as_available",
     "counts_at",
     "is_exempt",
-    "is_ignored",
     "is_recorded",
     "project_budget",
     "protected_operations",
@@ -91,9 +90,12 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     min_available: int | str | None = None
     total: int | None = None
     """protectTotalReplicas."""
-    operations: tuple[str, ...] = ()
+    operations: frozenset[str] = frozenset()
     """Protected operations; empty: the default."""
-    ignored_pod_selector: Mapping[str, Any] | None = None
+    ignored: Selector | None = None
+    """Pods that it does not protect."""
+    ignored_problem: str = ""
+    """Why `spec.ignoredPodSelector` cannot be read."""
     problem: str = ""
     """A stored field that admission would have refused."""
     stored_status: Document = {}
@@ -190,6 +192,7 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     meta, spec, status = budget.metadata, budget.spec or _Spec(), _decode_status(budget.status) or _Status()
     annotations = meta.annotations or {}
     selector, problem = _selector(spec.selector)
+    ignored, ignored_problem = _ignored(spec.ignored_pod_selector)
     target = spec.target_ref
     kind = group_kind(target.api_version, target.kind) if target is not None else None
     return BudgetView(
@@ -206,8 +209,9 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
         max_unavailable=spec.max_unavailable,
         min_available=spec.min_available,
         total=spec.protect_total_replicas or _number(annotations.get(keys.PROTECT_TOTAL_REPLICAS_ANNOTATION)),
-        operations=tuple(spec.protect_operations or _items(annotations)),
-        ignored_pod_selector=spec.ignored_pod_selector,
+        operations=frozenset(spec.protect_operations or _items(annotations)),
+        ignored=ignored,
+        ignored_problem=ignored_problem,
         problem=problem,
         stored_status=msgspec.json.decode(budget.status) or {},
         desired_available=status.desired_available,
@@ -227,9 +231,19 @@ def _selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
     return (NOTHING, "") if found.is_empty else (found, "")
 
 
+def _ignored(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
+    """The selector, or why it cannot be read."""
+    try:
+        return (selector_from(given) if given is not None else None), ""
+    except SelectorError as error:
+        return None, str(error)
+
+
 def _items(annotations: Mapping[str, str]) -> list[str]:
+    """None at all where one of them is no operation: the budget then guards what it does by default."""
     listed = annotations.get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
-    return [part.strip() for part in listed.split(",") if part.strip()]
+    found = [part.strip() for part in listed.split(",") if part.strip()]
+    return found if all(part in Operation.__members__ for part in found) else []
 
 
 def _number(text: str | None) -> int | None:
@@ -258,7 +272,7 @@ def related_annotations(name: str) -> dict[str, str]:
 def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
     """What the budget guards. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE only if it is listed;
     else wherever UPDATE is."""
-    listed = frozenset(budget.operations or _PROTECTED_BY_DEFAULT)
+    listed = budget.operations or frozenset(_PROTECTED_BY_DEFAULT)
     if not is_resize_apart and Operation.UPDATE in listed:
         return listed | {Operation.RESIZE}
     return listed
@@ -267,13 +281,6 @@ def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -
 def is_exempt(annotations: Mapping[str, str]) -> bool:
     """Whether the pod's annotation takes it out of every budget."""
     return annotations.get(keys.NO_PROTECT_ANNOTATION) in _TRUE
-
-
-def is_ignored(budget: BudgetView, labels: Mapping[str, str]) -> bool:
-    """Whether the budget leaves a pod with these labels alone. Raises SelectorError."""
-    if budget.ignored_pod_selector is None:
-        return False
-    return selector_from(budget.ignored_pod_selector).matches(labels)
 
 
 def is_recorded(budget: BudgetView, pod: PodView) -> bool:
@@ -306,12 +313,11 @@ def ask(
         return FREE
     if not counts_as_available(pod, now=now, settings=settings):
         return FREE
-    try:
-        if is_ignored(budget, pod.labels):
-            return FREE
-    except SelectorError as error:
-        text = f"PodUnavailableBudget {budget.name}: spec.ignoredPodSelector: {error}"
+    if budget.ignored_problem:
+        text = f"PodUnavailableBudget {budget.name}: spec.ignoredPodSelector: {budget.ignored_problem}"
         return Answer(refusal=text, code=RefusalCode.INVALID)
+    if budget.ignored is not None and budget.ignored.matches(pod.labels):
+        return FREE
     if budget.desired_available == 0:
         return FREE
     if operation not in protected_operations(budget, is_resize_apart=is_resize_apart):

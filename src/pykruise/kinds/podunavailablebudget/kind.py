@@ -4,6 +4,7 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 """
 
 from pykruise.kinds.podunavailablebudget.admission import validating
+from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
 from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, snapshot
@@ -40,7 +41,10 @@ KIND = Kind(
     conversion=CONVERSION,
     any_gate=("PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"),
     settings=Settings,
-    reviews=Reviews(validating=lambda _, lookups: validating(lookups.readers.get("podunavailablebudget"))),
+    reviews=Reviews(
+        validating=lambda _, lookups: validating(lookups.readers.get("podunavailablebudget")),
+        spoke=lambda *_: SPOKE_RULES,
+    ),
     control=Control(
         name="podunavailablebudget",
         component=COMPONENT,

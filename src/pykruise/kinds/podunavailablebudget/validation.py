@@ -8,7 +8,7 @@ Pure. Numbers of rules are those of the specification's table.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.podunavailablebudget.conversion import PROTECT_TOTAL_REPLICAS
+from pykruise.kinds.podunavailablebudget.conversion import PROTECT_TOTAL_REPLICAS, total_of
 from pykruise.kinds.podunavailablebudget.types import OPERATIONS, BudgetTarget, PodUnavailableBudgetSpec
 from pykruise.kube.documents import Document, annotations_of, same
 from pykruise.kube.errors import Cause
@@ -23,7 +23,6 @@ __all__ = ["errors_of", "may_overlap"]
 _WHOM: Final = "spec.selector, targetRef"
 _HOW_MANY: Final = "spec.maxUnavailable, minAvailable"
 _TOTAL: Final = f"metadata.annotations[{PROTECT_TOTAL_REPLICAS}]"
-_INT32: Final = 2**31
 
 
 def errors_of(
@@ -53,11 +52,7 @@ def _total_errors(
     text = annotations_of(doc).get(PROTECT_TOTAL_REPLICAS)
     if text is None:
         return
-    try:
-        number = int(text)
-    except ValueError:
-        number = _INT32
-    if not -_INT32 <= number < _INT32:
+    if total_of(text) is None:
         yield invalid(_TOTAL, text, "must be a decimal number of pods")
         return
     total = spec.protect_total_replicas

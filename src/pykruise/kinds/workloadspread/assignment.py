@@ -27,6 +27,7 @@ from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.quota import Quota
 from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import is_active
@@ -176,7 +177,8 @@ class Assignment:
 class Spreading:
     """Everything that admission of pods needs of this kind: who reads, who counts, who assigns.
 
-    `versioned`: kinds as the flag --ws-enabled-versioned-status names them.
+    `versioned`: kinds as the flag --ws-enabled-versioned-status names them. `quota`: how many pods may wait for the
+    API server at once, in all and of one namespace; None: as many as there are.
     """
 
     def __init__(
@@ -186,8 +188,10 @@ class Spreading:
         clock: Clock,
         rng: random.Random,
         versioned: Collection[str] = DEFAULT_VERSIONED,
+        quota: Quota | None = None,
     ) -> None:
         self.reader = reader
+        self.quota = quota
         self.desk = Desk(reader, clock=clock, rng=rng)
         self.assignment = Assignment(reader, self.desk, versioned=versioned_kinds(versioned))
 

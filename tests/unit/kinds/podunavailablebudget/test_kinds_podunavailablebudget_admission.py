@@ -15,8 +15,8 @@ from pykruise.kinds.podunavailablebudget.conversion import (
 )
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.podunavailablebudget.validation import may_overlap
-from pykruise.kube.conversion import ConversionError
 from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import selector_from
 from support.budgets import CLONE_SET, DEPLOYMENT, BudgetServer, budget
 from support.reviews import at_once, request
@@ -134,14 +134,21 @@ def test_amounts_may_change_and_whom_it_is_about_may_not_case_13() -> None:
 
 
 def test_operations_of_v1alpha1_are_trimmed_and_must_be_known_cases_14_15() -> None:
-    def converted(text: str) -> Document:
+    def of_v1alpha1(text: str) -> Document:
         old = budget(maxUnavailable=1, annotations={PROTECT_OPERATIONS: text})
         old["apiVersion"] = "policy.kruise.io/v1alpha1"
-        return CONVERSION.to_hub(deep_copy(old))
+        return old
 
-    assert converted("EVICT, UPDATE")["spec"]["protectOperations"] == ["EVICT", "UPDATE"]
-    with pytest.raises(ConversionError, match="BOGUS"):
-        converted("BOGUS")
+    stored = CONVERSION.to_hub(deep_copy(of_v1alpha1("EVICT, UPDATE")))
+    assert stored["spec"]["protectOperations"] == ["EVICT", "UPDATE"]
+    rule = next(one for one in reviewers() if one.name == "vpodunavailablebudget.kb.io")
+    old_version = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
+    refused = at_once(rule.reviewer, request(old_version, of_v1alpha1("BOGUS"))).refusal
+    assert refused is not None
+    assert refused.details is not None
+    assert [cause.field for cause in refused.details.causes] == [
+        f"metadata.annotations[{PROTECT_OPERATIONS}]"
+    ]
     # and in v1beta1 the annotation means nothing
     assert fields(budget(maxUnavailable=1, annotations={PROTECT_OPERATIONS: "BOGUS"})) == []
 
