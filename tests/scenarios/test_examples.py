@@ -8,6 +8,7 @@ import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -21,7 +22,10 @@ from support.yaml_documents import yaml_documents
 ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
     one.kind: one
-    for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS)
+    for one in (
+        *(CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS),
+        *(SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS),
+    )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
 """What workloads may use."""
@@ -71,6 +75,9 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             return [one["name"] for one in status.get("subsetStatuses") or ()] == [
                 one["name"] for one in found["spec"]["subsets"]
             ]
+        if doc["kind"] == POD_UNAVAILABLE_BUDGETS.kind:
+            observed: int = status.get("observedGeneration", 0)
+            return observed == found["metadata"]["generation"]
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 
