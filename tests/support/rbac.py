@@ -75,6 +75,8 @@ class AuthorizingTransport(WrappedTransport):
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""
+        if not rest:
+            return None  # discovery, which everybody may read
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
         resource = rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")
