@@ -15,13 +15,14 @@ from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.injection import Matched, read_matched
 from pykruise.kinds.workloadspread.readers import OwnerMissingError, claims_patch
-from pykruise.kinds.workloadspread.targets import GroupKind, WhiteList, WhiteListError, replicas_of
+from pykruise.kinds.workloadspread.targets import WhiteList, WhiteListError, replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.patches import apply_merge_patch
