@@ -146,7 +146,7 @@ class Reconciler:
         plan = self._control.plan(snapshot)
         if self._control.remember is not None:
             self._control.remember(read, snapshot, plan)
-        return await self._carry_out(snapshot, plan)
+        return await self._carry_out(read, snapshot, plan)
 
     def _forget(self, key: Key) -> None:
         self._pace.forget(key)
@@ -156,7 +156,7 @@ class Reconciler:
     def _past_of(self, owner: Owner) -> _Past:
         return self._memories.of(owner.key, owner.uid, _Past)
 
-    async def _carry_out(self, snapshot: Any, plan: Plan) -> float | None:
+    async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
         view = self._control.object_of(snapshot)
         owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
         past = self._past_of(owner)
@@ -181,6 +181,16 @@ class Reconciler:
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)
+        if outcome.failure is not None and self._control.learn is not None and not outcome.failure.is_stale:
+            self._control.learn(read, snapshot, [one for one in outcome.failures if not one.is_stale])
+            _log.warning(
+                "%s %s: %d writes failed, the first: %s",
+                owner.resource.kind,
+                owner.key,
+                len(outcome.failures),
+                outcome.failure.error,
+            )
+            return 0.0
         if outcome.failure is not None:
             await self._failed(snapshot, owner, plan, outcome.failure)
         # A status that cannot be written must not hold the pods up; it is tried again all the same.
