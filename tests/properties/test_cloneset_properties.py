@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.cloneset.numbers import limits_of
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Snapshot, build_snapshot
+from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import definition_for
@@ -24,8 +24,8 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAI
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.in_place import Seen
 from pykruise.plans.plan import Plan
+from pykruise.plans.read import Memories
 from pykruise.pods import keys
-from pykruise.pods.claims import project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView, project_pod
 from support.cloneset_builder import NAME, NOW, UID, CloneSetBuilder, cloneset, revision, template
@@ -300,11 +300,7 @@ def test_the_order_in_which_pods_come_does_not_matter(builder: CloneSetBuilder, 
     views, revisions = builder.pod_views(), builder.revision_views()
 
     def plan(pods: list[PodView]) -> Plan:
-        return plan_cloneset(
-            build_snapshot(
-                builder.view(), pods=pods, revisions=revisions, now=NOW, seed=1, settings=builder.settings
-            )
-        )
+        return plan_cloneset(builder.snapshot_of(pods, revisions))
 
     shuffled = list(views)
     rng.shuffle(shuffled)
@@ -330,30 +326,18 @@ class World:
         self.now = NOW
         self.turns = 0
         self.most_pods = 0
-        self.seen = Seen()
+        self.memories = Memories()
         self.views: dict[bytes, PodView] = {}
         """As in a cache, a pod that has not changed is the same view."""
 
     def snapshot(self) -> Snapshot:
         builder = cloneset(0)
-        builder.document = self.cloneset
-        return build_snapshot(
-            builder.view(),
-            pods=[
-                view
-                for view in (self.view(pod) for pod in self.pods.values())
-                if view.controller is not None and view.controller.uid == UID
-            ],
-            revisions=[project_revision(orjson.dumps(one)) for one in self.revisions.values()],
-            claims=[
-                view
-                for view in (project_claim(orjson.dumps(one)) for one in self.claims.values())
-                if view.controller_uid == UID
-            ],
-            now=self.now,
-            seed=self.turns,
-            settings=self.settings,
-            seen=self.seen,
+        builder.document, builder.claims, builder.settings = self.cloneset, self.claims, self.settings
+        builder.now, builder.seed = self.now, self.turns
+        return builder.snapshot_of(
+            [self.view(pod) for pod in self.pods.values()],
+            [project_revision(orjson.dumps(one)) for one in self.revisions.values()],
+            memories=self.memories,
         )
 
     def view(self, pod: dict[str, Any]) -> PodView:

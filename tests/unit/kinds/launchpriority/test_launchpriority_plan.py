@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.launchpriority.controller import read_barrier
+from pykruise.kinds.launchpriority.kind import read_barrier
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.resources import CONFIG_MAPS, PODS

@@ -19,7 +19,7 @@ def rollout(replicas: int = 4, **fields: Any) -> StatefulSetBuilder:
     """From nginx:0 to nginx:1 in place, with ImagePullJobs served."""
     builder = updatable(replicas, parallel=True, **fields).all_old()
     builder.jobs = []
-    return builder
+    return builder.with_settings(pre_download=True)
 
 
 def test_jobs_are_created_for_changed_images_and_the_revision_is_labelled() -> None:
@@ -86,7 +86,7 @@ def _stages(plan: Plan) -> list[str]:
 def test_when_the_rollout_is_complete_the_jobs_go() -> None:
     """statefulset case 85"""
     # given
-    builder = statefulset(4)
+    builder = statefulset(4).with_settings(pre_download=True)
     assert not _stages(builder.plan())
     builder.jobs = []
     assert not _stages(builder.plan())

@@ -9,6 +9,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from support.failed_writes import failure
 from support.statefulset_builder import (
     StatefulSetBuilder,
     claim_template,
@@ -204,7 +205,7 @@ def test_a_refused_creation_is_told_until_one_succeeds() -> None:
     builder = statefulset(3, pods=False)
     snapshot = builder.snapshot()
     # when the creation fails
-    status = status_after(snapshot, builder.plan(), stage="create pods", message="exceeded quota: q")
+    status = status_after(snapshot, builder.plan(), failure("create pods", "exceeded quota: q"))
     # then
     assert status is not None
     (condition,) = status["conditions"]
@@ -219,7 +220,7 @@ def test_a_refused_creation_is_told_until_one_succeeds() -> None:
 
 def test_tidying_up_is_nothing_to_report() -> None:
     builder = statefulset(3)
-    assert status_after(builder.snapshot(), builder.plan(), stage="tidy up", message="x") is None
+    assert status_after(builder.snapshot(), builder.plan(), failure("tidy up")) is None
 
 
 def test_a_set_that_has_converged_waits_for_nothing() -> None:
