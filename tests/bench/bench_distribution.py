@@ -66,7 +66,9 @@ class Bench:
             await asyncio.sleep(0.02)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         told = {what: count for what, count in sorted(self.counting.requests.items()) if "WATCH" not in what}
-        copies = sum(count for what, count in told.items() if what.split()[1] == "secrets" and "GET" not in what)
+        copies = sum(
+            count for what, count in told.items() if what.split()[1] == "secrets" and "GET" not in what
+        )
         print(
             f"{name:28} {seconds:6.2f} s  {copies / self.namespaces:.4f} writes a namespace  "
             f"{1000 * cpu / self.namespaces:.2f} ms CPU each (API server too)  {told}"
@@ -153,7 +155,6 @@ async def run(*, namespaces: int, others: int, kilobytes: int) -> None:
         await bench.phase("one copy changed by hand", bench.tamper)
         manager.stop()
         await running
-        del manager
         gc.collect()
         tracemalloc.start()
 

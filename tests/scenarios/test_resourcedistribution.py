@@ -3,11 +3,26 @@
 Cases are those of the specification of admission, section 11.
 """
 
+from collections.abc import Callable
+
+import pytest
+
 from pykruise.kinds.resourcedistribution.plan import FROM_ANNOTATION, HASH_ANNOTATION
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from support.distributions import DISTRIBUTING, Distribution, encoded, secret
+from support.faults import (
+    Answer,
+    DropAnswer,
+    FaultyTransport,
+    GoneAfter,
+    conflict,
+    patches,
+    posts,
+    watches,
+)
 from support.scenario import Stage
 
 
@@ -61,7 +76,8 @@ async def test_copies_follow_the_resource(stage: Stage) -> None:
     await distribution.change({"resource": {"data": {"more": None}}})
     await distribution.until_counted(desired=2, succeeded=2)
     copy = await distribution.copy("a")
-    assert copy is not None and copy["data"] == {"token": encoded("2")}
+    assert copy is not None
+    assert copy["data"] == {"token": encoded("2")}
 
 
 async def test_a_new_namespace_gets_its_copy_at_once(stage: Stage) -> None:
@@ -93,7 +109,8 @@ async def test_config_maps_are_distributed_to_named_namespaces(stage: Stage) -> 
     await distribution.add_namespace("late", labels={})
     await distribution.until_counted(desired=2, succeeded=2)
     copy = await distribution.copy("late")
-    assert copy is not None and (copy["data"], copy["binaryData"]) == ({"k": "v"}, {"b": encoded("x")})
+    assert copy is not None
+    assert (copy["data"], copy["binaryData"]) == ({"k": "v"}, {"b": encoded("x")})
 
 
 async def test_what_others_made_is_left_alone_until_it_goes(stage: Stage) -> None:
@@ -211,3 +228,75 @@ async def test_without_the_gate_nothing_is_distributed(stage: Stage) -> None:
     await manager.wait_synced()
     assert await distribution.copy("a") is None
     assert not {"secrets", "resourcedistributions.apps.kruise.io"} & set(manager.stats().caches)
+
+
+async def test_a_namespace_that_refuses_its_copy_keeps_no_other_waiting(stage: Stage) -> None:
+    """8.3 steps 3 and 6: it is told, and tried again later and later"""
+    distribution = Distribution(stage)
+    names = [await distribution.add_namespace(short) for short in "abc"]
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts(f"/namespaces/{names[0]}/secrets"), *[Answer(403)] * 4)
+    metered = MeteredTransport(faulty)
+    await stage.start_manager(metered, settings=DISTRIBUTING)
+    # when
+    await distribution.create()
+    # then
+    await distribution.until_counted(desired=3, succeeded=2, failed=1)
+    assert await distribution.failed("CreateResourceFailed") == [names[0]]
+    # when it is allowed
+    await distribution.until_counted(desired=3, succeeded=3)
+    assert metered.requests["POST secrets"] == 5 + 2
+
+
+Prepare = Callable[[FaultyTransport], None]
+
+FAULTS: dict[str, Prepare] = {
+    "answers about new copies are lost": lambda faulty: faulty.on(
+        posts("/secrets"), DropAnswer(), DropAnswer()
+    ),
+    "new copies meet errors": lambda faulty: faulty.on(
+        posts("/secrets"), Answer(500), Answer(503), Answer(429)
+    ),
+    "answers about changed copies are lost": lambda faulty: faulty.on(patches("/secrets/"), DropAnswer()),
+    "copies are changed by others": lambda faulty: faulty.on(patches("/secrets/"), conflict(), conflict()),
+    "watches of secrets expire": lambda faulty: faulty.on(watches("/secrets"), GoneAfter(1), GoneAfter(2)),
+    "watches of namespaces expire": lambda faulty: faulty.on(
+        watches("/namespaces"), GoneAfter(1), GoneAfter(2)
+    ),
+    "the status meets a conflict": lambda faulty: faulty.on(patches("/status"), conflict(), Answer(500)),
+}
+
+
+@pytest.mark.few_on_real(3)
+@pytest.mark.parametrize("prepare", FAULTS.values(), ids=FAULTS)
+async def test_faults_delay_copies_and_do_not_change_them(stage: Stage, prepare: Prepare) -> None:
+    # given
+    distribution = Distribution(stage)
+    for short in "abcd":
+        await distribution.add_namespace(short)
+    faulty = FaultyTransport(stage.manager_transport())
+    prepare(faulty)
+    await stage.start_manager(faulty, settings=DISTRIBUTING)
+    # when
+    await distribution.create()
+    await distribution.until_counted(desired=4, succeeded=4)
+    await distribution.change({"resource": {"data": {"token": encoded("2")}}})
+    await distribution.add_namespace("e")
+    # then
+    await distribution.until_counted(desired=5, succeeded=5)
+    assert [await distribution.token(short) for short in "abcde"] == ["2"] * 5
+
+
+async def test_a_manager_that_is_killed_half_way_is_followed_by_one_that_ends_it(stage: Stage) -> None:
+    distribution = Distribution(stage)
+    for number in range(20):
+        await distribution.add_namespace(f"n{number}")
+    metered = MeteredTransport(stage.manager_transport())
+    await stage.start_manager(metered, settings=DISTRIBUTING)
+    await distribution.create()
+    await stage.until(lambda: metered.requests["POST secrets"] > 3)
+    # when
+    await stage.kill_manager()
+    await stage.start_manager(settings=DISTRIBUTING)
+    # then
+    await distribution.until_counted(desired=20, succeeded=20)

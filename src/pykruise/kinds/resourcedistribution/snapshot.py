@@ -32,7 +32,7 @@ from pykruise.plans.read import Read
 from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
 from pykruise.pods.settings import FromManager
 
-__all__ = ["FailedWrite", "Settings", "Snapshot", "learn", "snapshot"]
+__all__ = ["FailedWrite", "Known", "Settings", "Snapshot", "learn", "snapshot"]
 
 SINGLE_READS: Final = 8
 """More copies than these are read by one list."""
@@ -80,7 +80,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-class _Known(msgspec.Struct):
+class Known(msgspec.Struct):
     """What is remembered of one distribution."""
 
     read: dict[str, CopyView] = {}
@@ -93,7 +93,7 @@ async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | N
     """The world of one distribution; None: it is gone meanwhile."""
     if view.is_deleting or view.spec is None:
         return Snapshot(distribution=view, now=read.now())
-    known = read.memory(_Known)
+    known = read.memory(Known)
     unread = await _read_unknown(view, read, known)
     found = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
     if found is None:
@@ -120,7 +120,7 @@ async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | N
 
 def learn(read: Read[Settings], snapshot: Snapshot, failures: Sequence[Failure]) -> None:
     """Note which writes failed, and when each is tried again."""
-    known = read.memory(_Known)
+    known = read.memory(Known)
     for failure in failures:
         name = failure.step.action.key.namespace
         before = known.failed.get(name)
@@ -156,7 +156,7 @@ def _copies(view: DistributionView, read: Read[Settings]) -> Iterable[CopyView]:
 # ── contents ─────────────────────────────────────────────────────────────────
 
 
-def _whole(copy: CopyView, known: _Known) -> CopyView:
+def _whole(copy: CopyView, known: Known) -> CopyView:
     """The copy with its digest, if it was read at that version or, the cache being behind, at a later one."""
     read = known.read.get(copy.namespace)
     if copy.content or read is None:
@@ -165,7 +165,7 @@ def _whole(copy: CopyView, known: _Known) -> CopyView:
     return read if is_current else copy
 
 
-async def _read_unknown(view: DistributionView, read: Read[Settings], known: _Known) -> Mapping[str, str]:
+async def _read_unknown(view: DistributionView, read: Read[Settings], known: Known) -> Mapping[str, str]:
     """Read the own copies of which only metadata is known. Returns which could not be read, and why."""
     own = [copy for copy in _copies(view, read) if view.owns(copy.controller)]
     known.read = {
@@ -182,7 +182,7 @@ async def _read_unknown(view: DistributionView, read: Read[Settings], known: _Kn
     return {copy.namespace: why for copy, why in zip(missing, failed, strict=True) if why}
 
 
-async def _get_copy(view: DistributionView, read: Read[Settings], known: _Known, namespace: str) -> str:
+async def _get_copy(view: DistributionView, read: Read[Settings], known: Known, namespace: str) -> str:
     """Why it cannot be read; empty: it was, or is gone."""
     try:
         raw = await read.live.get(DISTRIBUTED[view.kind], namespace, view.copy_name)
@@ -195,7 +195,7 @@ async def _get_copy(view: DistributionView, read: Read[Settings], known: _Known,
 
 
 async def _list_copies(
-    view: DistributionView, read: Read[Settings], known: _Known, missing: Sequence[CopyView]
+    view: DistributionView, read: Read[Settings], known: Known, missing: Sequence[CopyView]
 ) -> Mapping[str, str]:
     async def take(page: Sequence[msgspec.Raw]) -> None:
         for raw in page:
