@@ -235,7 +235,7 @@ def test_no_pod_is_both_kept_and_deleted_and_none_is_written_to_twice(builder: C
     subjects = [
         chain.subject
         for stage in plan.stages
-        if stage.name not in ("store revision", "tidy up")
+        if stage.purpose not in ("store revision", "tidy up")
         for chain in stage.chains
     ]
     assert len(subjects) == len(set(subjects))
@@ -472,9 +472,9 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
         if rng.random() < 0.7:
             moved = world.kubelets()
         if plan.is_settled and not moved and not world.kubelets():
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 break
-            world.now += plan.after
+            world.now += plan.requeue_after_s
     else:
         raise AssertionError(f"still not settled: {plan}")
     # then there are as many pods as wanted, and the partition decides which
@@ -488,7 +488,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
     assert all(pod.is_serving for pod in views)
     plan = plan_cloneset(world.snapshot())
     assert plan.is_settled
-    assert len(plan.left) >= old
+    assert len(plan.skipped) >= old
 
 
 @given(builders())
@@ -516,7 +516,7 @@ def test_surplus_pods_go_in_the_order_of_the_specification(builder: CloneSetBuil
     chosen = {
         chain.subject.removeprefix(f"{NAME}-")
         for stage in plan.stages
-        if stage.name == "delete pods"
+        if stage.purpose == "delete pods"
         for chain in stage.chains
         if chain.steps[0].because.startswith("surplus")
     } | {name for name, reason in left(plan).items() if reason.startswith("surplus")}
@@ -591,9 +591,9 @@ def test_a_rollout_in_place_keeps_every_pod_and_the_budget_whatever_comes_in_bet
         assert len(available(world.snapshot())) >= replicas - unavailable
         moved = rng.random() < 0.7 and world.kubelets()
         if plan.is_settled and not moved and not wanted and not world.kubelets():
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 break
-            world.now += plan.after
+            world.now += plan.requeue_after_s
     else:
         raise AssertionError(f"still not settled: {plan}")
     # and in the end as many are new as the partition lets, each running what its revision says
@@ -698,9 +698,9 @@ def test_in_the_end_new_pods_have_their_claims_and_only_reuse_keeps_others(
         assert not {*created_claims(plan)} & waiting - deleted_ever
         moved = rng.random() < 0.5 and (world.kubelets() or world.collect())
         if plan.is_settled and not moved and not world.kubelets() and not world.collect():
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 break
-            world.now += plan.after
+            world.now += plan.requeue_after_s
     else:
         raise AssertionError(f"still not settled: {plan}")
     # then

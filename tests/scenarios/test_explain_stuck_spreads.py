@@ -1,5 +1,6 @@
 """`pykruise explain` names the true cause of WorkloadSpreads that are stuck, each staged on a cluster."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,6 +179,8 @@ async def told(stage: Stage, case: Stuck) -> Explanation:
 
     try:
         await stage.until(names_it, within_s=min(stage.patience_s, 90.0))
+        await asyncio.sleep(min(1.0, stage.long_s / 5))
+        await stage.until(names_it, within_s=5.0)  # of all its pods, not only of the first
     except AssertionError as error:
         assert found is not None
         raise AssertionError(f"{found.cause!r}\n{text(found, now=stage.clock())}") from error

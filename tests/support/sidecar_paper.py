@@ -220,6 +220,6 @@ def upgraded(plan: Plan) -> list[str]:
     return [
         chain.subject.partition("/")[2]
         for stage in plan.stages
-        if stage.name == "upgrade sidecars"
+        if stage.purpose == "upgrade sidecars"
         for chain in stage.chains
     ]

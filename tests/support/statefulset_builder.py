@@ -521,7 +521,7 @@ def images(plan: Plan) -> dict[int, str]:
 
 
 def left(plan: Plan) -> dict[int, str]:
-    return {ordinal(name): why for name, why in plan.left.items()}
+    return {ordinal(name): why.message for name, why in plan.skipped.items()}
 
 
 def waiting(plan: Plan, builder: StatefulSetBuilder | None = None) -> str:

@@ -143,7 +143,9 @@ def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
         )
         for name in names
     )
-    return Plan(stages=(Stage(name="scale", chains=chains, is_optional=is_optional),), **fields)
+    return Plan(
+        stages=(Stage(purpose=Purpose.CREATE_PODS, chains=chains, is_optional=is_optional),), **fields
+    )
 
 
 @pytest.fixture
@@ -497,7 +499,7 @@ async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: Wor
     action = Create(resource=PODS, key=Key("other", "a"), body={"metadata": {"name": "a"}})
     step = msgspec.structs.replace(chain.steps[0], action=action)
     chains = (msgspec.structs.replace(chain, steps=(step,)),)
-    world.plan_now = Plan(stages=(Stage(name="scale", chains=chains),))
+    world.plan_now = Plan(stages=(Stage(purpose=Purpose.CREATE_PODS, chains=chains),))
     world.refuse = lambda name: _terminating() if name == "a" else None
     # then
     with pytest.raises(PlanFailedError):
@@ -528,6 +530,6 @@ def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None
         ("scale", 1),
         ("beside", 1),
     ]
-    assert found.after is None
+    assert found.requeue_after_s is None
     # and one that creates nothing stays as it is
     assert without_creations(Plan(stages=(stage("before", drop),), after=3.0)).after == 3.0

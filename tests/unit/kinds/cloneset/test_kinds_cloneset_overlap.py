@@ -81,4 +81,4 @@ def test_whose_they_are_is_told_by_a_condition_and_an_event_and_nothing_is_touch
     assert "ReplicaSet other, ReplicaSet rival" in condition["message"]
     assert [note.reason for note in plan.notes] == ["SelectorOverlap"]
     assert not plan.stages
-    assert plan.after == LOOK_AGAIN_S, "others go without a word"
+    assert plan.requeue_after_s == LOOK_AGAIN_S, "others go without a word"

@@ -36,7 +36,7 @@ def test_a_new_cloneset_stores_its_revision_before_the_first_pod() -> None:
     # when
     plan = plan_cloneset(snapshot)
     # then
-    assert [stage.name for stage in plan.stages] == ["store revision", "create pods"]
+    assert [stage.purpose for stage in plan.stages] == ["store revision", "create pods"]
     (step,) = steps_named(plan, "store revision")
     assert isinstance(step.action, Create)
     assert step.action.resource == CONTROLLER_REVISIONS

@@ -102,7 +102,7 @@ def test_availability_waits_for_min_ready_seconds_and_the_plan_says_when() -> No
     plan = planned(cloneset(1, minReadySeconds=30).ready_for(10, "a"))
     assert plan.status is not None
     assert (plan.status["readyReplicas"], plan.status["availableReplicas"]) == (1, 0)
-    assert plan.after == 20
+    assert plan.requeue_after_s == 20
 
 
 def test_a_selector_of_expressions_is_shown_for_the_scale_subresource() -> None:
@@ -178,7 +178,7 @@ def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -
     with_progressing(builder, "CloneSetUpdated", age=60)
     plan = planned(builder)
     assert plan.status is None
-    assert plan.after == 1
+    assert plan.requeue_after_s == 1
     # when the deadline is over
     builder.at(NOW + 1)
     found = condition(planned(builder), PROGRESSING)

@@ -371,7 +371,7 @@ def test_a_file_system_that_does_not_grow_under_the_pod_gets_a_new_pod() -> None
     builder.claims["data-web-2"]["status"]["conditions"] = [pending]
     # then it gets its time
     plan = builder.plan()
-    assert (deleted(plan), plan.after) == ([], 200)
+    assert (deleted(plan), plan.requeue_after_s) == ([], 200)
     # and then the pod is recreated, though it is of the right revision
     assert deleted(builder.at(200).plan()) == [2]
 

@@ -80,7 +80,7 @@ def test_it_is_decided_once(label: str) -> None:
 
 
 def _stages(plan: Plan) -> list[str]:
-    return [stage.name for stage in plan.stages if stage.name == PRE_DOWNLOAD]
+    return [stage.purpose for stage in plan.stages if stage.purpose == PRE_DOWNLOAD]
 
 
 def test_when_the_rollout_is_complete_the_jobs_go() -> None:
@@ -102,7 +102,7 @@ def test_when_the_rollout_is_complete_the_jobs_go() -> None:
 
 def test_a_job_that_cannot_be_created_is_a_warning_and_is_tried_again() -> None:
     """The label comes only after every job: otherwise its image would never be pulled ahead."""
-    create, label = (stage for stage in rollout().plan().stages if stage.name == PRE_DOWNLOAD)
+    create, label = (stage for stage in rollout().plan().stages if stage.purpose == PRE_DOWNLOAD)
     failed = create.chains[0].steps[0].failed
     assert failed is not None
     assert failed.warning
