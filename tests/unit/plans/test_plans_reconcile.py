@@ -24,7 +24,7 @@ from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create, Delete
 from pykruise.plans.execute import Executor
 from pykruise.plans.kind import Control
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
 from pykruise.plans.read import Memories
 from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler, without_creations
 from pykruise.plans.views import Views

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.ordinals import range_of
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -32,6 +31,7 @@ from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods import keys
 from pykruise.pods.api import PriorityStrategy
+from pykruise.pods.ordinals import range_of
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,

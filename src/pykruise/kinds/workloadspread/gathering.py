@@ -16,13 +16,7 @@ import msgspec
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.readers import CLONE_SETS, STATEFUL_SETS_OF_KRUISE, TargetReader
 from pykruise.kinds.workloadspread.snapshot import Snapshot, TargetView, latest_version, project_target
-from pykruise.kinds.workloadspread.targets import (
-    BUILT_IN,
-    GroupKind,
-    PathError,
-    WhiteListError,
-    replicas_of,
-)
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
@@ -36,6 +30,7 @@ from pykruise.plans.views import BY_CONTROLLER, BY_NAMESPACE, NODE_VIEWS, POD_VI
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
+from pykruise.pods.white_list import GroupKind, WhiteListError
 
 __all__ = [
     "BY_TARGET",

@@ -22,7 +22,6 @@ from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.snapshot import TargetView
-from pykruise.kinds.workloadspread.targets import GroupKind
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
@@ -38,6 +37,7 @@ from pykruise.plans.views import BY_NAMESPACE, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
+from pykruise.pods.white_list import GroupKind
 
 __all__ = ["KIND"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.workloadspread.injection import InjectionError, tried
-from pykruise.kinds.workloadspread.targets import BUILT_IN, KRUISE, GroupKind
+from pykruise.kinds.workloadspread.targets import BUILT_IN, KRUISE
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.view import STATEFUL_SET
 from pykruise.kube.documents import Document
@@ -20,6 +20,7 @@ from pykruise.pods.placement_validation import toleration_errors
 from pykruise.pods.template_defaults import with_defaults
 from pykruise.pods.template_shape import shape_problem
 from pykruise.pods.template_validation import pod_spec_errors
+from pykruise.pods.white_list import GroupKind
 
 __all__ = ["patch_errors", "template_of"]
 

@@ -15,17 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from pykruise.kinds.workloadspread.targets import (
-    BUILT_IN,
-    GroupKind,
-    Listed,
-    PathError,
-    WhiteList,
-    WhiteListError,
-    group_of,
-    read_white_list,
-    replicas_of,
-)
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.cache import Cache
@@ -48,10 +38,18 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.rights import READ, Right, on
 from pykruise.kube.writer import Writer
+from pykruise.pods.white_list import (
+    CONFIGURATION,
+    GroupKind,
+    Listed,
+    WhiteList,
+    WhiteListError,
+    group_of,
+    read_white_list,
+)
 
 __all__ = [
     "CLONE_SETS",
-    "CONFIGURATION",
     "RIGHTS",
     "STATEFUL_SETS_OF_KRUISE",
     "WHITE_LIST_KEY",
@@ -62,7 +60,6 @@ __all__ = [
     "TargetReader",
 ]
 
-CONFIGURATION: Final = "kruise-configuration"
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.targets import GroupKind
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Instant
@@ -22,6 +21,7 @@ from pykruise.plans.views import NodeView
 from pykruise.pods.keys import TEMPLATE_HASH_LABEL
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
+from pykruise.pods.white_list import GroupKind
 
 __all__ = ["Snapshot", "TargetView", "latest_version", "project_target"]
 

@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.targets import GroupKind, group_kind
 from pykruise.kinds.workloadspread.types import (
     Subset,
     SubsetStatus,
@@ -19,6 +18,7 @@ from pykruise.kinds.workloadspread.types import (
 from pykruise.kube.documents import decode
 from pykruise.kube.selectors import EVERYTHING, Selector
 from pykruise.kube.typed_documents import read
+from pykruise.pods.white_list import GroupKind, group_kind
 from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
 
 __all__ = ["ADAPTIVE", "RAW", "STATEFUL_SET", "SpreadView", "project_spread"]

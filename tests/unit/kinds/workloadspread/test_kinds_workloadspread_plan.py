@@ -8,7 +8,6 @@ import pytest
 
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.snapshot import Snapshot, TargetView, latest_version, project_target
-from pykruise.kinds.workloadspread.targets import GroupKind
 from pykruise.kinds.workloadspread.versions import UNVERSIONED, version_of, versioned_kinds
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
@@ -18,6 +17,7 @@ from pykruise.plans.plan import Plan
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.white_list import GroupKind
 from support.spreads import CLONE_SET, DEPLOYMENT, NOW, placed_in, pod, spread, subset, view, workload, zone
 
 JOB = ("batch/v1", "Job", "web")
