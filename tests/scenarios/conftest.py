@@ -34,6 +34,7 @@ from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -227,7 +228,12 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 def manager_rights() -> Authorizer:
     """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
     return Authorizer(
-        roles(Gates.of(InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True), namespace="scenario")
+        roles(
+            Gates.of(
+                InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True, ResourceDistributionGate=True
+            ),
+            namespace="scenario",
+        )
     )
 
 
@@ -382,6 +388,7 @@ async def _real_stage(
 
 
 LEFT_BEHIND = (
+    RESOURCE_DISTRIBUTIONS,
     SIDECAR_SETS,
     WORKLOAD_SPREADS,
     CLONE_SETS,

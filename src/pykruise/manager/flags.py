@@ -38,7 +38,6 @@ WORKERS = (
     "persistentpodstate",
     "podprobemarker",
     "podunavailablebudget",
-    "resourcedistribution",
     "uniteddeployment",
 )
 """Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""

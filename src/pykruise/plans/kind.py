@@ -95,6 +95,10 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Decide: same snapshot, same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
     """The status when the plan ended with a fault (never a stale one); None: what the plan says."""
+    learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
+    """Notes failed writes in the object's memory, from which the next snapshot, made at once, knows them. For kinds
+    that say in their plan what becomes of each: when it is tried again, and what the status shows. Else a failed
+    write ends the reconcile with an error, and the object comes back with a backoff."""
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
     """Notes what was planned in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation

@@ -29,6 +29,8 @@ class Code(StrEnum):
     NO_MANAGER = "NoManager"
     NO_TARGET = "NoTarget"
     CONFLICT = "Conflict"
+    NAME_TAKEN = "NameTaken"
+    NO_NAMESPACE = "NoNamespace"
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
@@ -140,6 +142,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the workload that is named is not there", "create it"),
     Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
+    Code.NAME_TAKEN: Meaning(
+        "an object of that name is there, and not by this distribution; it is left alone",
+        "rename or delete it, or leave the namespace out",
+    ),
+    Code.NO_NAMESPACE: Meaning("a namespace is not there, or is being deleted", "create it, or leave it out"),
     Code.NO_WEBHOOK: Meaning("API servers do not ask the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
     Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),

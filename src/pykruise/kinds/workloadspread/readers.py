@@ -15,15 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from pykruise.kinds.workloadspread.targets import (
-    BUILT_IN,
-    Listed,
-    PathError,
-    WhiteList,
-    WhiteListError,
-    read_white_list,
-    replicas_of,
-)
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.cache import Cache
@@ -39,9 +31,9 @@ from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.rights import READ, Right, on
 from pykruise.kube.writer import Writer
 from pykruise.plans.targets import TARGET_RESOURCES, WorkloadReader
+from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
 
 __all__ = [
-    "CONFIGURATION",
     "RIGHTS",
     "WHITE_LIST_KEY",
     "CachedSpreads",
@@ -51,7 +43,6 @@ __all__ = [
     "TargetReader",
 ]
 
-CONFIGURATION: Final = "kruise-configuration"
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 RIGHTS: tuple[Right, ...] = (
