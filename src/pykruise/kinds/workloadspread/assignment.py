@@ -25,6 +25,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError
 from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.quota import Quota
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import is_active
 
@@ -173,7 +174,8 @@ class Assignment:
 class Spreading:
     """Everything that admission of pods needs of this kind: who reads, who counts, who assigns.
 
-    `versioned`: kinds as the flag --ws-enabled-versioned-status names them.
+    `versioned`: kinds as the flag --ws-enabled-versioned-status names them. `quota`: how many pods may wait for the
+    API server at once, in all and of one namespace; None: as many as there are.
     """
 
     def __init__(
@@ -183,8 +185,10 @@ class Spreading:
         clock: Clock,
         rng: random.Random,
         versioned: Collection[str] = DEFAULT_VERSIONED,
+        quota: Quota | None = None,
     ) -> None:
         self.reader = reader
+        self.quota = quota
         self.desk = Desk(reader, clock=clock, rng=rng)
         self.assignment = Assignment(reader, self.desk, versioned=versioned_kinds(versioned))
 

@@ -552,7 +552,7 @@ def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
     assert costs(plan) == {}
     assert plan.requeue_after_s is None
     soon = plan_spread(world(document, of_version("p1", "a", "h1"), latest=None, latest_is_coming=True))
-    assert soon.after == 2
+    assert soon.requeue_after_s == 2
 
 
 def test_one_that_is_on_its_way_out_does_nothing_case_70() -> None:
