@@ -25,7 +25,7 @@ class Code(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
     SELECTOR_CHANGED = "SelectorChanged"
-    TERMINATING_OBJECT = "Terminating set"
+    TERMINATING_OBJECT = "TerminatingObject"
     NO_MANAGER = "NoManager"
     NO_TARGET = "NoTarget"
     CONFLICT = "Conflict"
