@@ -103,7 +103,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     default_image_ttl_s: int = 300
     """ttlSecondsAfterFinished of image pulls with policy Always."""
     node_image_delay_s: float = 30.0
-    assign_broadcast_pods_by_scheduler: bool = True
     election: ElectionSettings = ElectionSettings()
     serving: ServingSettings = ServingSettings()
     webhook: WebhookSettings = WebhookSettings()

@@ -224,7 +224,7 @@ def _after_end(
     *,
     now: Instant,
 ) -> Decision:
-    stop = _active(targets, all_of_them=run.has_failed)
+    stop = _to_stop(targets, all_active=run.has_failed)
     if policy.ttl_s is None or not policy.ends:
         return Decision(stop=stop, waiting=_held(targets, policy, Hold.OVER), counts=counts)
     left = finished_at + policy.ttl_s - now
@@ -240,7 +240,7 @@ def _after_end(
 def _at_end(targets: Sequence[Target], policy: Policy, finish: Finish, counts: Counts) -> Decision:
     return Decision(
         finish=finish,
-        stop=_active(targets, all_of_them=finish.is_failure),
+        stop=_to_stop(targets, all_active=finish.is_failure),
         waiting=_held(targets, policy, Hold.OVER),
         requeue_after_s=policy.ttl_s if policy.ends else None,
         counts=counts,
@@ -257,7 +257,7 @@ def _on_the_way(
         del held[name]
     return Decision(
         start=tuple(pending[:room]),
-        stop=_active(targets, all_of_them=False),
+        stop=_to_stop(targets, all_active=False),
         waiting=held,
         exceeds_parallelism=policy.parallelism is not None and counts.active > policy.parallelism,
         requeue_after_s=_until_deadline(policy, run, now=now),
@@ -269,9 +269,14 @@ def _can_start(target: Target, policy: Policy) -> bool:
     return target.is_wanted and (target.state is State.PENDING or _is_retried(target, policy))
 
 
-def _active(targets: Sequence[Target], *, all_of_them: bool) -> tuple[str, ...]:
+def _to_stop(targets: Sequence[Target], *, all_active: bool) -> tuple[str, ...]:
+    """What is active and not wanted, or all that is active. What is failing is left for people to look at, unless it is
+    not wanted."""
     return tuple(
-        one.name for one in targets if one.state is State.ACTIVE and (all_of_them or not one.is_wanted)
+        one.name
+        for one in targets
+        if (one.state is State.ACTIVE and (all_active or not one.is_wanted))
+        or (one.state is State.FAILING and not one.is_wanted)
     )
 
 

@@ -109,6 +109,8 @@ class Code(StrEnum):
     CREATING = "Creating"
     LEAVING = "Leaving"
     SURPLUS = "Surplus"
+    PARALLELISM = "Parallelism"
+    JOB_OVER = "JobOver"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -275,6 +277,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLOSED: Meaning("a subset is passed over, since pods found no node there", "make room on its nodes"),
     Code.CREATING: Meaning("pods are missing and being created, or admitted and not seen yet"),
     Code.LEAVING: Meaning("a pod is on its way out of a subset"),
+    Code.PARALLELISM: Meaning(
+        "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
+    ),
+    Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
 }
 """Every code."""
@@ -290,7 +296,7 @@ AT_REST: Final = frozenset(
     {
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
-        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS),
+        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""
