@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
@@ -25,28 +26,28 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.kinds import crds  # noqa: E402
-from pykruise.kinds.daemonset import board, controller  # noqa: E402
-from pykruise.kinds.daemonset.board import NodeStates  # noqa: E402
-from pykruise.kinds.daemonset.controller import Waker  # noqa: E402
+from pykruise.kinds.daemonset import board  # noqa: E402
+from pykruise.kinds.daemonset.kind import KIND  # noqa: E402
 from pykruise.kinds.daemonset.node_state import NodeState, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
-from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot, terms_of  # noqa: E402
+from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, Settings, Snapshot, snapshot  # noqa: E402
 from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
-from pykruise.kube.cache import Change  # noqa: E402
 from pykruise.kube.client import Client  # noqa: E402
 from pykruise.kube.clock import system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
-from pykruise.kube.ids import Key  # noqa: E402
 from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
-from pykruise.plans.views import NodeView, project_node  # noqa: E402
-from pykruise.pods.views import PodView  # noqa: E402
+from pykruise.plans.read import Memories, Read  # noqa: E402
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
 from pykruise.sandbox.nodes import NodeSpec  # noqa: E402
 from pykruise.sandbox.pod_state import KubeletSettings  # noqa: E402
+from simulation.mutating import mutated  # noqa: E402
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, updatable  # noqa: E402
+from support.snapshots import OnPaper, read_of, taken  # noqa: E402
+from support.wakes import Woken  # noqa: E402
 
 
 def timed(action: Callable[[], object], *, repeats: int) -> float:
@@ -88,62 +89,64 @@ def builders(count: int) -> Iterator[tuple[str, DaemonSetBuilder]]:
     yield "update of selected nodes", daemonset(count, selector=selector).all_old()
 
 
+def looks(builder: DaemonSetBuilder, memories: Memories) -> Iterator[Snapshot]:
+    """One snapshot after the other, each after an event of the first pod. What is looked up is indexed before, as in
+    a cache."""
+    view, pods = builder.view(), builder.pod_views()
+    changed = [msgspec.structs.replace(one, resource_version=one.resource_version + 1) for one in pods[:1]]
+    reads: list[Read[Any]] = []
+    for those in (pods, [*changed, *pods[1:]]):
+        objects: OnPaper = {
+            NODE_VIEWS: builder.node_views() if not reads else reads[0].all(NODE_VIEWS),
+            POD_VIEWS: those,
+            REVISION_VIEWS: builder.revision_views(),
+        }
+        read = read_of(KIND, view, objects, settings=Settings(), now=NOW, memories=memories)
+        read.owned(POD_VIEWS, view.uid)
+        read.orphans(POD_VIEWS, view.namespace)
+        reads.append(read)
+    return (taken(snapshot(view, read)) for read in cycle(reads))
+
+
+def timed_once(events: Iterator[Snapshot]) -> float:
+    """Seconds of CPU time of a snapshot and its plan."""
+    start = time.thread_time()
+    plan_daemonset(next(events))
+    return time.thread_time() - start
+
+
 def measure_plans(count: int) -> None:
     """Snapshot and plan together, all that a turn of the loop computes before it writes: the first time, and again
     after an event of one node. A fresh view of that node's pod stands for the event."""
     print(f"── looks at {count} nodes: the first, and one after an event of one node")
     for name, builder in builders(count):
         builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
-        view, nodes, pods = builder.view(), builder.node_views(), builder.pod_views()
-        revisions = builder.revision_views()
-        states = NodeStates(terms_of(view))
-
-        def look(
-            states: NodeStates | None,
-            view: Any = view,
-            nodes: list[NodeView] = nodes,
-            pods: list[PodView] = pods,
-            revisions: Any = revisions,
-        ) -> Snapshot:
-            if pods:
-                pods[0] = msgspec.structs.replace(pods[0], resource_version=pods[0].resource_version + 1)
-            return build_snapshot(
-                view, nodes=nodes, pods=pods, revisions=revisions, states=states, now=NOW, seed=1
-            )
-
-        plan = plan_daemonset(look(states))
+        events = looks(builder, Memories())
+        plan = plan_daemonset(next(events))
         gc.collect()
-        first = timed(lambda look=look: plan_daemonset(look(None)), repeats=9)  # type: ignore[misc]
-        again = timed(lambda look=look, states=states: plan_daemonset(look(states)), repeats=9)  # type: ignore[misc]
+        first = statistics.median([timed_once(looks(builder, Memories())) for _ in range(9)])
+        again = statistics.median([timed_once(events) for _ in range(9)])
         writes = sum(1 for _ in plan.steps)
         print(f"{name:<34}{first * 1000:>7.1f} ms, {again * 1000:>6.2f} ms, {writes} writes")
 
 
 def measure_events(count: int, sets: int) -> None:
-    """What a node's event costs before anybody is woken."""
-
-    class Held:
-        def __init__(self, objects: list[Any]) -> None:
-            self.objects = objects
-
-        def values(self) -> list[Any]:
-            return self.objects
-
-    class Heard:
-        def __init__(self) -> None:
-            self.count = 0
-
-        def add(self, _key: Key) -> None:
-            self.count += 1
-
-    heard: Any = Heard()
-    held: Any = Held([daemonset(0).view() for _ in range(sets)])
-    waker = Waker(held, heard, has_pods_on=lambda *_: False)
-    beats = [Change(Key("", f"n{n}"), node(n), node(n, version=2)) for n in range(count)]
-    labels = [Change(Key("", f"n{n}"), node(n), node(n, version=2, disk="ssd")) for n in range(count)]
+    """What a node's event costs before anything is enqueued."""
+    sets_there = []
+    for number in range(sets):
+        builder = daemonset(0)
+        builder.document["metadata"] |= {"name": f"web-{number}", "uid": f"uid-{number}"}
+        sets_there.append(builder.view())
+    woken = Woken(KIND, {DAEMON_SET_VIEWS: sets_there}, settings=Settings())
+    beats = [(node(n), node(n, version=2)) for n in range(count)]
+    labels = [(node(n), node(n, version=2, disk="ssd")) for n in range(count)]
     for name, changes in (("heartbeat", beats), ("label that no set asks for", labels)):
-        seconds = timed(lambda changes=changes: [waker.node_changed(one) for one in changes], repeats=5)  # type: ignore[misc]
-        print(f"── a node's {name}, {sets} DaemonSets: {seconds / count * 1e6:.1f} µs, {heard.count} woken")
+
+        def look(changes: list[tuple[NodeView, NodeView]] = changes) -> int:
+            return sum(len(woken.keys(NODE_VIEWS, old, new)) for old, new in changes)
+
+        seconds, enqueued = timed(look, repeats=5), look()
+        print(f"── a node's {name}, {sets} DaemonSets: {seconds / count * 1e6:.1f} µs, {enqueued} enqueued")
 
 
 # ── a life in the sandbox ────────────────────────────────────────────────────
@@ -231,15 +234,19 @@ class Looks:
         self._undone = ExitStack()
 
     def __enter__(self) -> Self:
-        def made(*args: Any, **kwargs: Any) -> Snapshot:
+        control = KIND.control
+        assert control is not None
+        snapshot_of, plan_of = control.snapshot, control.plan
+
+        async def made(view: Any, read: Any) -> Snapshot:
             start = time.thread_time()
-            snapshot = build_snapshot(*args, **kwargs)
+            snapshot: Snapshot = await snapshot_of(view, read)
             self.seconds.append(time.thread_time() - start)
             return snapshot
 
         def plan(snapshot: Snapshot) -> Any:
             start = time.thread_time()
-            found = plan_daemonset(snapshot)
+            found = plan_of(snapshot)
             self.seconds[-1] += time.thread_time() - start
             return found
 
@@ -247,8 +254,8 @@ class Looks:
             self.nodes.append(name)
             return examine(terms, name, *args, **kwargs)
 
-        self._undone.enter_context(patch.object(controller, "build_snapshot", made))
-        self._undone.enter_context(patch.object(controller, "plan_daemonset", plan))
+        changes = ((control, "snapshot", lambda _: made), (control, "plan", lambda _: plan))
+        self._undone.enter_context(mutated(changes))
         self._undone.enter_context(patch.object(board, "examine", examined))
         return self
 

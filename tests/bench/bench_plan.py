@@ -19,7 +19,7 @@ import orjson
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.kinds.cloneset.plan import plan_cloneset  # noqa: E402
-from pykruise.kinds.cloneset.snapshot import Snapshot, build_snapshot  # noqa: E402
+from pykruise.kinds.cloneset.snapshot import Snapshot  # noqa: E402
 from pykruise.kube.clock import format_time  # noqa: E402
 from pykruise.kube.hashing import rand_suffix  # noqa: E402
 from pykruise.plans.in_place import Seen  # noqa: E402
@@ -188,9 +188,7 @@ def in_the_middle(rng: random.Random, *, pods: int, waiting: int) -> Snapshot:
     old, new = builder.revision_views()
     project = PodProjector()
     texts = under_way(rng, old.name, new.name, pods=pods, waiting=waiting)
-    return build_snapshot(
-        builder.view(), pods=[project(text) for text in texts], revisions=[old, new], now=NOW, seed=1
-    )
+    return builder.snapshot_of([project(text) for text in texts], [old, new])
 
 
 def timed(action: Callable[[], object], *, repeats: int) -> float:
@@ -208,8 +206,7 @@ def snapshots(pods: list[PodView]) -> Iterator[tuple[str, Snapshot]]:
     count = len(pods)
 
     def snapshot(builder: CloneSetBuilder) -> Snapshot:
-        view = builder.view()
-        return build_snapshot(view, pods=pods, revisions=builder.revision_views(), now=NOW, seed=1)
+        return builder.snapshot_of(pods, builder.revision_views())
 
     yield "settled", snapshot(cloneset(count, pods=0))
     yield "settled, minReadySeconds", snapshot(cloneset(count, pods=0, minReadySeconds=30))

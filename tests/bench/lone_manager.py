@@ -22,10 +22,11 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+import msgspec
 import uvloop
 
 from pykruise.cli.manager import read_flags
-from pykruise.kinds.cloneset.controller import CloneSetPlanner
+from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.config import load_in_cluster
 from pykruise.manager.logs import set_up
@@ -106,19 +107,21 @@ class Plans:
         self.count = 0
         self.sum_s = 0.0
         self.longest_s = 0.0
-        plan = CloneSetPlanner.plan
+        control = KIND.control
+        assert control is not None
+        plan = control.plan
 
-        def timed(planner: CloneSetPlanner, snapshot: Snapshot) -> Plan:
+        def timed(snapshot: Snapshot) -> Plan:
             began = time.thread_time()
             try:
-                return plan(planner, snapshot)
+                return plan(snapshot)
             finally:
                 took = time.thread_time() - began
                 self.count += 1
                 self.sum_s += took
                 self.longest_s = max(self.longest_s, took)
 
-        CloneSetPlanner.plan = timed  # type: ignore[method-assign]
+        msgspec.structs.force_setattr(control, "plan", timed)
 
     def report(self) -> dict[str, float]:
         """Since the last one; times in milliseconds."""

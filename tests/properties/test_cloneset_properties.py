@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.cloneset.numbers import limits_of
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Snapshot, build_snapshot
+from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import definition_for
@@ -24,8 +24,8 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAI
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.in_place import Seen
 from pykruise.plans.plan import Plan
+from pykruise.plans.read import Memories
 from pykruise.pods import keys
-from pykruise.pods.claims import project_claim
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView, project_pod
 from support.cloneset_builder import NAME, NOW, UID, CloneSetBuilder, cloneset, revision, template
@@ -235,7 +235,7 @@ def test_no_pod_is_both_kept_and_deleted_and_none_is_written_to_twice(builder: C
     subjects = [
         chain.subject
         for stage in plan.stages
-        if stage.name not in ("store revision", "tidy up")
+        if stage.purpose not in ("store revision", "tidy up")
         for chain in stage.chains
     ]
     assert len(subjects) == len(set(subjects))
@@ -300,11 +300,7 @@ def test_the_order_in_which_pods_come_does_not_matter(builder: CloneSetBuilder, 
     views, revisions = builder.pod_views(), builder.revision_views()
 
     def plan(pods: list[PodView]) -> Plan:
-        return plan_cloneset(
-            build_snapshot(
-                builder.view(), pods=pods, revisions=revisions, now=NOW, seed=1, settings=builder.settings
-            )
-        )
+        return plan_cloneset(builder.snapshot_of(pods, revisions))
 
     shuffled = list(views)
     rng.shuffle(shuffled)
@@ -330,30 +326,18 @@ class World:
         self.now = NOW
         self.turns = 0
         self.most_pods = 0
-        self.seen = Seen()
+        self.memories = Memories()
         self.views: dict[bytes, PodView] = {}
         """As in a cache, a pod that has not changed is the same view."""
 
     def snapshot(self) -> Snapshot:
         builder = cloneset(0)
-        builder.document = self.cloneset
-        return build_snapshot(
-            builder.view(),
-            pods=[
-                view
-                for view in (self.view(pod) for pod in self.pods.values())
-                if view.controller is not None and view.controller.uid == UID
-            ],
-            revisions=[project_revision(orjson.dumps(one)) for one in self.revisions.values()],
-            claims=[
-                view
-                for view in (project_claim(orjson.dumps(one)) for one in self.claims.values())
-                if view.controller_uid == UID
-            ],
-            now=self.now,
-            seed=self.turns,
-            settings=self.settings,
-            seen=self.seen,
+        builder.document, builder.claims, builder.settings = self.cloneset, self.claims, self.settings
+        builder.now, builder.seed = self.now, self.turns
+        return builder.snapshot_of(
+            [self.view(pod) for pod in self.pods.values()],
+            [project_revision(orjson.dumps(one)) for one in self.revisions.values()],
+            memories=self.memories,
         )
 
     def view(self, pod: dict[str, Any]) -> PodView:
@@ -488,9 +472,9 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
         if rng.random() < 0.7:
             moved = world.kubelets()
         if plan.is_settled and not moved and not world.kubelets():
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 break
-            world.now += plan.after
+            world.now += plan.requeue_after_s
     else:
         raise AssertionError(f"still not settled: {plan}")
     # then there are as many pods as wanted, and the partition decides which
@@ -504,7 +488,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
     assert all(pod.is_serving for pod in views)
     plan = plan_cloneset(world.snapshot())
     assert plan.is_settled
-    assert len(plan.left) >= old
+    assert len(plan.skipped) >= old
 
 
 @given(builders())
@@ -532,7 +516,7 @@ def test_surplus_pods_go_in_the_order_of_the_specification(builder: CloneSetBuil
     chosen = {
         chain.subject.removeprefix(f"{NAME}-")
         for stage in plan.stages
-        if stage.name == "delete pods"
+        if stage.purpose == "delete pods"
         for chain in stage.chains
         if chain.steps[0].because.startswith("surplus")
     } | {name for name, reason in left(plan).items() if reason.startswith("surplus")}
@@ -607,9 +591,9 @@ def test_a_rollout_in_place_keeps_every_pod_and_the_budget_whatever_comes_in_bet
         assert len(available(world.snapshot())) >= replicas - unavailable
         moved = rng.random() < 0.7 and world.kubelets()
         if plan.is_settled and not moved and not wanted and not world.kubelets():
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 break
-            world.now += plan.after
+            world.now += plan.requeue_after_s
     else:
         raise AssertionError(f"still not settled: {plan}")
     # and in the end as many are new as the partition lets, each running what its revision says
@@ -714,9 +698,9 @@ def test_in_the_end_new_pods_have_their_claims_and_only_reuse_keeps_others(
         assert not {*created_claims(plan)} & waiting - deleted_ever
         moved = rng.random() < 0.5 and (world.kubelets() or world.collect())
         if plan.is_settled and not moved and not world.kubelets() and not world.collect():
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 break
-            world.now += plan.after
+            world.now += plan.requeue_after_s
     else:
         raise AssertionError(f"still not settled: {plan}")
     # then

@@ -121,11 +121,11 @@ def test_no_pod_is_written_to_twice_and_none_that_is_left_is_written_to(builder:
     subjects = [
         chain.subject
         for stage in plan.stages
-        if stage.name not in ("store revision", "tidy up")
+        if stage.purpose not in ("store revision", "tidy up")
         for chain in stage.chains
     ]
     assert len(subjects) == len(set(subjects))
-    assert not names(deleted(plan)) & set(plan.left)
+    assert not names(deleted(plan)) & set(plan.skipped)
 
 
 @examples(0.5)
@@ -168,7 +168,7 @@ def test_every_pod_that_is_not_as_wanted_is_written_to_or_left_with_a_reason(
         name = pod["metadata"]["name"]
         is_old = pod["metadata"]["labels"][keys.REVISION_LABEL] == builder.old_hash
         if is_old and "deletionTimestamp" not in pod["metadata"]:
-            assert name in written or plan.left.get(name), short
+            assert name in written or plan.skipped.get(name), short
 
 
 @given(builders(), st.randoms(use_true_random=False))
@@ -179,12 +179,12 @@ def test_the_order_in_which_pods_and_nodes_come_does_not_matter(builder: DaemonS
     rng.shuffle(nodes)
     builder.pods, builder.nodes = dict(pods), dict(nodes)
     other = builder.plan()
-    assert (deleted(one), left(one), one.left_nodes, one.status, one.after) == (
+    assert (deleted(one), left(one), one.skipped_nodes, one.status, one.requeue_after_s) == (
         deleted(other),
         left(other),
-        other.left_nodes,
+        other.skipped_nodes,
         other.status,
-        other.after,
+        other.requeue_after_s,
     )
     assert [node_of(pod) for pod in created(one)] == [node_of(pod) for pod in created(other)]
 
@@ -320,9 +320,9 @@ def settle(world: World, rng: Any, *, turns: int = 500, look: Any = None) -> Pla
         if look is not None:
             look(plan)
         if plan.is_settled and not moved and not world.kubelets() and not world.collect():
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 return plan
-            world.builder.now += plan.after
+            world.builder.now += plan.requeue_after_s
     raise AssertionError(f"still not settled: {plan}")
 
 
@@ -343,7 +343,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
     # and whoever stays old says why
     hashed = builder.update_hash
     old = [pod for pod in live(snapshot) if pod.revision != hashed]
-    assert {pod.name for pod in old} <= set(plan.left)
+    assert {pod.name for pod in old} <= set(plan.skipped)
     assert plan_daemonset(snapshot).is_settled
 
 

@@ -197,11 +197,11 @@ def test_nobody_is_written_to_twice_and_none_that_is_left_is_deleted(builder: St
     subjects = [
         chain.subject
         for stage in plan.stages
-        if stage.name not in ("store revision", "tidy up", "claims of wanted pods")
+        if stage.purpose not in ("store revision", "tidy up", "claims of wanted pods")
         for chain in stage.chains
     ]
     assert len(subjects) == len(set(subjects))
-    assert not {f"web-{number}" for number in deleted(plan)} & set(plan.left)
+    assert not {f"web-{number}" for number in deleted(plan)} & set(plan.skipped)
 
 
 @examples(0.5)
@@ -216,7 +216,7 @@ def test_the_order_in_which_pods_come_does_not_matter(builder: StatefulSetBuilde
 
 def _values(plan: Plan) -> Any:
     steps = [(type(step.action).__name__, step.action.key.name, step.because) for step in plan.steps]
-    return [steps, plan.status, plan.after, sorted(plan.left.items())]
+    return [steps, plan.status, plan.requeue_after_s, sorted(plan.skipped.items())]
 
 
 @examples(0.5)
@@ -390,9 +390,9 @@ def settle(world: World, rng: Any, *, turns: int = 400, look: Callable[[], None]
         moved = any(done)
         look()
         if killed_at is None and plan.is_settled and not moved and not any(move() for move in moves):
-            if plan.after is None:
+            if plan.requeue_after_s is None:
                 return plan
-            world.builder.now += plan.after
+            world.builder.now += plan.requeue_after_s
     raise AssertionError(f"still not settled: {plan}")
 
 
@@ -418,7 +418,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
     assert all(pod.is_serving for pod in pods.values())
     # and whoever stays old says why
     hashed = builder.update_name.rpartition("-")[2]
-    assert {pod.name for pod in pods.values() if pod.revision != hashed} <= set(plan.left)
+    assert {pod.name for pod in pods.values() if pod.revision != hashed} <= set(plan.skipped)
     # and no claim is lost that the policy retains
     policy = builder.spec.get("persistentVolumeClaimRetentionPolicy") or {}
     if policy.get("whenScaled") == "Retain":

@@ -27,8 +27,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.counts import LiveCounts, live_classes, live_pods, live_trial
+from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
@@ -60,8 +61,9 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.resources import DAEMON_SETS as BUILTIN_DAEMON_SETS
 from pykruise.manager.roles import roles
-from pykruise.manager.settings import NAMESPACE, Settings
-from pykruise.manager.webhooks import admission_settings, endpoint_of
+from pykruise.manager.settings import NAMESPACE
+from pykruise.manager.webhooks import endpoint_of
+from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
@@ -241,13 +243,14 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
     switch = AdmissionSwitch()
     converting = ConversionFunctions(conversions())
     rules = reviewers(
-        admission_settings(Settings(gates=GATES)),
+        admission_settings(GATES),
         counts=LiveCounts(lambda: client),
-        pods=live_pods(lambda: client),
-        sidecars=LiveSidecars(lambda: client, namespace=NAMESPACE),
+        lookups=live_lookups(
+            lambda: client,
+            namespace="scenario",
+            readers={"sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE)},
+        ),
         clock=clock,
-        classes=live_classes(lambda: client),
-        trial=live_trial(lambda: client, namespace="scenario"),
         spreading=Spreading(
             LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
         ),

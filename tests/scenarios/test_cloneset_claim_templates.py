@@ -4,7 +4,8 @@ import asyncio
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import text
-from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -13,7 +14,7 @@ from pykruise.manager.settings import Settings
 from pykruise.pods import keys
 from support.scenario import Object, Stage, cloneset, rolling
 
-COMPARING = Settings(cloneset=CloneSetSettings(recreate_on_claim_change=True))
+COMPARING = Settings(gates=Gates.of(RecreatePodWhenChangeVCTInCloneSetGate=True))
 """Gate RecreatePodWhenChangeVCTInCloneSetGate."""
 
 REPLICAS = 3
@@ -68,7 +69,8 @@ async def revisions(stage: Stage) -> dict[str, Object]:
 
 async def in_words(stage: Stage) -> str:
     now = stage.clock()
-    return text(await explained(stage.client, Key(stage.namespace, "web"), now=now), now=now)
+    key = Key(stage.namespace, "web")
+    return text(await explained(stage.client, key, now=now, kind=CLONE_SET), now=now)
 
 
 async def test_volume_claim_templates_and_an_image_changed_together_recreate_the_pods(stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
+from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
@@ -10,7 +10,7 @@ from pykruise.manager.settings import Settings
 from support.faults import FaultyTransport
 from support.scenario import Object, Stage, cloneset, rolling
 
-SCALING = Settings(cloneset=CloneSetSettings(in_place_vertical_scaling=True))
+SCALING = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
 
 
 def with_resources(cpu: str, memory: str = "64Mi", **fields: str) -> Object:

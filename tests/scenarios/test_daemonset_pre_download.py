@@ -3,14 +3,15 @@
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.manager.settings import Settings, cloneset_settings, daemonset_settings
+from pykruise.manager.settings import Settings
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset, rolling
 
-GATES = Gates.of(PreDownloadImageForDaemonSetUpdate=True, PreDownloadImageForInPlaceUpdate=True)
-SETTINGS = Settings(gates=GATES, cloneset=cloneset_settings(GATES), daemonset=daemonset_settings(GATES))
+SETTINGS = Settings(
+    gates=Gates.of(PreDownloadImageForDaemonSetUpdate=True, PreDownloadImageForInPlaceUpdate=True)
+)
 
 
 async def has_no_jobs(stage: Stage) -> bool:

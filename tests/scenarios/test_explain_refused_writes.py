@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from pykruise.cli.insight.workloads import CLONE_SET, DAEMON_SET, STATEFUL_SET, Workload
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
+from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
+from pykruise.plans.kind import Kind
 from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset
 from support.statefulsets import statefulset
@@ -14,7 +17,7 @@ from support.stuck import Refusal, named, used_up_quota
 
 pytestmark = [pytest.mark.real]
 
-DOCUMENTS: dict[str, tuple[Workload, Callable[[Pool], Object]]] = {
+DOCUMENTS: dict[str, tuple[Kind, Callable[[Pool], Object]]] = {
     "cloneset": (CLONE_SET, lambda _pool: cloneset()),
     "daemonset": (DAEMON_SET, lambda pool: pool.daemonset()),
     "statefulset": (STATEFUL_SET, lambda _pool: statefulset(parallel=True)),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pykruise.cli.insight.workloads import DAEMON_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.faults import Rule

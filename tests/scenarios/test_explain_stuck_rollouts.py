@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
-from pykruise.cli.insight.workloads import CLONE_SET
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
@@ -380,7 +380,7 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
     reading = FaultyTransport(stage.client.transport)
     # when
     found: Explanation = await explained(
-        stage.client.over(reading), Key(stage.namespace, "web"), now=stage.clock()
+        stage.client.over(reading), Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
     )
     # then
     assert found.name == "web"
@@ -389,5 +389,5 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
 
 async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
     with pytest.raises(Exception, match="there is no CloneSet") as caught:
-        await explained(stage.client, Key(stage.namespace, "other"), now=stage.clock())
+        await explained(stage.client, Key(stage.namespace, "other"), now=stage.clock(), kind=CLONE_SET)
     assert isinstance(caught.value.__cause__, NotFoundError)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pykruise.cli.explain import explained
-from pykruise.cli.insight.attached import SIDECAR_SET
 from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.kinds.sidecarset.kind import KIND as SIDECAR_SET
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -233,7 +233,7 @@ async def told(stage: Stage, case: Stuck) -> Explanation:
 
     async def names_it() -> bool:
         nonlocal found
-        found = await explained(stage.client, Key("", LOG), now=stage.clock(), workload=SIDECAR_SET)
+        found = await explained(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
         return found.cause == case.cause and found.verdict == case.verdict
 
     try:
@@ -261,7 +261,7 @@ async def test_explain_names_the_true_cause(
 
 async def test_a_finished_rollout_waits_for_nothing(stage: Stage) -> None:
     await with_sidecars(stage)
-    found = await explained(stage.client, Key("", LOG), now=stage.clock(), workload=SIDECAR_SET)
+    found = await explained(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
     assert (found.verdict, found.waits, found.next) == ("done", (), ())
     assert found.headline.startswith("3 of 3 pods")
 
@@ -272,6 +272,6 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
     reading = FaultyTransport(stage.client.transport)
     # when
     client = stage.client.over(reading)
-    await explained(client, Key("", LOG), now=stage.clock(), workload=SIDECAR_SET)
+    await explained(client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
     # then
     assert {request.method for request in reading.log} == {"GET"}

@@ -1,5 +1,6 @@
 """`pykruise explain` names the true cause of WorkloadSpreads that are stuck, each staged on a cluster."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from pykruise.cli.explain import explained
-from pykruise.cli.insight.attached import WORKLOAD_SPREAD
 from pykruise.cli.insight.explaining import Explanation, text
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, Resource
@@ -171,13 +172,15 @@ async def told(stage: Stage, case: Stuck) -> Explanation:
     async def names_it() -> bool:
         nonlocal found
         key = Key(stage.namespace, "ws")
-        found = await explained(stage.client, key, now=stage.clock(), workload=WORKLOAD_SPREAD)
+        found = await explained(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
         return (found.cause, found.verdict) == (case.cause, case.verdict) and case.says in text(
             found, now=stage.clock()
         )
 
     try:
         await stage.until(names_it, within_s=min(stage.patience_s, 90.0))
+        await asyncio.sleep(min(1.0, stage.long_s / 5))
+        await stage.until(names_it, within_s=5.0)  # of all its pods, not only of the first
     except AssertionError as error:
         assert found is not None
         raise AssertionError(f"{found.cause!r}\n{text(found, now=stage.clock())}") from error
@@ -205,7 +208,7 @@ async def test_where_all_is_well_nothing_is_waited_for(spread: Spread, stage: St
     key = Key(stage.namespace, "ws")
 
     async def is_done() -> Explanation | None:
-        found = await explained(stage.client, key, now=stage.clock(), workload=WORKLOAD_SPREAD)
+        found = await explained(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
         return found if found.verdict == "done" else None
 
     found = await stage.until(is_done)
@@ -219,6 +222,6 @@ async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> N
     reading = FaultyTransport(stage.client.transport)
     # when
     key = Key(stage.namespace, "ws")
-    await explained(stage.client.over(reading), key, now=stage.clock(), workload=WORKLOAD_SPREAD)
+    await explained(stage.client.over(reading), key, now=stage.clock(), kind=WORKLOAD_SPREAD)
     # then
     assert {request.method for request in reading.log} <= {"GET", "STREAM"}

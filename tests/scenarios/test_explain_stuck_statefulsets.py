@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pykruise.cli.insight.workloads import STATEFUL_SET
+from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts

@@ -4,8 +4,11 @@ from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import forecast
 from pykruise.cli.insight.gates import settings_of
-from pykruise.cli.insight.workloads import DAEMON_SET, STATEFUL_SET, Workload
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
+from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.ids import Key
+from pykruise.plans.kind import Kind
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset, rolling
@@ -40,7 +43,8 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
 
     # and what is left is explained
     async def is_done() -> Explanation | None:
-        found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock())
+        key = Key(stage.namespace, "web")
+        found = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET)
         return found if found.verdict == "done" else None
 
     found: Explanation = await stage.until(is_done, what="explain says done")
@@ -89,7 +93,7 @@ async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to
 
     async def is_held() -> Explanation | None:
         key = Key(stage.namespace, "web")
-        found = await explained(stage.client, key, now=stage.clock(), settings=settings)
+        found = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET, settings=settings)
         return found if found.cause == "DisruptionBudget" else None
 
     found: Explanation = await stage.until(is_held, what="explain names the budget")
@@ -138,8 +142,8 @@ async def test_a_daemonset_is_planned_made_and_explained(stage: Stage, pool: Poo
     assert found.cause == "Partition"
 
 
-async def done(stage: Stage, workload: Workload) -> Explanation | None:
+async def done(stage: Stage, workload: Kind) -> Explanation | None:
     """What is explained of `web`, once it is done."""
     key = Key(stage.namespace, "web")
-    found = await explained(stage.client, key, now=stage.clock(), workload=workload)
+    found = await explained(stage.client, key, now=stage.clock(), kind=workload)
     return found if found.verdict == "done" else None

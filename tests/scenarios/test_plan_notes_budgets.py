@@ -6,16 +6,19 @@ from typing import Any
 import pytest
 
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.insight.workloads import CLONE_SET, DAEMON_SET, STATEFUL_SET, Workload
 from pykruise.cli.plan import described
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
+from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS
+from pykruise.plans.kind import Kind
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
 
-KINDS: dict[str, tuple[Workload, Callable[[Pool], Object], Object]] = {
+KINDS: dict[str, tuple[Kind, Callable[[Pool], Object], Object]] = {
     "cloneset": (CLONE_SET, lambda _pool: cloneset(replicas=4), {"maxUnavailable": 2}),
     "daemonset": (DAEMON_SET, lambda pool: pool.daemonset(), {"maxUnavailable": 2}),
     "statefulset": (
@@ -26,7 +29,7 @@ KINDS: dict[str, tuple[Workload, Callable[[Pool], Object], Object]] = {
 }
 
 
-async def at_rest(stage: Stage, workload: Workload, document: Object) -> None:
+async def at_rest(stage: Stage, workload: Kind, document: Object) -> None:
     await stage.create(document, resource=workload.resource)
 
     async def are_ready() -> bool:

@@ -6,9 +6,9 @@ from functools import partial
 import orjson
 import pytest
 
-from pykruise.kinds.cloneset.snapshot import Settings as CloneSetSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, InvalidError
@@ -102,7 +102,7 @@ async def test_pods_of_any_workload_get_the_sidecar_and_its_upgrades(
     assert len(revisions) == 2
 
 
-SCALING = Settings(cloneset=CloneSetSettings(in_place_vertical_scaling=True))
+SCALING = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
 
 
 async def policy_of_the_future(stage: Stage) -> Document:

@@ -6,15 +6,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pykruise.cli.insight.workloads import CLONE_SET, DAEMON_SET, STATEFUL_SET, Workload
 from pykruise.cli.simulate import Conditions, run_simulate
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
+from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import NODES
+from pykruise.plans.kind import Kind
 from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset
 from support.statefulsets import statefulset
 
-KINDS: dict[str, tuple[Workload, Callable[[Pool], Object], int]] = {
+KINDS: dict[str, tuple[Kind, Callable[[Pool], Object], int]] = {
     "cloneset": (CLONE_SET, lambda _pool: cloneset(replicas=2), 2),
     "daemonset": (DAEMON_SET, lambda pool: pool.daemonset(), 4),
     "statefulset": (STATEFUL_SET, lambda _pool: statefulset(replicas=2), 2),

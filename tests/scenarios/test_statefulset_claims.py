@@ -7,7 +7,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
-from pykruise.manager.settings import Settings, statefulset_settings
+from pykruise.manager.settings import Settings
 from pykruise.pods import keys
 from pykruise.sandbox.controllers.volumes import PROVISIONER
 from support.scenario import Object, Stage, rolling
@@ -15,10 +15,7 @@ from support.statefulsets import Sets, claim_template, in_place, statefulset
 
 pytestmark = pytest.mark.few_controllers
 
-GROWS = Settings(
-    gates=Gates.of(StatefulSetAutoResizePVCGate=True),
-    statefulset=statefulset_settings(Gates.of(StatefulSetAutoResizePVCGate=True)),
-)
+GROWS = Settings(gates=Gates.of(StatefulSetAutoResizePVCGate=True))
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 __all__ = ["Change", "always", "mutated"]
 
 Change = tuple[Any, str, Any]
@@ -21,14 +23,27 @@ def always(value: Any) -> Callable[[Any], Any]:
 @contextmanager
 def mutated(changes: tuple[Change, ...]) -> Iterator[None]:
     """The product with these changes, while the block runs."""
-    before: list[tuple[Any, str, Any, bool]] = []
+    before: list[tuple[Any, str, Any]] = []
     try:
         for where, name, change in changes:
-            own = name in vars(where)
-            original = vars(where).get(name) if own else getattr(where, name)
-            before.append((where, name, original, own))
-            setattr(where, name, change(original))
+            original = (
+                getattr(where, name) if _is_value(where) else vars(where).get(name, getattr(where, name))
+            )
+            before.append((where, name, original))
+            _set(where, name, change(original))
         yield
     finally:
-        for where, name, original, _own in reversed(before):
-            setattr(where, name, original)
+        for where, name, original in reversed(before):
+            _set(where, name, original)
+
+
+def _is_value(where: Any) -> bool:
+    """Whether it is a frozen value, such as a kind's Control, and no module or class."""
+    return isinstance(where, msgspec.Struct)
+
+
+def _set(where: Any, name: str, value: Any) -> None:
+    if _is_value(where):
+        msgspec.structs.force_setattr(where, name, value)
+    else:
+        setattr(where, name, value)

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.cloneset import (
-    controller,
     in_place,
     numbers,
     phase,
@@ -25,6 +24,7 @@ from pykruise.kinds.cloneset import (
     update,
     working_set,
 )
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kinds.daemonset import snapshot as daemon_snapshot
@@ -169,7 +169,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
     "the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "the inPlaceUpdate hook is ignored": ((in_place_turns, "is_hooked", always(False)),),
-    "a CloneSet that terminates goes on": ((controller, "plan_cloneset", _terminating_is_ignored),),
+    "a CloneSet that terminates goes on": ((CLONE_SET.control, "plan", _terminating_is_ignored),),
     "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
     "minReadySeconds is ignored": (
         (

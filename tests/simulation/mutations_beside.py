@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.sidecarset import choosing as sidecar_choosing
-from pykruise.kinds.sidecarset import controller as sidecar_controller
 from pykruise.kinds.sidecarset import managed as sidecar_managed
 from pykruise.kinds.sidecarset import plan as sidecar_plan
+from pykruise.kinds.sidecarset.kind import KIND as SIDECAR_SET
 from pykruise.kinds.workloadspread import claims as spread_claims
-from pykruise.kinds.workloadspread import controller as spread_controller
 from pykruise.kinds.workloadspread import injection as spread_injection
 from pykruise.kinds.workloadspread import plan as spread_plan
 from pykruise.kinds.workloadspread import readers as spread_readers
 from pykruise.kinds.workloadspread import status as spread_status
+from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from simulation.mutating import Change, always
 
 __all__ = ["SIDECARSET", "WORKLOADSPREAD"]
@@ -44,10 +44,6 @@ def _always_room(original: Any) -> Any:
     return take
 
 
-def _unguarded(original: Any) -> Any:
-    return lambda self, snapshot: replace(original(self, snapshot), is_guarded=False)
-
-
 WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
     "WorkloadSpread: full subsets take pods": ((spread_claims, "take", _always_room),),
     "WorkloadSpread: places are taken without a precondition": (
@@ -55,7 +51,7 @@ WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
     ),
     "WorkloadSpread: promised places are forgotten": ((spread_status, "_entry", _without_creating),),
     "WorkloadSpread: the status is written over what admission wrote": (
-        (spread_controller.SpreadPlanner, "owner", _unguarded),
+        (WORKLOAD_SPREAD.control, "is_status_shared", lambda _original: False),
     ),
     "WorkloadSpread: pods of a subset are not bound to its nodes": (
         (spread_injection, "_placed", lambda _original: lambda spec, _subset: dict(spec)),
@@ -101,7 +97,7 @@ def _with_app(original: Any) -> Any:
 
 
 SIDECARSET: dict[str, tuple[Change, ...]] = {
-    "SidecarSet: paused is ignored": ((sidecar_controller, "plan_sidecarset", _sidecars_unpaused),),
+    "SidecarSet: paused is ignored": ((SIDECAR_SET.control, "plan", _sidecars_unpaused),),
     "SidecarSet: the partition is ignored": ((sidecar_choosing, "kept_back", always(0)),),
     "SidecarSet: one pod more may be out of service": (
         (

@@ -20,6 +20,7 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.transport import Transport, WrappedTransport
+from pykruise.plans.review import Lookups
 
 __all__ = ["Webhooks"]
 
@@ -76,7 +77,7 @@ class Webhooks:
         sidecars: Any = _AnySidecars(self._rng, self._sidecars)
         if self._kind == WORKLOAD_SPREADS.plural:
             return reviewers(clock=self._clock, rng=self._rng, spreading=spreading)
-        return reviewers(clock=self._clock, rng=self._rng, sidecars=sidecars)
+        return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers={"sidecarset": sidecars}))
 
     @contextmanager
     def running(self, connect: Callable[[str], Transport]) -> Iterator[None]:

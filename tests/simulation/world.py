@@ -18,6 +18,7 @@ import msgspec
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
+from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
@@ -32,7 +33,6 @@ from pykruise.kube.resources import (
     PODS,
 )
 from pykruise.kube.transport import Transport
-from pykruise.manager.kinds import KINDS
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
 from pykruise.plans.reconcile import Reconciler
@@ -293,10 +293,10 @@ class _World:
             return self._clock() + self._skew_s
 
         client = Client(wire, clock=clock, rng=self._branch())
-        kinds = [kind for kind in KINDS if kind.resource in (self._resource, self._beside)]
+        kinds = [kind for kind in all_kinds() if kind.resource in (self._resource, self._beside)]
         manager = Manager(
             client,
-            settings=Settings(versioned_status_kinds=self._versioned()),
+            settings=Settings(flags={"ws-enabled-versioned-status": self._versioned()}),
             clock=clock,
             rng=self._branch(),
             cpu_time=unmeasured,
@@ -312,7 +312,7 @@ class _World:
 
     def _watch_turns(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
         """Note what the caches know whenever a turn begins: the turn's requests carry it along."""
-        turn: Reconciler[Any] = controller._reconcile
+        turn: Reconciler = controller._reconcile
 
         async def noted(key: Any) -> float | None:
             self._turns += 1

@@ -7,23 +7,24 @@ ready for an hour and available. Everything goes through the real projections, a
 """
 
 import copy
+from collections.abc import Iterable
 from itertools import islice, product
 from typing import Any, Self
 
+import msgspec
 import orjson
 
-from pykruise.kinds.cloneset.snapshot import (
-    CloneSetView,
-    Settings,
-    Snapshot,
-    build_snapshot,
-    project_cloneset,
-)
+from pykruise.kinds.cloneset.kind import KIND
+from pykruise.kinds.cloneset.snapshot import CloneSetView, Settings, Snapshot, project_cloneset
 from pykruise.kube.clock import format_time
+from pykruise.plans.read import Memories
+from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
+from pykruise.pods.views import PodView, project_pod
+from support.snapshots import OnPaper, snapshot_of
 from support.workload_builder import NAME, NAMESPACE, NOW, UID, WorkloadBuilder
 
 
@@ -330,18 +331,57 @@ class CloneSetBuilder(WorkloadBuilder):
             for pod in self.pods.values()
         ):
             self.current = self.old_revision
-        return build_snapshot(
+        return self.snapshot_of(self.pod_views(), self.revision_views())
+
+    def snapshot_of(
+        self,
+        pods: Iterable[PodView],
+        revisions: Iterable[RevisionView],
+        *,
+        memories: Memories | None = None,
+        **more: Any,
+    ) -> Snapshot:
+        """With these pods and revisions instead of its own; `more`: fields of the snapshot as they are."""
+        objects: OnPaper = {
+            POD_VIEWS: [*pods, *self._occupying()],
+            REVISION_VIEWS: revisions,
+            CLAIM_VIEWS: self.claim_views(),
+            NODE_VIEWS: self.node_views(),
+        }
+        found: Snapshot = snapshot_of(
+            KIND,
             self.view(),
-            pods=[pod for pod in self.pod_views() if pod.controller is not None],
-            orphans=[pod for pod in self.pod_views() if pod.controller is None],
-            revisions=self.revision_views(),
+            objects,
+            settings=self.settings,
             now=self.now,
             seed=self.seed,
-            claims=self.claim_views(),
-            occupied_ids=self.occupied,
-            node_labels=self.node_labels,
-            settings=self.settings,
+            memories=memories,
         )
+        return msgspec.structs.replace(found, **more)
+
+    def node_views(self) -> list[NodeView]:
+        return [
+            NodeView(name=name, uid=f"uid-{name}", resource_version=1, labels=labels)
+            for name, labels in self.node_labels.items()
+        ]
+
+    def _occupying(self) -> list[PodView]:
+        """Pods of another owner, with names that pods of the CloneSet would have."""
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "other"}
+        return [
+            project_pod(
+                orjson.dumps(
+                    {
+                        "metadata": {
+                            "name": self.pod_name(short),
+                            "namespace": NAMESPACE,
+                            "ownerReferences": [owner | {"controller": True}],
+                        }
+                    }
+                )
+            )
+            for short in sorted(self.occupied)
+        ]
 
 
 def cloneset(

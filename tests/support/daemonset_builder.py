@@ -7,26 +7,26 @@ ready for an hour and available. Everything goes through the real projections, a
 """
 
 import copy
+from collections.abc import Iterable
 from typing import Any, Self
 
+import msgspec
 import orjson
 
+from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import (
-    DaemonSetView,
-    Settings,
-    Snapshot,
-    build_snapshot,
-    project_daemonset,
-)
+from pykruise.kinds.daemonset.snapshot import DaemonSetView, Settings, Snapshot, project_daemonset
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
 from pykruise.plans.plan import Plan
-from pykruise.plans.views import NodeView, project_node
+from pykruise.plans.read import Memories
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
+from pykruise.pods.views import PodView
+from support.snapshots import snapshot_of
 from support.workload_builder import NAME, NAMESPACE, NOW, UID, WorkloadBuilder
 
 SELECTOR = {"matchLabels": {"app": NAME}}
@@ -290,18 +290,27 @@ class DaemonSetBuilder(WorkloadBuilder):
         return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
 
     def snapshot(self) -> Snapshot:
-        pods = self.pod_views()
-        return build_snapshot(
+        return self.snapshot_of(self.node_views(), self.pod_views(), self.revision_views())
+
+    def snapshot_of(
+        self,
+        nodes: Iterable[NodeView],
+        pods: Iterable[PodView],
+        revisions: Iterable[RevisionView],
+        *,
+        memories: Memories | None = None,
+    ) -> Snapshot:
+        """With these nodes, pods and revisions instead of its own."""
+        found: Snapshot = snapshot_of(
+            KIND,
             self.view(),
-            nodes=self.node_views(),
-            pods=[pod for pod in pods if pod.controller is not None and pod.controller.uid == UID],
-            orphans=[pod for pod in pods if pod.controller is None],
-            revisions=self.revision_views(),
-            failed_until=self.failed_until,
+            {NODE_VIEWS: nodes, POD_VIEWS: pods, REVISION_VIEWS: revisions},
+            settings=self.settings,
             now=self.now,
             seed=self.seed,
-            settings=self.settings,
+            memories=memories,
         )
+        return msgspec.structs.replace(found, failed_until=self.failed_until) if self.failed_until else found
 
     def plan(self) -> Plan:
         return plan_daemonset(self.snapshot())

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from pykruise.kinds.daemonset.board import NodeStates
-from pykruise.kinds.daemonset.snapshot import Snapshot, build_snapshot, terms_of
+from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.plans.read import Memories
 from pykruise.plans.views import NodeView, project_node
 from pykruise.pods.views import PodProjector, PodView
 from support.daemonset_builder import DaemonSetBuilder
@@ -28,34 +28,22 @@ class Mirror:
         self._nodes: dict[bytes, NodeView] = {}
         self._pods: dict[bytes, PodView] = {}
         self._project = PodProjector()
-        self._states = NodeStates(terms_of(builder.view()))
+        self._memories = Memories()
 
     def snapshot(self) -> Snapshot:
         """As a controller that runs on has it."""
-        terms = terms_of(self.builder.view())
-        if self._states.terms != terms:
-            self._states = NodeStates(terms)
-        return self._snapshot(self._states)
+        return self._snapshot(self._memories)
 
     def afresh(self) -> Snapshot:
         """As one that has just started has it."""
-        return self._snapshot(None)
+        return self._snapshot(Memories())
 
-    def _snapshot(self, states: NodeStates | None) -> Snapshot:
+    def _snapshot(self, memories: Memories) -> Snapshot:
         builder = self.builder
         self._nodes = _views(builder.nodes.values(), self._nodes, project_node)
         self._pods = _views(builder.pods.values(), self._pods, self._project)
-        return build_snapshot(
-            builder.view(),
-            nodes=self._nodes.values(),
-            pods=[pod for pod in self._pods.values() if pod.controller is not None],
-            orphans=[pod for pod in self._pods.values() if pod.controller is None],
-            revisions=self.revisions,
-            states=states,
-            failed_until=builder.failed_until,
-            now=builder.now,
-            seed=builder.seed,
-            settings=builder.settings,
+        return builder.snapshot_of(
+            self._nodes.values(), self._pods.values(), self.revisions, memories=memories
         )
 
 

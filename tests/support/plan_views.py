@@ -101,12 +101,12 @@ def marked(plan: Plan) -> set[str]:
 
 def replaced(plan: Plan) -> set[str]:
     """Pods that are recreated now or as soon as they may go."""
-    stages = [stage for stage in plan.stages if stage.name == "update pods"]
+    stages = [stage for stage in plan.stages if stage.purpose == "update pods"]
     return {short(chain.subject) for stage in stages for chain in stage.chains}
 
 
 def left(plan: Plan) -> dict[str, str]:
-    return {short(name): reason for name, reason in plan.left.items()}
+    return {short(name): reason.message for name, reason in plan.skipped.items()}
 
 
 def reasons(plan: Plan) -> set[str]:

@@ -12,9 +12,10 @@ import orjson
 
 from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
-from pykruise.kinds.sidecarset.snapshot import Snapshot, build_snapshot
+from pykruise.kinds.sidecarset.snapshot import Settings, Snapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
@@ -22,9 +23,11 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
+from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.views import PodView, project_pod
 from support.sidecarsets import NOW, pod
+from support.snapshots import snapshot_of
 
 POD = definition_for(PODS) or ""
 CREATED = "2026-01-31T12:00:00Z"
@@ -139,13 +142,21 @@ class Paper:
     # ── plans ────────────────────────────────────────────────────────────────
 
     def snapshot(self) -> Snapshot:
-        return build_snapshot(
+        found: Snapshot = snapshot_of(
+            KIND,
             self.view,
-            pods=[self.pod_view(name) for name in self.pods],
-            namespaces=self.namespaces,
-            revisions=self.revision_views(),
+            {
+                POD_VIEWS: [self.pod_view(name) for name in self.pods],
+                NAMESPACE_VIEWS: [
+                    NamespaceView(name=name, uid=f"uid-{name}", resource_version=1, labels=labels)
+                    for name, labels in self.namespaces.items()
+                ],
+                REVISION_VIEWS: self.revision_views(),
+            },
+            settings=Settings(),
             now=self.now,
         )
+        return found
 
     def managed(self) -> dict[str, ManagedPod]:
         return {one.pod.name: one for one in self.snapshot().pods}
@@ -209,6 +220,6 @@ def upgraded(plan: Plan) -> list[str]:
     return [
         chain.subject.partition("/")[2]
         for stage in plan.stages
-        if stage.name == "upgrade sidecars"
+        if stage.purpose == "upgrade sidecars"
         for chain in stage.chains
     ]

@@ -1,6 +1,8 @@
 """Snapshots of objects on paper, by the kinds' own snapshot functions.
 
-objects by their views ──▶ read_of() ──▶ Read ──a kind's snapshot(view, read)──▶ taken()
+objects by their views ──▶ read_of() ──▶ Read ──a kind's snapshot(view, read)──▶ snapshot_of()
+
+Only what the kind says that it reads under these settings is there: a snapshot that looks up something else fails.
 """
 
 import random
@@ -9,11 +11,16 @@ from typing import Any, TypeVar
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
+from pykruise.plans.assemble import views_of
+from pykruise.plans.kind import Control, Kind
 from pykruise.plans.listed import Listed
 from pykruise.plans.read import Memories, Read
 from pykruise.plans.views import Views
 
 S = TypeVar("S")
+
+OnPaper = Mapping[Views[Any], Iterable[Any] | None]
+"""Objects by the views that they are of; None: the API server does not serve the resource."""
 
 
 class Seed(random.Random):
@@ -27,18 +34,33 @@ class Seed(random.Random):
         return self._seed
 
 
+def control_of(kind: Kind) -> Control:
+    """How its objects are reconciled."""
+    assert kind.control is not None, f"{kind.name} has no controller"
+    return kind.control
+
+
+def listed(views: Iterable[Views[Any]], objects: OnPaper) -> dict[Views[Any], Listed[Any]]:
+    """What can be looked up: of these views, and empty where there are no such objects."""
+    found = {one: objects.get(one, ()) for one in views}
+    return {one: Listed(one, some or (), synced=some is not None) for one, some in found.items()}
+
+
 def read_of(
+    kind: Kind,
     view: Any,
-    objects: Mapping[Views[Any], Iterable[Any]],
+    objects: OnPaper,
     *,
     settings: Any,
     now: Instant,
     seed: int = 1,
     memories: Memories | None = None,
 ) -> Read[Any]:
-    """What a snapshot of the object reads: these objects, and no API server."""
+    """What a snapshot of the object reads: these objects as far as the kind says that it reads them, and no API
+    server."""
+    control = control_of(kind)
     return Read(
-        {views: Listed(views, found) for views, found in objects.items()},
+        listed(views_of(control, settings), {control.objects: [view], **objects}),
         key=Key(view.namespace, view.name),
         uid=view.uid,
         now=lambda: now,
@@ -57,3 +79,8 @@ def taken(snapshot: Coroutine[Any, Any, S]) -> S:
         found: S = stop.value
         return found
     raise AssertionError("a snapshot of objects on paper asked an API server")
+
+
+def snapshot_of(kind: Kind, view: Any, objects: OnPaper, **more: Any) -> Any:
+    """The kind's snapshot of the object; `more` as of `read_of()`."""
+    return taken(control_of(kind).snapshot(view, read_of(kind, view, objects, **more)))

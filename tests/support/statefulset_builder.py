@@ -12,12 +12,13 @@ from typing import Any, Self
 
 import orjson
 
+from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kinds.statefulset.plan import plan_statefulset
 from pykruise.kinds.statefulset.snapshot import (
+    STORAGE_CLASS_VIEWS,
     Settings,
     Snapshot,
     StatefulSetView,
-    build_snapshot,
     project_statefulset,
     project_storage_class,
 )
@@ -26,12 +27,14 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
+from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import project_pull_job
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodProjector, PodView
+from support.snapshots import snapshot_of
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 NAME, NAMESPACE, UID = "web", "shop", "owner-uid"
@@ -402,25 +405,27 @@ class StatefulSetBuilder:
     def revision_views(self) -> list[RevisionView]:
         return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
 
-    def _claim(self, name: str) -> ClaimView | None:
-        found = self.claims.get(name)
-        return project_claim(orjson.dumps(found)) if found else None
+    def claim_views(self) -> list[ClaimView]:
+        return [project_claim(orjson.dumps(one)) for one in self.claims.values()]
 
     def snapshot(self) -> Snapshot:
-        pods = self.pod_views()
-        return build_snapshot(
+        jobs = self.jobs
+        found: Snapshot = snapshot_of(
+            KIND,
             self.view(),
-            pods=[pod for pod in pods if pod.controller is not None and pod.controller.uid == UID],
-            orphans=[pod for pod in pods if pod.controller is None],
-            revisions=self.revision_views(),
-            claim=self._claim,
-            storage_classes=[project_storage_class(orjson.dumps(one)) for one in self.classes],
-            pull_jobs=None
-            if self.jobs is None
-            else [project_pull_job(orjson.dumps(one)) for one in self.jobs],
-            now=self.now,
+            {
+                POD_VIEWS: self.pod_views(),
+                REVISION_VIEWS: self.revision_views(),
+                CLAIM_VIEWS: self.claim_views(),
+                STORAGE_CLASS_VIEWS: [project_storage_class(orjson.dumps(one)) for one in self.classes],
+                PULL_JOB_VIEWS: None
+                if jobs is None
+                else [project_pull_job(orjson.dumps(one)) for one in jobs],
+            },
             settings=self.settings,
+            now=self.now,
         )
+        return found
 
     def plan(self) -> Plan:
         return plan_statefulset(self.snapshot())
@@ -516,7 +521,7 @@ def images(plan: Plan) -> dict[int, str]:
 
 
 def left(plan: Plan) -> dict[int, str]:
-    return {ordinal(name): why for name, why in plan.left.items()}
+    return {ordinal(name): why.message for name, why in plan.skipped.items()}
 
 
 def waiting(plan: Plan, builder: StatefulSetBuilder | None = None) -> str:

@@ -15,12 +15,12 @@ import msgspec
 from pykruise.admission.configurations import VALIDATING
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation, text
-from pykruise.cli.insight.workloads import Known
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 from pykruise.manager.roles import RBAC
+from pykruise.plans.kind import Kind
 from support.scenario import Object, Stage
 
 __all__ = ["Refusal", "named", "used_up_quota"]
@@ -42,7 +42,7 @@ _ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding
 
 
 async def named(
-    stage: Stage, workload: Known, *, cause: str, verdict: str = "waiting", key: Key | None = None
+    stage: Stage, kind: Kind, *, cause: str, verdict: str = "waiting", key: Key | None = None
 ) -> tuple[Explanation, str]:
     """The explanation that names this cause, and its text. Fails with the last text when it never does."""
     key = key or Key(stage.namespace, "web")
@@ -50,7 +50,7 @@ async def named(
 
     async def names_it() -> bool:
         nonlocal found
-        found = await explained(stage.client, key, now=stage.clock(), workload=workload)
+        found = await explained(stage.client, key, now=stage.clock(), kind=kind)
         return found.cause == cause and found.verdict == verdict
 
     await asyncio.sleep(min(90.0, stage.long_s / 5))

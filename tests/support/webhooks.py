@@ -10,13 +10,14 @@ from typing import Any
 
 from pykruise.admission.configurations import MUTATING, VALIDATING, Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.settings import Settings, WebhookSettings
-from pykruise.manager.webhooks import Webhooks, admission_settings, endpoint_of
+from pykruise.manager.webhooks import Webhooks, endpoint_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -64,7 +65,7 @@ async def install_namespace(client: Client, settings: Settings) -> None:
 
 async def install_configurations(client: Client, settings: Settings) -> None:
     """Both webhook configurations, as an installer writes them."""
-    rules = reviewers(admission_settings(settings))
+    rules = reviewers(admission_settings(settings.gates, namespace=settings.own_namespace))
     for resource, doc in zip(
         (MUTATING, VALIDATING), configurations(rules, endpoint_of(settings)), strict=True
     ):

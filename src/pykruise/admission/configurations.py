@@ -29,6 +29,7 @@ from pykruise.kube.documents import Document, annotations_of, same
 from pykruise.kube.resources import Resource
 
 __all__ = [
+    "CONFIGURATIONS",
     "MUTATING",
     "MUTATING_NAME",
     "VALIDATING",
@@ -54,6 +55,8 @@ MUTATING: Final = Resource(
 VALIDATING: Final = Resource(
     _GROUP, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
 )
+
+CONFIGURATIONS: Final = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
 
 TEMPLATE: Final = "template"
 """Annotation: the entries as they were installed, as JSON. OpenKruise's."""
@@ -120,10 +123,8 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
     """
     rules = tuple(rules)
     found = []
-    for resource, name, mutating in (
-        (MUTATING, MUTATING_NAME, True),
-        (VALIDATING, VALIDATING_NAME, False),
-    ):
+    for resource, name in CONFIGURATIONS:
+        mutating = resource == MUTATING
         entries = [
             rule.document(endpoint.client_config(rule.path, bundle))
             for rule in rules

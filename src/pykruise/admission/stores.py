@@ -36,6 +36,7 @@ __all__ = [
     "SecretStore",
     "StoreError",
     "Stored",
+    "certificates_in",
 ]
 
 AUTHORITY_FILE: Final = "ca-cert.pem"
@@ -58,6 +59,9 @@ _EXTERNAL_FIELDS: Final[Mapping[str, str]] = {
     CHAIN_FILE: "certificate",
     KEY_FILE: "key",
 }
+
+
+_ANY_FIELDS: Final[Mapping[str, str]] = {**_FIELDS, **_EXTERNAL_FIELDS}
 
 
 class StoreError(Exception):
@@ -107,7 +111,7 @@ class SecretStore:
             doc = decode(await self._client.get(SECRETS, self._namespace, self._name))
         except NotFoundError:
             return None
-        return Stored(_certificates(doc, self._fields), doc["metadata"].get("resourceVersion") or "")
+        return Stored(certificates_in(doc, self._fields), doc["metadata"].get("resourceVersion") or "")
 
     async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
         data = {name: _encoded(getattr(certificates, field)) for name, field in self._fields.items()}
@@ -224,8 +228,8 @@ def _write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _certificates(doc: Mapping[str, Any], fields: Mapping[str, str]) -> Certificates:
-    """What a Secret holds; what is missing or no base64 is empty."""
+def certificates_in(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
+    """What a Secret holds, whoever filled it; what is missing or no base64 is empty."""
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")
     for name, field in fields.items():

@@ -25,10 +25,7 @@ import msgspec
 
 from pykruise.admission.certificates import Certificates, problem_with, shares_authority
 from pykruise.admission.configurations import (
-    MUTATING,
-    MUTATING_NAME,
-    VALIDATING,
-    VALIDATING_NAME,
+    CONFIGURATIONS,
     ConfigurationError,
     Endpoint,
     current_conditions,
@@ -48,7 +45,6 @@ from pykruise.kube.patches import diff_json
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 __all__ = [
-    "CONFIGURATIONS",
     "CONFIRM_S",
     "HOLD_S",
     "QUIET_S",
@@ -63,8 +59,6 @@ __all__ = [
     "plan_configurations",
     "project_crd",
 ]
-
-CONFIGURATIONS: Final = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
 
 CONFIRM_S: Final = 5.0
 """How long webhook configurations stand before they are written a second time: longer than API servers lag behind."""

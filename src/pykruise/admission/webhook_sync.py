@@ -23,11 +23,10 @@ from typing import Final
 import msgspec
 
 from pykruise.admission.certificates import Certificates, renewed
-from pykruise.admission.configurations import MUTATING_NAME
+from pykruise.admission.configurations import CONFIGURATIONS, MUTATING_NAME
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.stores import CertificateStore, StoreError
 from pykruise.admission.webhook_plan import (
-    CONFIGURATIONS,
     ConfigurationPlan,
     CrdView,
     Observed,

@@ -7,8 +7,8 @@ Always consistent lists; `resourceVersion=0` could be older than a write of one'
 (`Listing.floor`) is stale and is asked for again; if that goes on, the storage of the cluster was set back
 (restored from a backup), and what the server says is taken as it is.
 
-**Faults.** The stream's normal end, and silence: watch again from where it was. 410 in any form: list. Cut connections, 429, 5xx,
-401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch on.
+**Faults.** The stream's normal end, and silence: watch again from where it was. 410 in any form: list. Cut connections,
+429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch on.
 404 (the CRD is not there yet): keep asking; what is known is kept, an error never reads as "nothing there".
 """
 

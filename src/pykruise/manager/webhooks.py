@@ -20,7 +20,7 @@ from typing import Any, Final
 from prometheus_client.registry import CollectorRegistry
 
 from pykruise.admission.certificates import Certificates, read_renew_before
-from pykruise.admission.configurations import CONVERT_PATH, Endpoint
+from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.counts import LiveCounts
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.refusals import RefusalEvents
@@ -38,7 +38,7 @@ from pykruise.admission.stores import (
     SecretStore,
     StoreError,
 )
-from pykruise.admission.webhook_plan import CONFIGURATIONS, QUIET_S, CrdView, WebhookTarget, project_crd
+from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT

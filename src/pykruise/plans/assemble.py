@@ -147,6 +147,13 @@ def controller_for(kind: Kind, context: KindContext, settings: Any) -> Controlle
         executor=context.executor,
         record=context.recorder(control.component),
     )
+
+    def forget_gone(change: Change[Any]) -> None:
+        """An object that is gone need not be enqueued: pods are not, where only some of their events are."""
+        if change.new is None:
+            reconciler.forget(change.key)
+
+    caches[control.objects].subscribe(forget_gone)
     return context.controller(control.name, reconciler, queue=queue)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from pykruise.kube.cache import Projected
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import ForbiddenError, NotFoundError
+from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, STORAGE_CLASSES
 from pykruise.plans.views import BY_CONTROLLER, Views
@@ -34,14 +34,22 @@ class Only(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed(Generic[T]):
-    """A `plans.read.Mirror` of objects that do not change. `synced=False`: they could not be read. `raws`: the
-    objects as they are stored, in the same order."""
+    """A `plans.read.Mirror` of objects that do not change. `raws`: the objects as they are stored, in the same order.
+    `synced=False`: they could not be read, and that is no harm. `error`: it is, and is raised when they are looked
+    up."""
 
     def __init__(
-        self, views: Views[T], found: Iterable[T], *, raws: Sequence[bytes] = (), synced: bool = True
+        self,
+        views: Views[T],
+        found: Iterable[T],
+        *,
+        raws: Sequence[bytes] = (),
+        synced: bool = True,
+        error: KubeError | None = None,
     ) -> None:
-        self._by_key = {Key(one.namespace, one.name): one for one in found}
-        self._raws = dict(zip(self._by_key, raws, strict=False))
+        self._found = {Key(one.namespace, one.name): one for one in found}
+        self._error = error
+        self._raws = dict(zip(self._found, raws, strict=False))
         self._views = views
         self._indexes: dict[str, dict[Hashable, list[T]]] = {}
         self.synced = synced
@@ -49,6 +57,12 @@ class Listed(Generic[T]):
     async def wait_served(self) -> bool:
         """Nothing to wait for."""
         return self.synced
+
+    @property
+    def _by_key(self) -> Mapping[Key, T]:
+        if self._error is not None:
+            raise self._error
+        return self._found
 
     def get(self, key: Key) -> T | None:
         """One of them."""
@@ -75,7 +89,7 @@ class Listed(Generic[T]):
 
     def documents(self) -> list[Document]:
         """All of them as they are stored."""
-        return [decode(raw) for raw in self._raws.values()]
+        return [decode(self._raws[key]) for key in self._by_key]
 
     def owned_documents(self, uid: str) -> list[Document]:
         """Those whose managing owner has this uid, as they are stored."""
@@ -91,8 +105,8 @@ async def list_once(
 ) -> dict[Views[Any], Listed[Any]]:
     """Everything that a snapshot of an object of this namespace reads (empty: of a cluster-wide one), one list each.
 
-    A resource that is not served is empty, and so are nodes and storage classes that may not be read; the
-    other errors are raised.
+    A resource that is not served is empty, and so are nodes and storage classes that may not be read. What else may
+    not be read raises ForbiddenError when it is looked up: not every object needs everything. Other errors are raised.
     """
     views = list(dict.fromkeys(needed))
     wanted = [(only or {}).get(one) or Only(namespace=namespace) for one in views]
@@ -107,9 +121,8 @@ async def _list(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
         found = await client.list(resource, namespace, label_selector=wanted.label_selector)
     except NotFoundError:
         return Listed(views, (), synced=False)
-    except ForbiddenError:
-        if resource not in _MAY_BE_UNSEEN:
-            raise
-        return Listed(views, (), synced=False)
+    except ForbiddenError as error:
+        is_harmless = resource in _MAY_BE_UNSEEN
+        return Listed(views, (), synced=not is_harmless, error=None if is_harmless else error)
     raws = [bytes(raw) for raw in found.items]
     return Listed(views, map(project, raws), raws=raws)

@@ -13,7 +13,7 @@ from typing import Any, Never
 
 import msgspec
 
-from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.actions import Create, Patch
@@ -44,6 +44,9 @@ MADE_LATELY_S = 1.0
 there: garbage collection removes what is made for one that is gone, each removal is an event, and a cache that is
 behind would have them made for ever."""
 
+
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause that API servers name when they refuse to create something in a namespace that terminates."""
 
 OPTIONAL_AGAIN_S = 30.0
 """When what failed in an optional stage is tried again, unless something happens before."""
@@ -97,6 +100,8 @@ class _Past(msgspec.Struct):
     made_at: float = -MADE_LATELY_S
     made_for: str = ""
     """When objects were made for it, and the version of it that they were made for."""
+    in_terminating: bool = False
+    """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
 
 class Reconciler:
@@ -137,7 +142,7 @@ class Reconciler:
         """
         view = self._objects.get(key)
         if view is None:
-            self._forget(key)
+            self.forget(key)
             return None
         read = self._read_for(view)
         snapshot = await self._control.snapshot(view, read)
@@ -148,7 +153,8 @@ class Reconciler:
             self._control.remember(read, snapshot, plan)
         return await self._carry_out(snapshot, plan)
 
-    def _forget(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of an object that is gone."""
         self._pace.forget(key)
         self._busy_pace.forget(key)
         self._memories.forget(key)
@@ -160,6 +166,8 @@ class Reconciler:
         view = self._control.object_of(snapshot)
         owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
         past = self._past_of(owner)
+        if past.in_terminating:
+            plan = without_creations(plan)
         for note, count in merged([("", note) for note in plan.notes]):
             self._tell(owner, note, count)
         started = asyncio.get_running_loop().time()
@@ -181,6 +189,11 @@ class Reconciler:
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)
+        if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
+            # The end of the owner, or of what it owns, wakes the key; trying again before would change nothing.
+            past.in_terminating = True
+            await self._report_failure(snapshot, owner, plan, outcome.failure)
+            return None
         if outcome.failure is not None:
             await self._failed(snapshot, owner, plan, outcome.failure)
         # A status that cannot be written must not hold the pods up; it is tried again all the same.
@@ -226,9 +239,12 @@ class Reconciler:
 
     async def _failed(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> Never:
         if not failure.is_stale:
-            status = self._control.failed(snapshot, plan, failure) or plan.status
-            await self._report(owner, status, at_once=True)
+            await self._report_failure(snapshot, owner, plan, failure)
         raise _error_of(failure) from failure.error
+
+    async def _report_failure(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> None:
+        status = self._control.failed(snapshot, plan, failure) or plan.status
+        await self._report(owner, status, at_once=True)
 
     async def _report_beside(self, owner: Owner, plan: Plan, is_done: asyncio.Event) -> "_Report | None":
         """Write the status beside the plan's other writes; None: they were done before a moment had passed.
@@ -309,6 +325,35 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
     due_in_s: float | None = None
     failure: Failure | None = None
+
+
+def without_creations(plan: Plan) -> Plan:
+    """The plan up to the first stage that creates something, without those creations, and what goes on regardless."""
+    stages: list[Stage] = []
+    is_cut = False
+    for stage in plan.stages:
+        if is_cut and not stage.regardless:
+            continue
+        chains = tuple(chain for chain in stage.chains if not _creates(chain))
+        is_cut = is_cut or len(chains) < len(stage.chains)
+        if chains:
+            stages.append(msgspec.structs.replace(stage, chains=chains))
+    return msgspec.structs.replace(plan, stages=tuple(stages), requeue_after_s=None) if is_cut else plan
+
+
+def _creates(chain: Chain) -> bool:
+    return any(isinstance(step.action, Create) for step in chain.steps)
+
+
+def _is_in_terminating(owner: Owner, failure: Failure) -> bool:
+    """Whether something could not be created since the owner's own namespace terminates."""
+    action, error = failure.step.action, failure.error
+    return (
+        isinstance(action, Create)
+        and action.key.namespace == owner.key.namespace != ""
+        and isinstance(error, ApiError)
+        and any(cause.reason == NAMESPACE_TERMINATING for cause in error.causes)
+    )
 
 
 def _error_of(failure: Failure) -> Exception:

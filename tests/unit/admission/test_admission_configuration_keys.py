@@ -17,6 +17,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
+from pykruise.plans.review import Lookups
 from support.reviews import request
 from support.sandbox import small_cluster
 
@@ -52,7 +53,9 @@ async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
         clock = loop_clock(start=0.0)
         spreads = LiveSpreads(lambda: place.client, namespace="kruise-system", clock=clock)
         rules = reviewers(
-            sidecars=LiveSidecars(lambda: place.client, namespace="kruise-system"),
+            lookups=Lookups(
+                readers={"sidecarset": LiveSidecars(lambda: place.client, namespace="kruise-system")}
+            ),
             spreading=Spreading(spreads, clock=clock, rng=random.Random(1)),
         )
 

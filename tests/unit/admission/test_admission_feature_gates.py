@@ -6,11 +6,10 @@ import msgspec
 import pytest
 
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import AdmissionAnswer, ReviewRule
 from pykruise.kube.resources import Resource
-from pykruise.manager.settings import Settings
-from pykruise.manager.webhooks import admission_settings
 from support.reviews import at_once, request
 
 NO_DAEMON = {"KruiseDaemon": False}
@@ -50,7 +49,7 @@ ALL_ON = {
 
 
 def rule_of(kind: str, side: str, **gates: bool) -> ReviewRule:
-    settings = admission_settings(Settings(gates=Gates.of(**gates)))
+    settings = admission_settings(Gates.of(**gates))
     return next(
         rule
         for rule in reviewers(settings)

@@ -10,7 +10,7 @@ import pytest
 from pykruise.admission.pods import chain
 from pykruise.admission.pods.refusals import Refusal, RefusalEvents
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds.sidecarset.crd import crd
+from pykruise.kinds import crds_of
 from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
@@ -175,7 +175,7 @@ async def test_both_readers_see_the_same() -> None:
             assert await cached.sidecar_sets() == ()
             assert cached.problems() == ()
             # when it is installed, and used
-            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd())
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([SIDECAR_SETS]))
             for name in ("kruise-system", "shop"):
                 await cluster.client.create(
                     NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": name}}}
@@ -210,7 +210,7 @@ async def test_both_readers_see_the_same() -> None:
 async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> None:
     """An API server comes back and asks about pods before the watch is tried again"""
     async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
-        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd())
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([SIDECAR_SETS]))
         for name in ("kruise-system", "shop"):
             await cluster.client.create(
                 NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": "old"}}}

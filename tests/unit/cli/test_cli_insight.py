@@ -19,8 +19,8 @@ from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Batch, Fate, Forecast, patch_to_apply
+from pykruise.cli.insight.known import named
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
-from pykruise.cli.insight.workloads import named
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
@@ -96,7 +96,7 @@ def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, told = run("explain", "deployments/web")
     assert code == 1
-    known = "clonesets, daemonsets, statefulsets, sidecarsets, workloadspreads"
+    known = "clonesets, daemonsets, sidecarsets, statefulsets, workloadspreads"
     assert told == f"error: 'deployments' is no kind that is known here; there is: {known}\n"
 
 
@@ -226,8 +226,8 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert (code, told) == (
         1,
         "error: apps/v1 Deployment web: no kind that is known here; "
-        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), StatefulSet (apps.kruise.io), "
-        "SidecarSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
+        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), SidecarSet (apps.kruise.io), "
+        "StatefulSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
     )
     # nor is one of another group, beside a workload
     other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")

@@ -8,9 +8,10 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
-from pykruise.kube.definitions import DefinitionView, Renewal, project_definition
+from pykruise.kube.definitions import Renewal
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
+from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.resources import PODS, Resource
 from support.scripted import ScriptedTransport
 
@@ -22,18 +23,16 @@ class Counted(Cache[Any]):
 
     def __init__(self, resource: Resource) -> None:
         client = Client(ScriptedTransport())
-        super().__init__(
-            client, resource, project=project_definition, clock=lambda: 0.0, rng=random.Random(1)
-        )
+        super().__init__(client, resource, project=project_metadata, clock=lambda: 0.0, rng=random.Random(1))
         self.renewed = 0
 
     def watch_anew(self) -> None:
         self.renewed += 1
 
 
-def seen(generation: int, *, name: str = CRD, uid: str = "u1") -> Change[DefinitionView]:
+def seen(generation: int, *, name: str = CRD, uid: str = "u1") -> Change[MetadataView]:
     document = {"metadata": {"name": name, "uid": uid, "resourceVersion": "7", "generation": generation}}
-    return Change(Key("", name), None, project_definition(encode(document)))
+    return Change(Key("", name), None, project_metadata(encode(document)))
 
 
 async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_servers_have_taken_it_over() -> (

@@ -7,6 +7,7 @@ import pytest
 
 from pykruise import __version__
 from pykruise.kinds import gates
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.manager.chart import chart_files
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests
@@ -83,7 +84,7 @@ def test_values_reach_the_manager() -> None:
     environ = {one["name"]: one["value"] for one in only["env"] if "value" in one}
     settings = parse(only["args"][1:], environ=environ).settings
     assert only["image"] == "example/manager:x"
-    assert settings.cloneset.short_hash
+    assert settings.of(CLONE_SET).short_hash
     assert settings.log.format == "json"
     assert settings.log.verbosity == 5
     assert settings.resync_s == 600

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.gates import GateError, Gates
-from pykruise.manager.flags import FLAGS, RESYNC_S, WORKERS, FlagError, help_text, parse
-from pykruise.manager.settings import Address, Settings, cloneset_settings, daemonset_settings
+from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
+from pykruise.manager.flags import RESYNC_S, WORKERS, FlagError, all_flags, help_text, parse
+from pykruise.manager.settings import Address, Settings
 
 # What the published chart and the plain manifests pass.
 UPSTREAM = [
@@ -65,9 +68,10 @@ def settings(*argv: str, environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def test_every_flag_of_the_original_is_known() -> None:
-    known = {flag.name for flag in FLAGS}
+    flags = all_flags()
+    known = {flag.name for flag in flags}
     assert known >= {*UPSTREAM, *(f"{name}-workers" for name in WORKERS)}
-    assert len(known) == len(FLAGS)
+    assert len(known) == len(flags)
 
 
 def test_without_flags_the_original_s_defaults_count() -> None:
@@ -100,7 +104,8 @@ def test_a_value_may_follow_in_either_way_and_one_dash_will_do(argv: list[str]) 
 
 
 def test_a_boolean_alone_is_true_and_takes_no_word_after_it() -> None:
-    assert settings("--cloneset-scaling-exclude-preparing-delete", "-v=5").cloneset.exclude_preparing_delete
+    found = settings("--cloneset-scaling-exclude-preparing-delete", "-v=5")
+    assert found.of(CLONE_SET).exclude_preparing_delete
     assert not settings("--enable-leader-election=false").election.enabled
 
 
@@ -113,8 +118,8 @@ def test_of_several_values_the_last_counts_but_gates_add_up() -> None:
         "CloneSetPartitionRollback=true",
     )
     assert found.tuning.workers["cloneset"] == 2
-    assert found.cloneset.short_hash
-    assert found.cloneset.partition_rollback
+    assert found.of(CLONE_SET).short_hash
+    assert found.of(CLONE_SET).partition_rollback
 
 
 @pytest.mark.parametrize(
@@ -129,8 +134,9 @@ def test_of_several_values_the_last_counts_but_gates_add_up() -> None:
     ],
 )
 def test_each_gate_of_cloneset_reaches_its_plans(gate: str, field: str, by_default: bool) -> None:
-    assert getattr(settings().cloneset, field) is by_default
-    assert getattr(settings(f"--feature-gates={gate}={not by_default}").cloneset, field) is not by_default
+    assert getattr(settings().of(CLONE_SET), field) is by_default
+    changed = settings(f"--feature-gates={gate}={not by_default}").of(CLONE_SET)
+    assert getattr(changed, field) is not by_default
 
 
 @pytest.mark.parametrize(
@@ -227,18 +233,20 @@ def test_a_server_can_be_switched_off() -> None:
 def test_the_help_names_every_flag() -> None:
     assert parse(["--help"], environ={}).wants_help
     text = help_text()
-    assert all(f"--{flag.name}" in text for flag in FLAGS)
+    assert all(f"--{flag.name}" in text for flag in all_flags())
 
 
 def test_what_depends_on_the_api_server_is_set_for_all_kinds() -> None:
-    settings = Settings().with_resize(False)
-    assert not settings.cloneset.uses_resize
-    assert not settings.daemonset.uses_resize
+    settings = Settings(uses_resize=False)
+    for kind in (CLONE_SET, DAEMON_SET, STATEFUL_SET):
+        assert settings.of(kind).uses_resize is False
+        assert Settings().of(kind).uses_resize is True
 
 
 @pytest.mark.parametrize("has_daemon", [True, False])
 def test_gates_of_pulling_ahead_get_to_their_kinds(has_daemon: bool) -> None:
     """inplace-update 6.15: one gate each, and neither without the agent on the nodes"""
     gates = Gates.of(PreDownloadImageForDaemonSetUpdate=True, KruiseDaemon=has_daemon)
-    assert daemonset_settings(gates).pre_download is has_daemon
-    assert not cloneset_settings(gates).pre_download
+    settings = Settings(gates=gates)
+    assert settings.of(DAEMON_SET).pre_download is has_daemon
+    assert not settings.of(CLONE_SET).pre_download

@@ -4,6 +4,7 @@ from typing import Any
 
 from pykruise import __version__
 from pykruise.kinds import crds
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.selectors import selector_from
@@ -69,7 +70,7 @@ def test_the_flags_in_the_deployment_are_understood_and_mean_what_was_asked_for(
     settings = parse(args[1:], environ={"POD_NAMESPACE": "here"}).settings
     # then
     assert args[0] == "manager"
-    assert settings.cloneset.short_hash
+    assert settings.of(CLONE_SET).short_hash
     assert not settings.gates["PodWebhook"]
     assert settings.election.namespace == settings.own_namespace == "here"
     assert settings.serving.diagnosis is not None

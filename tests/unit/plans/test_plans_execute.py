@@ -32,7 +32,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.execute import Executor
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
 
 OWNER = {
     "apiVersion": "apps.kruise.io/v1beta1",
@@ -172,8 +172,8 @@ def names(count: int) -> list[str]:
 async def test_a_stage_starts_only_when_the_one_before_it_is_done(store: Store) -> None:
     # given
     plan = plan_of(
-        Stage(name="first", chains=(creation("a"), creation("b"))),
-        Stage(name="second", chains=(creation("c"),)),
+        Stage(purpose=Purpose.STORE_REVISION, chains=(creation("a"), creation("b"))),
+        Stage(purpose=Purpose.CREATE_PODS, chains=(creation("c"),)),
     )
     # when
     outcome = await executor(store).execute(plan)
@@ -190,9 +190,9 @@ async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_fai
     )
     store.objects = {Key("ns", name): pod(name, uid="u-1") for name in ("b", "c")}
     plan = plan_of(
-        Stage(name="create", chains=(creation("a"), creation("d")), ramp=True),
-        Stage(name="delete", chains=(deletion("b"), deletion("c")), regardless=True),
-        Stage(name="tidy up", chains=(deletion("e"),)),
+        Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"), creation("d")), ramp=True),
+        Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("b"), deletion("c")), regardless=True),
+        Stage(purpose=Purpose.TIDY_UP, chains=(deletion("e"),)),
     )
     # when
     outcome = await executor(store).execute(plan)
@@ -206,8 +206,10 @@ async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_fai
 async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: Store) -> None:
     store.fault_for = lambda _verb, _key: (ForbiddenError(Status(code=403, reason="Forbidden")), False)
     plan = plan_of(
-        Stage(name="create", chains=(creation("a"),)),
-        Stage(name="more", chains=(creation("b"), creation("c")), ramp=True, regardless=True),
+        Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)),
+        Stage(
+            purpose=Purpose.REPLACE_PODS, chains=(creation("b"), creation("c")), ramp=True, regardless=True
+        ),
     )
     outcome = await executor(store).execute(plan)
     assert store.log == ["create a", "create b"]
@@ -217,7 +219,7 @@ async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: 
 
 async def test_never_more_chains_are_under_way_than_allowed(store: Store) -> None:
     # given
-    plan = plan_of(Stage(name="all", chains=tuple(creation(name) for name in names(50))))
+    plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(50))))
     # when
     await executor(store, max_in_flight=7).execute(plan)
     # then
@@ -231,7 +233,7 @@ async def test_a_pod_is_finished_before_another_one_is_begun(store: Store) -> No
         store.objects[Key("ns", name)] = pod(name)
     chains = tuple(Chain(subject=name, steps=(labelling(name), labelling(name))) for name in names(6))
     # when
-    await executor(store, max_in_flight=2).execute(plan_of(Stage(name="update", chains=chains)))
+    await executor(store, max_in_flight=2).execute(plan_of(Stage(purpose=Purpose.UPDATE_PODS, chains=chains)))
     # then
     assert store.log[:4] == ["patch p000", "patch p001", "patch p000", "patch p001"]
 
@@ -239,7 +241,9 @@ async def test_a_pod_is_finished_before_another_one_is_begun(store: Store) -> No
 async def test_a_ramp_risks_one_request_before_it_sends_many(store: Store) -> None:
     # given a template that the server refuses
     store.fault_for = lambda _verb, _key: (ForbiddenError(Status(code=403, message="exceeded quota")), False)
-    plan = plan_of(Stage(name="create", ramp=True, chains=tuple(creation(name) for name in names(100))))
+    plan = plan_of(
+        Stage(purpose=Purpose.CREATE_PODS, ramp=True, chains=tuple(creation(name) for name in names(100)))
+    )
     # when
     outcome = await executor(store).execute(plan)
     # then
@@ -259,7 +263,9 @@ async def test_a_ramp_doubles_while_all_goes_well(store: Store) -> None:
         return await original(*args, **options)
 
     store.create = counted  # type: ignore[method-assign]
-    plan = plan_of(Stage(name="create", ramp=True, chains=tuple(creation(name) for name in names(7))))
+    plan = plan_of(
+        Stage(purpose=Purpose.CREATE_PODS, ramp=True, chains=tuple(creation(name) for name in names(7)))
+    )
     # when
     await executor(store).execute(plan)
     # then the first is alone, then two together, then four
@@ -276,7 +282,9 @@ async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_noth
     )
     chains = tuple(creation(name, done="SuccessfulCreate", failed="FailedCreate") for name in names(7))
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", ramp=True, chains=chains)))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, ramp=True, chains=chains))
+    )
     # then
     assert sorted(key.name for key in store.objects) == ["p000", "p002"]
     assert outcome.written == 2
@@ -302,7 +310,7 @@ async def test_a_write_may_be_told_under_several_reasons_each_with_its_count(sto
 
     chains = tuple(told_twice(name) for name in names(3))
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=chains)))
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=chains)))
     # then
     assert [(note.reason, note.message, count) for note, count in outcome.notes] == [
         ("Created", "created p000 (and 1 more: p001)", 2),
@@ -322,7 +330,9 @@ async def test_a_creation_whose_answer_was_lost_is_found_again_and_not_repeated_
     # given
     store.faults = [(lost, True)]
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert outcome.failure is None
     assert list(store.objects) == [Key("ns", "a")]
@@ -332,7 +342,9 @@ async def test_a_creation_that_was_lost_on_the_way_is_sent_again_under_the_same_
     # given two tries that never arrive
     store.faults = [(ConnectionLostError("lost"), False), (ServerTimeoutError(Status(code=504)), False)]
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert store.log == ["create a"] * 3
     assert outcome.written == 1
@@ -354,7 +366,9 @@ async def test_a_creation_that_arrived_stays_found_however_the_tries_after_it_fa
     # given a server that stores the pod, dies before it answers, and comes back step by step
     store.faults = [(ConnectionLostError("lost"), True), (then, False)]
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert outcome.failure is None
     assert list(store.objects) == [Key("ns", "a")]
@@ -369,7 +383,9 @@ async def test_what_became_of_a_creation_is_asked_until_the_server_says_it(store
         ServerUnavailableError(Status(code=503)),
     ]
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert outcome.failure is None
     assert store.read_faults == []
@@ -380,7 +396,9 @@ async def test_without_the_right_to_read_what_became_of_a_creation_it_ends_with_
     store.faults = [(ConnectionLostError("lost"), True)]
     store.read_faults = [ForbiddenError(Status(code=403, message="may not get pods"))] * 100
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert outcome.failure is not None
     assert str(outcome.failure.error) == "may not get pods"
@@ -390,7 +408,9 @@ async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: St
     # given a 500 and nothing stored
     store.faults = [(InternalError(Status(code=500, message="webhook down")), False)]
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert outcome.failure is not None
     assert str(outcome.failure.error) == "webhook down"
@@ -399,9 +419,11 @@ async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: St
 async def test_what_fails_in_an_optional_stage_is_told_and_the_plan_goes_on(store: Store) -> None:
     # given
     store.faults = [(ForbiddenError(Status(code=403, message="no")), False)]
-    optional = Stage(name="extra", chains=(creation("a"),), is_optional=True)
+    optional = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
     # when
-    outcome = await executor(store).execute(plan_of(optional, Stage(name="pods", chains=(creation("b"),))))
+    outcome = await executor(store).execute(
+        plan_of(optional, Stage(purpose=Purpose.CREATE_PODS, chains=(creation("b"),)))
+    )
     # then
     assert outcome.failure is None
     assert Key("ns", "b") in store.objects
@@ -413,10 +435,17 @@ async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_th
 ) -> None:
     # given
     store.faults = [(ForbiddenError(Status(code=403, message="no")), False)] if fails else []
-    first = Stage(name="extra", chains=(creation("a"),), is_optional=True)
-    second = Stage(name="extra", chains=(creation("b"),), is_optional=True, only_after="extra")
+    first = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
+    second = Stage(
+        purpose=Purpose.PRE_DOWNLOAD,
+        chains=(creation("b"),),
+        is_optional=True,
+        only_after=Purpose.PRE_DOWNLOAD,
+    )
     # when
-    await executor(store).execute(plan_of(first, second, Stage(name="pods", chains=(creation("c"),))))
+    await executor(store).execute(
+        plan_of(first, second, Stage(purpose=Purpose.CREATE_PODS, chains=(creation("c"),)))
+    )
     # then
     assert (Key("ns", "b") in store.objects) is not fails
     assert Key("ns", "c") in store.objects
@@ -426,7 +455,9 @@ async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) ->
     # given
     store.faults = [(UnreachableError("refused"), False)]
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert store.log == ["create a"]
     assert outcome.failure is not None
@@ -443,7 +474,11 @@ async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(
     store.fault_for = refused
     # when
     failures = [
-        (await executor(store).execute(plan_of(Stage(name="create", chains=(creation(name),))))).failure
+        (
+            await executor(store).execute(
+                plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation(name),)))
+            )
+        ).failure
         for name in ("web-1a2b3", "web-4c5d6")
     ]
     # then
@@ -471,7 +506,9 @@ async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(
 )
 async def test_a_failure_says_what_somebody_has_to_do(store: Store, error: KubeError, remedy: str) -> None:
     store.faults = [(error, False)]
-    failure = (await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))).failure
+    failure = (
+        await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),))))
+    ).failure
     assert failure is not None
     assert failure.remedy.startswith(remedy)
 
@@ -480,7 +517,9 @@ async def test_a_name_that_somebody_else_holds_means_plan_again(store: Store) ->
     # given a pod of that name with another owner
     store.objects[Key("ns", "a")] = pod("a", owner_uid="u-other")
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then the live object was read (and so cached) for the next plan
     assert outcome.failure is not None
     assert outcome.failure.is_stale
@@ -491,7 +530,9 @@ async def test_a_terminating_pod_of_the_same_name_is_not_taken_for_the_new_one(s
     # given
     store.objects[Key("ns", "a")] = pod("a", deletionTimestamp="2026-01-01T00:00:00Z")
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="create", chains=(creation("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
     # then
     assert outcome.failure is not None
     assert outcome.failure.is_stale
@@ -499,7 +540,9 @@ async def test_a_terminating_pod_of_the_same_name_is_not_taken_for_the_new_one(s
 
 async def test_deleting_what_is_gone_already_is_done(store: Store) -> None:
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="delete", chains=(deletion("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a"),)))
+    )
     # then
     assert outcome.failure is None
 
@@ -508,7 +551,9 @@ async def test_deleting_what_was_recreated_meanwhile_leaves_the_new_one(store: S
     # given
     store.objects[Key("ns", "a")] = pod("a", uid="u-2")
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="delete", chains=(deletion("a", uid="u-1"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a", uid="u-1"),)))
+    )
     # then
     assert outcome.failure is None
     assert Key("ns", "a") in store.objects
@@ -519,7 +564,9 @@ async def test_a_deletion_whose_answer_was_lost_is_repeated_for_the_same_pod(sto
     store.objects[Key("ns", "a")] = pod("a", uid="u-1")
     store.faults = [(ConnectionLostError("lost"), True)]
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="delete", chains=(deletion("a"),))))
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a"),)))
+    )
     # then
     assert store.log == ["delete a", "delete a"]
     assert outcome.failure is None
@@ -531,7 +578,7 @@ async def test_a_conflict_is_stale_and_its_object_is_read_for_the_next_plan(stor
     store.faults = [(ConflictError(Status(code=409, message="modified")), False)]
     # when
     chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
-    outcome = await executor(store).execute(plan_of(Stage(name="label", chains=(chain,))))
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
     # then
     assert outcome.failure is not None
     assert outcome.failure.is_stale
@@ -545,7 +592,7 @@ async def test_a_patch_that_meets_a_successor_of_the_same_name_is_stale(store: S
     store.faults = [(InvalidError(Status(code=422, details=StatusDetails(causes=(cause,)))), False)]
     # when
     chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
-    outcome = await executor(store).execute(plan_of(Stage(name="label", chains=(chain,))))
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
     # then
     assert outcome.failure is not None
     assert outcome.failure.is_stale
@@ -557,7 +604,7 @@ async def test_preconditions_go_into_the_patch_itself(store: Store) -> None:
     store.objects[Key("ns", "a")] = pod("a")
     chain = Chain(subject="a", steps=(labelling("a", uid="u-1", resource_version="7"),))
     # when
-    await executor(store).execute(plan_of(Stage(name="label", chains=(chain,))))
+    await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
     # then
     assert store.objects[Key("ns", "a")]["patched"] == {
         "metadata": {"labels": {"a": "b"}, "uid": "u-1", "resourceVersion": "7"}
@@ -576,7 +623,7 @@ async def test_preconditions_of_a_json_patch_are_tests(store: Store) -> None:
     )
     chain = Chain(subject="a", steps=(Step(action=action, because=""),))
     # when
-    await executor(store).execute(plan_of(Stage(name="label", chains=(chain,))))
+    await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
     # then
     assert store.objects[Key("ns", "a")]["patched"] == [
         {"op": "test", "path": "/metadata/uid", "value": "u-1"},
@@ -586,7 +633,7 @@ async def test_preconditions_of_a_json_patch_are_tests(store: Store) -> None:
 
 async def test_a_plan_that_is_no_longer_wanted_stops_between_two_pods(store: Store) -> None:
     # given
-    plan = plan_of(Stage(name="create", chains=tuple(creation(name) for name in names(100))))
+    plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(100))))
     # when the wish changes after ten pods
     outcome = await executor(store, max_in_flight=1).execute(plan, until=lambda: len(store.objects) >= 10)
     # then
@@ -606,7 +653,7 @@ async def test_a_fault_is_reported_before_a_stale_write(store: Store) -> None:
     )
     chains = tuple(Chain(subject=name, steps=(labelling(name),)) for name in ("a", "b"))
     # when
-    outcome = await executor(store).execute(plan_of(Stage(name="label", chains=chains)))
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=chains)))
     # then
     assert outcome.failure is not None
     assert outcome.failure.subject == "b"

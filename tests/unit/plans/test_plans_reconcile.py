@@ -10,19 +10,44 @@ import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import (
+    Cause,
+    ConflictError,
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    Status,
+    StatusDetails,
+)
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
-from pykruise.plans.actions import Create
-from pykruise.plans.execute import Executor, Failure
-from pykruise.plans.plan import Chain, Note, Plan, Stage, Step, Subject
-from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler
+from pykruise.plans.actions import Create, Delete
+from pykruise.plans.execute import Executor
+from pykruise.plans.kind import Control
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
+from pykruise.plans.read import Memories
+from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler, without_creations
+from pykruise.plans.views import Views
 
 KEY = Key("ns", "web")
 
 
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The object as the cache has it."""
+
+    namespace: str = KEY.namespace
+    name: str = KEY.name
+    uid: str = "u"
+    resource_version: int = 1
+    stored_status: dict[str, Any] = {}
+
+
+VIEWS = Views[View](resource=CLONE_SETS, projector=lambda: lambda _raw: View())
+
+
 class World(msgspec.Struct):
-    """A snapshot, the API server behind the writer, and the planner: all the test's to set."""
+    """A snapshot, the cache of its object, the API server behind the writer, and what is decided: all the test's to
+    set."""
 
     plan_now: Plan = Plan()
     stored: dict[str, Any] = {}
@@ -32,32 +57,36 @@ class World(msgspec.Struct):
     gone: bool = False
     current: bool = True
     live_uid: str = "u"
-    version: str = "1"
+    version: int = 1
     tells_failures: bool = True
     looks: int = 0
     create_s: float = 0.0
 
-    # the planner
-    def snapshot(self, key: Key) -> "World | None":
-        return None if self.gone else self
+    # the cache
+    def get(self, key: Key) -> View | None:
+        return None if self.gone or key != KEY else self.view()
 
-    def owner(self, snapshot: "World") -> Owner:
-        return Owner(
-            resource=CLONE_SETS,
-            key=KEY,
-            uid="u",
-            resource_version=self.version,
-            stored_status=dict(self.stored),
+    def view(self) -> View:
+        return View(resource_version=self.version, stored_status=dict(self.stored))
+
+    # the kind
+    def control(self) -> Control:
+        async def snapshot(view: View, read: Any) -> World:
+            return self
+
+        return Control(
+            name="test",
+            component="test-controller",
+            objects=VIEWS,
+            wakes=lambda _: (),
+            snapshot=snapshot,
+            object_of=World.view,
+            plan=lambda world: world.plan_now,
+            failed=lambda world, plan, failure: (
+                {"failed": str(failure.error)} if world.tells_failures else None
+            ),
+            is_current=lambda planned, now: self.current,
         )
-
-    def plan(self, snapshot: "World") -> Plan:
-        return self.plan_now
-
-    def status_after(self, snapshot: "World", plan: Plan, failure: Failure) -> dict[str, Any] | None:
-        return {"failed": str(failure.error)} if self.tells_failures else None
-
-    def is_current(self, snapshot: "World") -> bool:
-        return self.current
 
     # the writer
     async def create(self, resource: Resource, namespace: str, body: Any, **_options: Any) -> bytes:
@@ -82,12 +111,22 @@ class World(msgspec.Struct):
         return encode({"metadata": {"uid": self.live_uid}})
 
 
-def turn(world: World) -> Reconciler[World]:
+def turn(world: World) -> Reconciler:
     def record(owner: Owner, note: Note, count: int) -> None:
         world.events.append((f"{note.reason}: {note.message}", count))
 
     executor = Executor(world, rng=random.Random(1))  # type: ignore[arg-type]  # a world with the writer's methods
-    return Reconciler(world, executor, record=record)
+    cache: Any = world
+    memories = Memories()
+    return Reconciler(
+        CLONE_SETS,
+        world.control(),
+        cache,
+        read_for=lambda view: cache,
+        memories=memories,
+        executor=executor,
+        record=record,
+    )
 
 
 def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
@@ -104,7 +143,9 @@ def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
         )
         for name in names
     )
-    return Plan(stages=(Stage(name="scale", chains=chains, is_optional=is_optional),), **fields)
+    return Plan(
+        stages=(Stage(purpose=Purpose.CREATE_PODS, chains=chains, is_optional=is_optional),), **fields
+    )
 
 
 @pytest.fixture
@@ -388,7 +429,7 @@ async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world
     world.plan_now = creating("a")
     await reconcile(KEY)
     # when it was changed, which nobody can do to one that is gone
-    world.version = "2"
+    world.version = 2
     await reconcile(KEY)
     # then
     assert world.looks == 0
@@ -409,3 +450,86 @@ async def test_what_fails_in_an_optional_stage_is_tried_again_by_itself(world: W
     again_s = await turn(world)(KEY)
     # then
     assert again_s == 30.0
+
+
+def _terminating() -> ForbiddenError:
+    cause = Cause(
+        reason="NamespaceTerminating", message="namespace ns is being terminated", field="metadata.namespace"
+    )
+    message = "unable to create new content in namespace ns because it is being terminated"
+    return ForbiddenError(
+        Status(code=403, reason="Forbidden", message=message, details=StatusDetails(causes=(cause,)))
+    )
+
+
+async def test_in_a_namespace_that_terminates_a_creation_is_tried_once_and_waits_for_what_happens(
+    world: World,
+) -> None:
+    # given
+    tried: list[str] = []
+
+    def refuse(name: str) -> KubeError | None:
+        tried.append(name)
+        return _terminating() if name == "a" else None
+
+    world.plan_now, world.refuse = creating("a", status={"replicas": 0}, after=5.0), refuse
+    work = turn(world)
+    # when
+    after = await work(KEY)
+    # then it is told, and nobody comes back for it
+    assert after is None
+    assert "failed" in world.stored
+    # when something wakes the key, then only what is no creation is written
+    assert await work(KEY) is None
+    assert tried.count("a") == 1
+    assert world.stored["replicas"] == 0
+    # when another object of its name is in a namespace of the same name
+    world.gone = True
+    await work(KEY)
+    world.gone, world.refuse = False, lambda _name: None
+    await work(KEY)
+    # then it is made
+    assert "create a" in world.writes
+
+
+async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: World) -> None:
+    # given an object that makes something in another namespace, which terminates
+    plan = creating("a")
+    (chain,) = plan.stages[0].chains
+    action = Create(resource=PODS, key=Key("other", "a"), body={"metadata": {"name": "a"}})
+    step = msgspec.structs.replace(chain.steps[0], action=action)
+    chains = (msgspec.structs.replace(chain, steps=(step,)),)
+    world.plan_now = Plan(stages=(Stage(purpose=Purpose.CREATE_PODS, chains=chains),))
+    world.refuse = lambda name: _terminating() if name == "a" else None
+    # then
+    with pytest.raises(PlanFailedError):
+        await turn(world)(KEY)
+
+
+def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None:
+    def stage(name: str, *actions: Any, **fields: Any) -> Stage:
+        chains = tuple(Chain(subject=name, steps=(Step(action=one, because=""),)) for one in actions)
+        return Stage(name=name, chains=chains, **fields)
+
+    make = Create(resource=PODS, key=Key("ns", "a"), body={})
+    drop = Delete(resource=PODS, key=Key("ns", "b"), uid="u")
+    plan = Plan(
+        stages=(
+            stage("before", drop),
+            stage("scale", make, drop),
+            stage("after", drop),
+            stage("beside", make, drop, regardless=True),
+        ),
+        after=0.0,
+    )
+    # when
+    found = without_creations(plan)
+    # then
+    assert [(one.name, len(one.chains)) for one in found.stages] == [
+        ("before", 1),
+        ("scale", 1),
+        ("beside", 1),
+    ]
+    assert found.requeue_after_s is None
+    # and one that creates nothing stays as it is
+    assert without_creations(Plan(stages=(stage("before", drop),), after=3.0)).after == 3.0

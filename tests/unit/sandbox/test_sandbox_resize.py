@@ -3,11 +3,13 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
+from pykruise.kube.transport import Request
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -149,12 +151,13 @@ async def test_a_server_that_drops_resources_is_not_told_again_and_again() -> No
         transport = place.cluster.kubelets._client.transport
         original = transport.request
 
-        async def dropping(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
-            if body is not None and path.endswith("/status"):
+        async def dropping(request: Request, /) -> Any:
+            body = request.body
+            if body is not None and request.path.endswith("/status"):
                 body = body.replace(b'"resources":', b'"dropped":').replace(
                     b'"allocatedResources":', b'"alsoDropped":'
                 )
-            return await original(method, path, body=body, **options)
+            return await original(msgspec.structs.replace(request, body=body))
 
         transport.request = dropping  # type: ignore[method-assign]
         # when

@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykruise.admission.certificates import (
-    Certificates,
     authorities_of,
     problem_with,
     read_renew_before,
     shares_authority,
 )
 from pykruise.admission.configurations import (
+    CONFIGURATIONS,
     MUTATING,
     MUTATING_NAME,
-    VALIDATING,
-    VALIDATING_NAME,
     current_conditions,
 )
 from pykruise.admission.match_conditions import conditions_due, widest_conditions
@@ -24,6 +22,7 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.selector_index import list_selectors
 from pykruise.admission.settings import admission_settings
+from pykruise.admission.stores import certificates_in
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, labels_of
@@ -48,7 +47,6 @@ from pykruise.manager.settings import WebhookSettings
 __all__ = ["check_admission", "check_certificate", "check_configurations", "check_service"]
 
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-CONFIGURATIONS = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
 WEEK_S = 7 * 24 * 3600.0
 LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
 
@@ -102,7 +100,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
     if secret is None:
         fix = f"start a manager: it makes one; else {LOG.format(namespace=live.namespace)}"
         return [fault("certificate", f"there is no Secret {name}", fix)]
-    stored = _certificates(secret.get("data") or {})
+    stored = certificates_in(secret)
     host = f"{settings.service}.{live.namespace}.svc"
     problem = problem_with(stored, host=host, now=live.clock(), lasting_s=0.0)
     fix = f"delete it, and the manager makes a new one: kubectl -n {live.namespace} delete secret {settings.secret}"
@@ -115,29 +113,11 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
     return [fine("certificate", f"{name} fits {host}")]
 
 
-def _certificates(data: Mapping[str, str]) -> Certificates:
-    def part(*names: str) -> bytes:
-        for name in names:
-            if data.get(name):
-                try:
-                    return base64.b64decode(data[name])
-                except (binascii.Error, ValueError):
-                    return b"not base64"
-        return b""
-
-    return Certificates(
-        authority_key=b"",
-        authority=part("ca-cert.pem", "ca.crt"),
-        key=part("tls.key", "key.pem"),
-        certificate=part("tls.crt", "cert.pem"),
-    )
-
-
 async def check_configurations(live: Live) -> Sequence[Finding]:
     """Both are there, point to where the manager is, believe its authority, and guard nobody they must not."""
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
-    authority = _certificates((secret or {}).get("data") or {}).authority
+    authority = certificates_in(secret or {}).authority
     namespaces = {
         name: labels_of(found)
         for name in (live.namespace, "kube-system")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds import crds_of
 from pykruise.kinds.cloneset.admission import mutate_cloneset, mutating, validate_cloneset
-from pykruise.kinds.cloneset.crd import crd
 from pykruise.kinds.cloneset.defaults import DefaultingSettings, with_defaults
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
@@ -78,7 +78,8 @@ def test_an_object_without_strategy_gets_all_of_it() -> None:
             "maxSurge": 0,
         },
     }
-    schema = crd()["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    (crd,) = crds_of([CLONE_SETS])
+    schema = crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert schema["scaleStrategy"]["properties"]["enablePVCReuse"]["default"] is False
 
 

@@ -64,10 +64,10 @@ def test_a_refusal_makes_the_rest_wait_a_second_without_error_or_condition(polic
         "unavailablePods": {"web-a": time, "web-b": time},
     }
     assert begun(plan) == {"a", "b"}
-    names = [stage.name for stage in plan.stages]
+    names = [stage.purpose for stage in plan.stages]
     assert names.index(SPEND_BUDGETS) < names.index("update pods")
     assert all("PodUnavailableBudget pub" in left(plan)[pod] for pod in "cd")
-    assert plan.after == 1
+    assert plan.requeue_after_s == 1
     assert condition(plan, "FailedUpdate") is None
 
 
@@ -75,7 +75,7 @@ def test_a_budget_that_is_used_up_holds_everything_and_the_status_says_so() -> N
     plan = plan_of(protected(), budget(0))
     assert begun(plan) == set()
     assert not plan.stages
-    assert plan.after == 1
+    assert plan.requeue_after_s == 1
     found = condition(plan, "Waiting")
     assert found is not None
     assert "PodUnavailableBudget pub allows no more" in found["message"]

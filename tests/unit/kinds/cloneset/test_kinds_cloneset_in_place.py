@@ -178,7 +178,7 @@ def test_max_unavailable_and_partition_bound_updates_in_place_too() -> None:
 def test_no_more_are_begun_at_once_than_can_be_ended_soon(pods: int, begun: int) -> None:
     plan = planned(in_place(pods, max_unavailable="100%"))
     assert len(replaced(plan)) == begun
-    assert plan.after == 0
+    assert plan.requeue_after_s == 0
 
 
 def test_a_pod_that_is_to_be_deleted_is_not_updated_before() -> None:
@@ -380,7 +380,7 @@ def test_a_grace_period_is_waited_for_and_then_the_image_changes() -> None:
     # then
     plan = planned(builder)
     assert not plan.stages
-    assert plan.after == 20
+    assert plan.requeue_after_s == 20
     assert "out of service for 20 s" in left(plan)["a"]
     # when it is over
     (patch,) = writes(planned(builder.at(NOW + 20)), "refresh pods")
@@ -444,7 +444,7 @@ def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
     builder.with_revisions(revision(wanted, 1), revision(builder.spec["template"], 2))
     plan = planned(builder)
     assert replaced(plan) == set()
-    assert plan.after == 20
+    assert plan.requeue_after_s == 20
 
 
 @pytest.mark.parametrize("has_agent", [False, True])

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S, strangers_of
+from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S, overlapping_pods
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import encode
 from pykruise.kube.selectors import selector_from
@@ -46,7 +46,7 @@ def test_only_pods_that_another_owner_manages_and_that_match_count() -> None:
         pod(namespace="elsewhere"),
         pod(deletionTimestamp="2026-01-31T12:00:00Z"),
     ]
-    found = strangers_of([*others, pod()], uid=UID, namespace=NAMESPACE, name=NAME, selector=SELECTOR)
+    found = overlapping_pods([*others, pod()], cloneset(2).view(), SELECTOR)
     assert [one.controller.name for one in found if one.controller] == ["rival"]
 
 
@@ -60,18 +60,18 @@ def test_only_pods_that_another_owner_manages_and_that_match_count() -> None:
         ({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": NAME}, 1),
     ],
 )
-def test_pods_of_an_earlier_cloneset_of_this_name_are_no_strangers(
+def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
     reference: dict[str, str], count: int
 ) -> None:
     """It was deleted, and garbage collection has not come to them yet."""
     one = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
-    found = strangers_of([one], uid=UID, namespace=NAMESPACE, name=NAME, selector=SELECTOR)
+    found = overlapping_pods([one], cloneset(2).view(), SELECTOR)
     assert len(found) == count
 
 
 def test_whose_they_are_is_told_by_a_condition_and_an_event_and_nothing_is_touched() -> None:
     # given
-    snapshot = msgspec.structs.replace(cloneset(2).snapshot(), strangers=[pod(), pod(), pod(owner="other")])
+    snapshot = msgspec.structs.replace(cloneset(2).snapshot(), overlapping=[pod(), pod(), pod(owner="other")])
     # when
     plan = plan_cloneset(snapshot)
     # then
@@ -81,4 +81,4 @@ def test_whose_they_are_is_told_by_a_condition_and_an_event_and_nothing_is_touch
     assert "ReplicaSet other, ReplicaSet rival" in condition["message"]
     assert [note.reason for note in plan.notes] == ["SelectorOverlap"]
     assert not plan.stages
-    assert plan.after == LOOK_AGAIN_S, "others go without a word"
+    assert plan.requeue_after_s == LOOK_AGAIN_S, "others go without a word"

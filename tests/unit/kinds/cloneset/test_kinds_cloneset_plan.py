@@ -7,14 +7,14 @@ import orjson
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import build_snapshot, project_cloneset
+from pykruise.kinds.cloneset.snapshot import project_cloneset
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
-from support.cloneset_builder import NOW, UID, CloneSetBuilder, cloneset, names, revision, template
+from support.cloneset_builder import UID, CloneSetBuilder, cloneset, names, revision, template
 from support.plan_views import condition, created, deleted, left, pod_patches, steps_named
 
 A, B, C = template("nginx:1"), template("nginx:2"), template("nginx:3")
@@ -32,11 +32,11 @@ def test_a_new_cloneset_stores_its_revision_before_the_first_pod() -> None:
     # given a CloneSet without anything
     builder = cloneset(2, pods=0, image="nginx:1")
     builder.document["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
-    snapshot = build_snapshot(builder.view(), pods=[], revisions=[], now=NOW, seed=1)
+    snapshot = builder.snapshot_of([], [])
     # when
     plan = plan_cloneset(snapshot)
     # then
-    assert [stage.name for stage in plan.stages] == ["store revision", "create pods"]
+    assert [stage.purpose for stage in plan.stages] == ["store revision", "create pods"]
     (step,) = steps_named(plan, "store revision")
     assert isinstance(step.action, Create)
     assert step.action.resource == CONTROLLER_REVISIONS
@@ -173,9 +173,7 @@ def test_an_unreadable_amount_stops_everything_and_is_named(
 def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], field: str) -> None:
     builder = cloneset(2, pods=3)
     builder.with_spec(**spec)
-    plan = plan_cloneset(
-        build_snapshot(builder.view(), pods=builder.pod_views(), revisions=[], now=NOW, seed=1)
-    )
+    plan = plan_cloneset(builder.snapshot_of(builder.pod_views(), []))
     assert not plan.stages
     found = condition(plan, FAILED_SCALE)
     assert found is not None
@@ -236,13 +234,7 @@ def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> No
 def test_the_order_of_pods_in_the_snapshot_does_not_matter() -> None:
     builder = cloneset(4, pods=9, old=5, partition=2, max_unavailable=2).marked("c", "g").fresh("h")
     forward = builder.snapshot()
-    backward = build_snapshot(
-        builder.view(),
-        pods=reversed(builder.pod_views()),
-        revisions=reversed(builder.revision_views()),
-        now=NOW,
-        seed=1,
-    )
+    backward = builder.snapshot_of(reversed(builder.pod_views()), reversed(builder.revision_views()))
     one, other = plan_cloneset(forward), plan_cloneset(backward)
     assert (deleted(one), pod_patches(one), one.status, left(one)) == (
         deleted(other),

@@ -162,7 +162,7 @@ def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:
 
 def test_pulling_ahead_never_holds_an_update_up() -> None:
     plan = plan_of(rollout())
-    stages = {stage.name: stage.is_optional for stage in plan.stages}
+    stages = {stage.purpose: stage.is_optional for stage in plan.stages}
     assert stages[PRE_DOWNLOAD]
     assert not stages["update pods"]
     assert all(

@@ -32,7 +32,7 @@ def test_a_new_pod_gets_its_conditions_and_its_state_in_one_write() -> None:
     # when
     plan = planned(builder)
     # then
-    assert [stage.name for stage in plan.stages] == ["refresh pods"]
+    assert [stage.purpose for stage in plan.stages] == ["refresh pods"]
     assert pod_patches(plan) == {
         "a": Patch(
             resource=pod_patches(plan)["a"].resource,
@@ -154,7 +154,7 @@ def test_pods_are_brought_into_service_while_others_are_created_or_deleted() -> 
     # given a scale-up half done
     plan = planned(cloneset(5, pods=2).fresh("a"))
     assert (set(states(plan)), len(created(plan))) == ({"a"}, 3)
-    assert [stage.name for stage in plan.stages] == ["refresh pods", "create pods"]
+    assert [stage.purpose for stage in plan.stages] == ["refresh pods", "create pods"]
 
 
 def test_a_pod_that_goes_is_not_refreshed() -> None:

@@ -30,7 +30,7 @@ def test_missing_pods_are_created_complete_and_one_batch_after_another() -> None
     # then
     pods = created(plan)
     assert len(pods) == 3
-    assert [stage.ramp for stage in plan.stages if stage.name == "create pods"] == [True]
+    assert [stage.ramp for stage in plan.stages if stage.purpose == "create pods"] == [True]
     first = pods[0]
     instance_id = first["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
     assert first["metadata"]["name"] == f"{NAME}-{instance_id}"
@@ -166,7 +166,7 @@ def test_a_failed_pod_is_kept_and_replaced() -> None:
 def test_a_pod_that_no_longer_matches_is_released_and_replaced() -> None:
     """cloneset case 44"""
     plan = plan_cloneset(cloneset(3).labelled({"app": "other"}, "b").snapshot())
-    assert [stage.name for stage in plan.stages] == ["release pods", "create pods"]
+    assert [stage.purpose for stage in plan.stages] == ["release pods", "create pods"]
     patch = pod_patches(plan)["b"]
     assert patch.patch_type is PatchType.STRATEGIC
     assert patch.body["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": UID}]
@@ -194,7 +194,7 @@ def test_pods_not_ready_for_long_enough_do_not_free_a_budget() -> None:
     plan = plan_cloneset(builder.snapshot())
     assert deleted(plan) == set()
     assert set(left(plan).values()) == {"surplus, but maxUnavailable is used up"}
-    assert plan.after == 9989
+    assert plan.requeue_after_s == 9989
 
 
 def test_a_specified_pod_goes_alone_before_the_surplus_is_looked_at() -> None:
@@ -436,4 +436,4 @@ def test_events_say_what_was_created_and_deleted() -> None:
 def test_scaling_ends_with_as_many_as_wanted(replicas: int) -> None:
     plan = plan_cloneset(cloneset(replicas, pods=3, max_unavailable="100%").snapshot())
     assert 3 + len(created(plan)) - len(deleted(plan)) == replicas
-    assert plan.after is None
+    assert plan.requeue_after_s is None

@@ -79,7 +79,7 @@ def test_nothing_is_written_but_the_status(builder: CloneSetBuilder) -> None:
     assert '"app":"other"' in found["message"]
     assert reasons(plan) == {SELECTOR_MISMATCH}
     assert len(left(plan)) == len(builder.pods)
-    assert plan.after == 600
+    assert plan.requeue_after_s == 600
 
 
 def test_the_condition_is_written_once_and_the_event_not_with_every_plan() -> None:
@@ -165,7 +165,7 @@ def test_a_revision_that_was_left_behind_is_adopted_with_the_record_before_a_pod
     # when
     plan = planned(builder)
     # then it is checked first that the CloneSet is still there
-    names = [stage.name for stage in plan.stages]
+    names = [stage.purpose for stage in plan.stages]
     assert names[:2] == ["check before adoption", "adopt"]
     (step,) = steps_named(plan, "adopt")
     assert isinstance(step.action, Patch)

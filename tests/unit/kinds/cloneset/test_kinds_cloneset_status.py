@@ -10,6 +10,7 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE
 from pykruise.kube.clock import format_time
 from pykruise.plans.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
+from support.failed_writes import QUOTA, RAISE_QUOTA, failure
 from support.plan_views import condition, created
 
 
@@ -101,7 +102,7 @@ def test_availability_waits_for_min_ready_seconds_and_the_plan_says_when() -> No
     plan = planned(cloneset(1, minReadySeconds=30).ready_for(10, "a"))
     assert plan.status is not None
     assert (plan.status["readyReplicas"], plan.status["availableReplicas"]) == (1, 0)
-    assert plan.after == 20
+    assert plan.requeue_after_s == 20
 
 
 def test_a_selector_of_expressions_is_shown_for_the_scale_subresource() -> None:
@@ -177,7 +178,7 @@ def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -
     with_progressing(builder, "CloneSetUpdated", age=60)
     plan = planned(builder)
     assert plan.status is None
-    assert plan.after == 1
+    assert plan.requeue_after_s == 1
     # when the deadline is over
     builder.at(NOW + 1)
     found = condition(planned(builder), PROGRESSING)
@@ -252,11 +253,11 @@ def test_progress_renews_the_deadline() -> None:
 def test_a_failed_creation_is_a_condition_with_the_error() -> None:
     """cloneset case 21"""
     snapshot = cloneset(3, pods=0).snapshot()
-    found = status_after(snapshot, plan_cloneset(snapshot), stage="create pods", message="exceeded quota")
+    found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
     assert found is not None
     (failed,) = found["conditions"]
     assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "WriteFailed")
-    assert failed["message"] == "create pods: exceeded quota"
+    assert failed["message"] == f"create pods: {QUOTA}; {RAISE_QUOTA}"
     assert failed["lastTransitionTime"] == format_time(NOW)
 
 
@@ -273,14 +274,14 @@ def test_a_failed_creation_is_a_condition_with_the_error() -> None:
 )
 def test_each_stage_fails_as_one_of_the_two_phases(stage: str, kind: str) -> None:
     snapshot = cloneset(3).snapshot()
-    found = status_after(snapshot, plan_cloneset(snapshot), stage=stage, message="no")
+    found = status_after(snapshot, plan_cloneset(snapshot), failure(stage))
     assert found is not None
     assert [one["type"] for one in found["conditions"]] == [kind]
 
 
 def test_tidying_up_that_fails_is_no_failure_of_the_cloneset() -> None:
     snapshot = cloneset(3).snapshot()
-    assert status_after(snapshot, plan_cloneset(snapshot), stage="tidy up", message="no") is None
+    assert status_after(snapshot, plan_cloneset(snapshot), failure("tidy up")) is None
 
 
 def failing(builder: CloneSetBuilder, kind: str, message: str = "create pods: quota") -> CloneSetBuilder:
@@ -300,11 +301,11 @@ def test_a_failure_stays_while_the_phase_still_has_to_succeed() -> None:
 
 def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> None:
     snapshot = failing(cloneset(3, pods=2), FAILED_SCALE).snapshot()
-    found = status_after(snapshot, plan_cloneset(snapshot), stage="create pods", message="another")
+    found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another"))
     assert found is not None
     (failed,) = found["conditions"]
     assert (failed["message"], failed["lastTransitionTime"]) == (
-        "create pods: another",
+        f"create pods: {QUOTA}: another; {RAISE_QUOTA}",
         format_time(NOW - 100),
     )
 

@@ -114,7 +114,7 @@ def test_time_has_only_those_examined_that_it_makes_available(monkeypatch: pytes
     builder = daemonset(100).with_spec(minReadySeconds=60)
     mirror = Mirror(builder.ready_for(50, "n7").ready_for(20, "n8"))
     plan = plan_daemonset(mirror.snapshot())
-    assert plan.after == 10.0
+    assert plan.requeue_after_s == 10.0
     with counting(monkeypatch) as examined:
         # when there is nothing new, then one time is over, then the other
         builder.at(9)

@@ -56,7 +56,7 @@ def test_a_changed_selector_touches_nothing_and_says_what_happened() -> None:
     assert plan.status["currentNumberScheduled"] == 4  # owned ones, whatever the selector says
     assert plan.status["updatedNumberScheduled"] == 3
     # and one look in ten minutes is all there is to come
-    assert plan.after == LOOK_AGAIN_S
+    assert plan.requeue_after_s == LOOK_AGAIN_S
     assert set(left(plan)) == {"n1", "n2", "n3", "n6"}
 
 
@@ -144,7 +144,7 @@ def test_after_an_orphaning_deletion_relabelled_pods_are_adopted_and_updated_wit
     # when
     plan = builder.plan()
     # then every pod is adopted and none is made
-    assert {chain.subject for stage in plan.stages if stage.name == "adopt" for chain in stage.chains} == {
+    assert {chain.subject for stage in plan.stages if stage.purpose == "adopt" for chain in stage.chains} == {
         "web-n1",
         "web-n2",
         "web-n3",

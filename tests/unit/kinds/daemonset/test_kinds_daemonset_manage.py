@@ -14,7 +14,7 @@ from support.plan_views import created, deleted, left, pod_patches, reasons, sta
 
 
 def stages(plan: Plan) -> list[str]:
-    return [stage.name for stage in plan.stages]
+    return [stage.purpose for stage in plan.stages]
 
 
 # New pods
@@ -114,7 +114,7 @@ def test_burst_replicas_bounds_what_one_plan_creates() -> None:
         plan = builder.plan()
         nodes = created_on(plan)
         counts.append(len(nodes))
-        assert plan.after == (0.0 if len(builder.pods) + len(nodes) < 10 else None)
+        assert plan.requeue_after_s == (0.0 if len(builder.pods) + len(nodes) < 10 else None)
         builder.on(*nodes)
     # then
     assert counts == [3, 3, 3, 1, 0]
@@ -133,7 +133,7 @@ def test_burst_replicas_bounds_deletions_too() -> None:
         builder.taint(name, "x:NoExecute")
     plan = builder.plan()
     assert deleted(plan) == {"n1", "n2"}
-    assert plan.after == 0.0
+    assert plan.requeue_after_s == 0.0
     assert set(left(plan)) == {"n3", "n4", "n5"}
 
 
@@ -203,7 +203,9 @@ def test_of_several_pods_on_a_node_one_stays(change: Any, stays: str) -> None:
 def test_a_node_whose_pod_terminates_waits_for_its_end() -> None:
     plan = daemonset(1).deleted("n1").plan()
     assert created_on(plan) == []
-    assert plan.left_nodes == {"n1": "its last pod is not gone yet"}
+    assert {node: why.message for node, why in plan.skipped_nodes.items()} == {
+        "n1": "its last pod is not gone yet"
+    }
 
 
 # Failed pods
@@ -235,7 +237,7 @@ def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
     plan = builder.plan()
     assert not plan.stages
     assert not plan.notes
-    assert plan.after == 4
+    assert plan.requeue_after_s == 4
     assert "n2" in left(plan)
 
 
@@ -388,7 +390,7 @@ def test_a_partition_that_cannot_be_read_creates_nothing_under_partitioned_scali
     builder = daemonset(3, pods=False, partition="many").with_spec(scaleStrategy={"partitionedScaling": True})
     plan = builder.plan()
     assert created_on(plan) == []
-    assert all("partition" in why for why in plan.left_nodes.values())
+    assert all("partition" in why.message for why in plan.skipped_nodes.values())
 
 
 # Both at once

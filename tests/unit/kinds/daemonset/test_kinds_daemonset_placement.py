@@ -125,7 +125,7 @@ def test_a_tainted_node_gets_no_pod() -> None:
     assert created_on(plan) == ["n1", "n2", "n4", "n5"]
     assert plan.status is not None
     assert plan.status["desiredNumberScheduled"] == 4
-    assert "x:NoSchedule" in plan.left_nodes["n3"]
+    assert "x:NoSchedule" in plan.skipped_nodes["n3"].message
 
 
 def test_a_cordoned_node_gets_its_pod() -> None:

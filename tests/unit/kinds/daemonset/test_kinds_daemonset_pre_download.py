@@ -71,7 +71,7 @@ def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() 
     assert labels_given(plan) == [CREATED]
     assert {note.reason for step in plan.steps if (note := step.done)} >= {"CreatedImagePullJob"}
     # and the update goes on beside it
-    assert next(stage for stage in plan.stages if stage.name == PRE_DOWNLOAD).is_optional
+    assert next(stage for stage in plan.stages if stage.purpose == PRE_DOWNLOAD).is_optional
     assert steps_named(plan, "delete pods")
 
 

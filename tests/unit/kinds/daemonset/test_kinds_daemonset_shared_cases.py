@@ -87,7 +87,7 @@ def test_a_pod_that_somebody_deleted_and_its_finalizer_holds_is_neither_touched_
     """lifecycle case 43"""
     plan = daemonset(3).with_hook().hooked("n2").deleted("n2").plan()
     assert not plan.stages
-    assert plan.left_nodes["n2"] == "its last pod is not gone yet"
+    assert plan.skipped_nodes["n2"].message == "its last pod is not gone yet"
 
 
 def test_a_pod_that_is_in_its_state_already_is_not_written_to_again() -> None:
@@ -223,7 +223,7 @@ def test_a_grace_period_that_another_manager_began_is_ended_by_the_refresh() -> 
     # then it waits for the rest of it
     plan = builder.plan()
     assert writes_of(plan, "n1") == []
-    assert plan.after == 10
+    assert plan.requeue_after_s == 10
     # and then changes the image
     plan = builder.at(10).plan()
     (patch,) = writes_of(plan, "n1")

@@ -89,7 +89,7 @@ def test_observed_generation_never_goes_back() -> None:
 
 def test_a_pod_that_will_be_available_by_time_alone_is_looked_at_then() -> None:
     plan = daemonset(2).with_spec(minReadySeconds=10).ready_for(4, "n1").plan()
-    assert plan.after == 6
+    assert plan.requeue_after_s == 6
 
 
 def test_conditions_of_others_stay() -> None:

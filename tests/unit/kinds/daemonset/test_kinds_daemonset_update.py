@@ -18,7 +18,7 @@ def in_place(plan: Plan) -> set[str]:
     return {
         chain.subject.removeprefix("web-")
         for stage in plan.stages
-        if stage.name == "update pods"
+        if stage.purpose == "update pods"
         for chain in stage.chains
     }
 
@@ -120,7 +120,7 @@ def test_min_ready_seconds_hold_the_next_node_back() -> None:
     builder.without_pod("n5").on("n5").ready_for(4, "n5")
     plan = builder.plan()
     assert deleted(plan) == set()
-    assert plan.after == 6
+    assert plan.requeue_after_s == 6
     assert deleted(builder.at(6).plan()) == {"n4"}
 
 
@@ -300,13 +300,13 @@ def test_the_burst_bounds_updates_in_place() -> None:
     builder = updatable(5, maxUnavailable="100%").all_old().with_spec(burstReplicas=2)
     plan = builder.plan()
     assert in_place(plan) == {"n5", "n4"}
-    assert plan.after == 0.0
+    assert plan.requeue_after_s == 0.0
 
 
 def test_a_few_at_a_time_come_back_before_the_next_leave() -> None:
     plan = updatable(40, maxUnavailable="100%").all_old().plan()
     assert len(in_place(plan)) == begun_at_once(40)
-    assert plan.after == 0.0
+    assert plan.requeue_after_s == 0.0
     assert len(left(plan)) == 40 - begun_at_once(40)
 
 
@@ -360,7 +360,7 @@ def test_a_new_pod_comes_first_and_the_old_one_goes_when_it_is_available() -> No
     builder.on("n5", called="new").born(5, "new").ready_for(4, "new")
     plan = builder.plan()
     assert not plan.stages
-    assert plan.after == 6
+    assert plan.requeue_after_s == 6
     assert left(plan)["n5"] == "stays until web-new is available"
     # and long enough
     builder.at(6)

@@ -10,6 +10,7 @@ from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
 from pykruise.kube.clock import format_time
 from pykruise.pods import keys
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, template, updatable
+from support.failed_writes import POD, RAISE_QUOTA, failure
 from support.plan_views import condition, left
 
 
@@ -258,19 +259,14 @@ def test_a_write_that_fails_is_told_until_there_is_nothing_to_write_any_more() -
     # given a creation that was refused
     builder = daemonset().without_pod("n2")
     snapshot = builder.snapshot()
-    failed = status_after(
-        snapshot,
-        plan_daemonset(snapshot),
-        stage="create pods",
-        words="pods … is forbidden: exceeded quota",
-        remedy="raise the ResourceQuota",
-    )
+    refused = failure("create pods", f"pods {POD} is forbidden: exceeded quota")
+    failed = status_after(snapshot, plan_daemonset(snapshot), refused)
     assert failed is not None
     builder.document["status"] = failed
     assert says(builder) == (
         "WriteFailed",
         "create pods: pods … is forbidden: exceeded quota",
-        "raise the ResourceQuota",
+        RAISE_QUOTA,
     )
     # then the next try changes nothing about it
     assert builder.plan().status is None
@@ -293,7 +289,7 @@ def test_trouble_is_an_event_the_first_time_and_once() -> None:
 
 def test_tidying_up_that_fails_is_not_told() -> None:
     snapshot = daemonset().snapshot()
-    assert status_after(snapshot, plan_daemonset(snapshot), stage="tidy up", words="", remedy="") is None
+    assert status_after(snapshot, plan_daemonset(snapshot), failure("tidy up")) is None
 
 
 # ── beside the guard; reasons of pods ────────────────────────────────────────

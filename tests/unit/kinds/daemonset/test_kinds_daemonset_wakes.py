@@ -7,69 +7,41 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.daemonset.controller import Waker
-from pykruise.kinds.daemonset.snapshot import DaemonSetView, project_daemonset
-from pykruise.kube.cache import Change
-from pykruise.kube.ids import Key
-from pykruise.plans.views import NodeView, project_node
+from pykruise.kinds.daemonset.kind import KIND
+from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings, project_daemonset
+from pykruise.plans.read import Memories
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView
-from support.daemonset_builder import NAMESPACE, daemonset, revision, template
-
-
-class Held:
-    """Objects behind the interface of a cache."""
-
-    def __init__(self, objects: Iterable[Any]) -> None:
-        self._objects = {Key(one.namespace, one.name): one for one in objects}
-
-    def get(self, key: Key) -> Any:
-        return self._objects.get(key)
-
-    def values(self) -> list[Any]:
-        return list(self._objects.values())
-
-    def by_index(self, index: str, value: str) -> list[Any]:
-        if index == "namespace":
-            return [one for one in self.values() if one.namespace == value]
-        raise KeyError(index)
-
-
-class Heard:
-    """A queue that remembers."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def add(self, key: Key) -> None:
-        self.names.append(key.name)
+from support.daemonset_builder import daemonset, revision, template
+from support.snapshots import OnPaper, snapshot_of
+from support.wakes import Woken
 
 
 class Listening:
-    """A waker over these DaemonSets, and whom it has woken. `with_pods`: names of those that have a pod on every
-    node."""
+    """DaemonSets, and which of them events enqueue. `with_pods`: names of those that had a pod on node n1 when they
+    were last looked at."""
 
     def __init__(self, *daemonsets: DaemonSetView, with_pods: Iterable[str] = ()) -> None:
-        self.heard = Heard()
-        held: Any = Held(daemonsets)
-        queue: Any = self.heard
-        self.waker = Waker(held, queue, has_pods_on=lambda daemonset, _node: daemonset.name in with_pods)
+        memories = Memories()
+        for one in daemonsets:
+            if one.name in with_pods:
+                _look(one, memories)
+        self.woken = Woken(KIND, {DAEMON_SET_VIEWS: daemonsets}, settings=Settings(), memories=memories)
 
     def node(self, old: NodeView | None, new: NodeView | None) -> list[str]:
-        node = new or old
-        assert node is not None
-        self.waker.node_changed(Change(Key("", node.name), old, new))
-        return self.told()
+        return self.woken.by(NODE_VIEWS, old, new)
 
     def pod(self, old: PodView | None, new: PodView | None) -> list[str]:
-        pod = new or old
-        assert pod is not None
-        self.waker.pod_changed(Change(Key(pod.namespace, pod.name), old, new))
-        return self.told()
+        return self.woken.by(POD_VIEWS, old, new)
 
-    def told(self) -> list[str]:
-        found, self.heard.names = self.heard.names, []
-        return sorted(set(found))
+
+def _look(one: DaemonSetView, memories: Memories) -> None:
+    """With a pod of it on n1."""
+    builder = daemonset(1)
+    builder.pods["n1"]["metadata"]["ownerReferences"][0] |= {"name": one.name, "uid": one.uid}
+    objects: OnPaper = {POD_VIEWS: builder.pod_views(), NODE_VIEWS: builder.node_views()}
+    snapshot_of(KIND, one, objects, settings=Settings(), now=builder.now, memories=memories)
 
 
 def view(name: str, **spec: Any) -> DaemonSetView:
@@ -162,29 +134,28 @@ def test_a_pod_wakes_its_owner_and_one_of_nobody_those_that_may_adopt_it(
 
 
 def test_a_revision_wakes_the_set_it_is_named_after() -> None:
-    listening = Listening(view("web"))
+    listening, told = Listening(view("web")), []
     for name in ("web-abc", "other-abc"):
         found = project_revision(orjson.dumps(revision(template(), 1, name=name)))
-        listening.waker.revision_changed(Change(Key(NAMESPACE, name), None, found))
-    assert listening.told() == ["web"]
+        told += listening.woken.by(REVISION_VIEWS, None, found)
+    assert told == ["web"]
 
 
-def test_a_thousand_heartbeats_cost_no_look_at_any_set() -> None:
+def test_a_thousand_heartbeats_cost_no_look_at_any_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work for a node's event is done for that node only, and for a heartbeat none"""
+    woken = Listening(EVERYWHERE).woken
     asked = 0
 
-    class Counting(Held):
-        def values(self) -> list[Any]:
-            nonlocal asked
-            asked += 1
-            return super().values()
+    def counted() -> tuple[DaemonSetView, ...]:
+        nonlocal asked
+        asked += 1
+        return (EVERYWHERE,)
 
-    held: Any = Counting([EVERYWHERE])
-    queue: Any = Heard()
-    waker = Waker(held, queue, has_pods_on=lambda *_: True)
+    monkeypatch.setattr(woken.around.of(DAEMON_SET_VIEWS), "values", counted)
     rng = random.Random(1)
     for number in range(1000):
         labels = {"rack": str(rng.randrange(3))}
-        change = Change(Key("", "n1"), node(version=number, **labels), node(version=number + 1, **labels))
-        waker.node_changed(change)
+        assert (
+            woken.keys(NODE_VIEWS, node(version=number, **labels), node(version=number + 1, **labels)) == []
+        )
     assert asked == 0

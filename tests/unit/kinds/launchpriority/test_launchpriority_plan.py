@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.launchpriority.controller import read_barrier
+from pykruise.kinds.launchpriority.kind import read_barrier
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.resources import CONFIG_MAPS, PODS
@@ -90,7 +90,7 @@ def test_the_next_barrier_opens_when_all_above_are_ready_and_with_the_last_the_p
     waiting = plan(pod({"a": 1, "b": 0}), "p_1")
     # then
     assert waiting.is_settled
-    assert waiting.left == {"web-0": "containers of priority 1 are not ready yet"}
+    assert waiting.skipped["web-0"].message == "containers of priority 1 are not ready yet"
     # when the first is ready
     found = plan(pod({"a": 1, "b": 0}, ready=("a",)), "p_1")
     # then

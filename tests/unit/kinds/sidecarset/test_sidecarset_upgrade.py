@@ -242,7 +242,7 @@ def test_only_selected_pods_are_upgraded_also_when_they_come_to_match_later() ->
     new_image(paper)
     plan = paper.round()
     assert upgraded(plan) == []
-    assert "updateStrategy.selector" in plan.left["shop/web-0"]
+    assert "updateStrategy.selector" in plan.skipped["shop/web-0"].message
     paper.edit("web-1", lambda pod: pod["metadata"]["labels"].update(canary="yes"))
     paper.settle()
     assert [paper.images(name)["log"] for name in ("web-0", "web-1")] == ["log:1", "log:2"]
@@ -254,7 +254,7 @@ def test_paused_upgrades_nothing_and_reports_all() -> None:
     new_image(paper, updateStrategy={"paused": True})
     plan = paper.round()
     assert upgraded(plan) == []
-    assert "paused" in plan.left["shop/web-0"]
+    assert "paused" in plan.skipped["shop/web-0"].message
     assert (paper.status["matchedPods"], paper.status["updatedPods"]) == (2, 0)
     paper.change(updateStrategy={"paused": False})
     paper.settle()
@@ -285,7 +285,7 @@ def test_a_pod_whose_last_upgrade_is_not_over_waits() -> None:
     new_image(paper, "log:3")
     plan = paper.round()
     assert upgraded(plan) == []
-    assert "upgrade before" in plan.left["shop/web-0"]
+    assert "upgrade before" in plan.skipped["shop/web-0"].message
     paper.settle()
     assert paper.images("web-0")["log"] == "log:3"
 
@@ -451,7 +451,7 @@ def test_annotations_are_patched_with_the_upgrade() -> None:
     assert upgraded(plan) == []
     assert [note.reason for note in plan.notes] == ["FailedUpgradeSidecar"] * 2
     assert [note.about.key.name if note.about else "" for note in plan.notes] == ["", "web-0"]
-    assert "oom" in plan.left["shop/web-0"]
+    assert "oom" in plan.skipped["shop/web-0"].message
 
 
 def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_look_says() -> None:
@@ -777,7 +777,7 @@ def test_without_updates_pods_are_reported_and_left() -> None:
     new_image(paper)
     plan = paper.round()
     assert upgraded(plan) == []
-    assert "NotUpdate" in plan.left["shop/web-0"]
+    assert "NotUpdate" in plan.skipped["shop/web-0"].message
     paper.runs("web-0", ready=False)
     paper.round()
     assert (paper.status["matchedPods"], paper.status["readyPods"]) == (2, 1)
@@ -809,4 +809,4 @@ def test_a_spec_that_cannot_be_read_is_told_and_nothing_is_touched() -> None:
     new_image(paper)
     plan = paper.plan()
     assert upgraded(plan) == []
-    assert "abc%" in plan.left["shop/web-0"]
+    assert "abc%" in plan.skipped["shop/web-0"].message

@@ -188,8 +188,8 @@ def test_a_node_that_is_not_known_is_looked_for_again() -> None:
     one = pod({"main": {}, "log": KILL}, {"main": 0})
     found = plan_termination(Snapshot(pod=one, node=None, now=NOW))
     assert not found.stages
-    assert found.after is not None
-    assert "node-1" in found.left["job-x"]
+    assert found.requeue_after_s is not None
+    assert "node-1" in found.skipped["job-x"].message
 
 
 @pytest.mark.parametrize(

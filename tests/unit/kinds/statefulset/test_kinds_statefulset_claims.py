@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.statefulset.controller import Waker
-from pykruise.kinds.statefulset.snapshot import StatefulSetView
-from pykruise.kube.cache import Change
+from pykruise.kinds.statefulset.kind import KIND
+from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
 from pykruise.kube.clock import format_time
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.actions import Create, Delete
+from pykruise.plans.views import CLAIM_VIEWS
+from pykruise.plans.wakes import Later
 from pykruise.pods.claims import ClaimView
 from support.statefulset_builder import (
     NAMESPACE,
@@ -29,6 +30,7 @@ from support.statefulset_builder import (
     updatable,
     waiting,
 )
+from support.wakes import Woken
 
 SET_REFERENCE = {
     "apiVersion": "apps.kruise.io/v1beta1",
@@ -369,7 +371,7 @@ def test_a_file_system_that_does_not_grow_under_the_pod_gets_a_new_pod() -> None
     builder.claims["data-web-2"]["status"]["conditions"] = [pending]
     # then it gets its time
     plan = builder.plan()
-    assert (deleted(plan), plan.after) == ([], 200)
+    assert (deleted(plan), plan.requeue_after_s) == ([], 200)
     # and then the pod is recreated, though it is of the right revision
     assert deleted(builder.at(200).plan()) == [2]
 
@@ -398,36 +400,11 @@ def test_in_place_updates_wait_for_their_claims_too() -> None:
 # ── what wakes the set ───────────────────────────────────────────────────────
 
 
-class _Sets:
-    """The part of a cache of StatefulSets that wake-ups read."""
-
-    def __init__(self, view: StatefulSetView) -> None:
-        self.view = view
-
-    def get(self, key: Key) -> StatefulSetView | None:
-        return self.view if key == self.view.key else None
-
-    def by_index(self, _index: str, _value: str) -> list[StatefulSetView]:
-        return [self.view]
-
-
 def woken_by(old: ClaimView | None, new: ClaimView | None, *, at_once: bool = True) -> list[Key]:
-    queue: list[Key] = []
-    later: list[Key] = []
-
-    class Queue:
-        add = staticmethod(queue.append)
-
-        @staticmethod
-        def add_after(key: Key, _seconds: float) -> None:
-            later.append(key)
-
-    view = statefulset(3).view()
-    claim = new or old
-    assert claim is not None
-    change = Change(Key(claim.namespace, claim.name), old, new)
-    Waker(_Sets(view), Queue()).claim_changed(change)  # type: ignore[arg-type]  # as much of both as is asked for
-    return queue if at_once else later
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=Settings())
+    found = woken.keys(CLAIM_VIEWS, old, new)
+    later = [one.key for one in found if isinstance(one, Later)]
+    return [one for one in found if isinstance(one, Key)] if at_once else later
 
 
 def claim_view(name: str = "data-web-1", **fields: Any) -> ClaimView:

@@ -38,7 +38,7 @@ def test_the_second_is_made_when_the_first_is_available(
     plan = builder.plan()
     # then
     assert created(plan) == expected
-    assert plan.after == (5 if ready_for_s == 5 else None)
+    assert plan.requeue_after_s == (5 if ready_for_s == 5 else None)
 
 
 def test_a_gap_is_filled_before_anything_else_changes() -> None:
@@ -100,7 +100,7 @@ def test_a_surplus_pod_has_to_be_available_and_its_time_is_waited_for() -> None:
     plan = statefulset(1, minReadySeconds=10).pod(1, 2).not_ready(1).ready_for(5, 2).plan()
     # then
     assert deleted(plan) == []
-    assert plan.after == 5
+    assert plan.requeue_after_s == 5
 
 
 def test_updates_wait_until_the_set_has_its_size() -> None:
@@ -181,7 +181,7 @@ def test_in_parallel_all_are_made_at_once() -> None:
     """statefulset case 2"""
     plan = statefulset(pods=False, parallel=True).plan()
     assert created(plan) == [0, 1, 2]
-    assert all(stage.ramp for stage in plan.stages if stage.name == "create pods")
+    assert all(stage.ramp for stage in plan.stages if stage.purpose == "create pods")
 
 
 def test_the_scale_limit_counts_pods_that_are_not_available() -> None:
@@ -253,7 +253,7 @@ def test_surplus_pods_go_even_when_the_missing_ones_cannot_be_made() -> None:
     """Ordinals moved under a quota that is used up: neither may wait for the other."""
     plan = statefulset(3, parallel=True).with_spec(reserveOrdinals=[1]).plan()
     assert (created(plan), deleted(plan)) == ([3], [1])
-    assert [stage.regardless for stage in plan.stages if stage.name == "delete surplus pods"] == [True]
+    assert [stage.regardless for stage in plan.stages if stage.purpose == "delete surplus pods"] == [True]
 
 
 # ── ordinals ─────────────────────────────────────────────────────────────────
@@ -305,7 +305,7 @@ def test_pods_without_a_number_are_ignored() -> None:
     # given one that the set would not even name so, and one whose number does not fit
     plan = statefulset(3).pod("x", "4294967296").plan()
     # then the first is let go, the second neither counted nor deleted
-    assert [(stage.name, [chain.subject for chain in stage.chains]) for stage in plan.stages] == [
+    assert [(stage.purpose, [chain.subject for chain in stage.chains]) for stage in plan.stages] == [
         ("release pods", ["web-x"])
     ]
     assert plan.status is not None

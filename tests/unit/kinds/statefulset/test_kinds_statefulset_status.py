@@ -9,6 +9,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from support.failed_writes import failure
 from support.statefulset_builder import (
     StatefulSetBuilder,
     claim_template,
@@ -204,7 +205,7 @@ def test_a_refused_creation_is_told_until_one_succeeds() -> None:
     builder = statefulset(3, pods=False)
     snapshot = builder.snapshot()
     # when the creation fails
-    status = status_after(snapshot, builder.plan(), stage="create pods", message="exceeded quota: q")
+    status = status_after(snapshot, builder.plan(), failure("create pods", "exceeded quota: q"))
     # then
     assert status is not None
     (condition,) = status["conditions"]
@@ -219,7 +220,7 @@ def test_a_refused_creation_is_told_until_one_succeeds() -> None:
 
 def test_tidying_up_is_nothing_to_report() -> None:
     builder = statefulset(3)
-    assert status_after(builder.snapshot(), builder.plan(), stage="tidy up", message="x") is None
+    assert status_after(builder.snapshot(), builder.plan(), failure("tidy up")) is None
 
 
 def test_a_set_that_has_converged_waits_for_nothing() -> None:
@@ -305,7 +306,7 @@ def test_a_bad_range_is_left_out_and_told_of() -> None:
 def test_an_orphan_with_its_labels_and_name_is_adopted_after_a_look_at_the_set() -> None:
     """statefulset case 84"""
     plan = statefulset(3).orphaned(1).plan()
-    assert [stage.name for stage in plan.stages] == ["check before adoption", "adopt"]
+    assert [stage.purpose for stage in plan.stages] == ["check before adoption", "adopt"]
     assert [chain.subject for chain in plan.stages[1].chains] == ["web-1"]
     assert plan.stages[0].chains[0].steps[0].action.resource_version == "100"  # type: ignore[union-attr]
 
@@ -318,7 +319,7 @@ def test_orphans_of_another_name_or_on_their_way_out_are_left_alone() -> None:
 def test_a_pod_whose_labels_no_longer_match_is_let_go() -> None:
     """statefulset case 84"""
     plan = statefulset(3).labelled({"app": "other"}, 2).plan()
-    assert [stage.name for stage in plan.stages] == ["release pods", "create pods"]
+    assert [stage.purpose for stage in plan.stages] == ["release pods", "create pods"]
     assert (created(plan), deleted(plan)) == ([2], [])
 
 

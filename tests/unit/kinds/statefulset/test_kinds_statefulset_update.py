@@ -81,7 +81,7 @@ def test_as_many_go_at_once_as_may_be_unavailable() -> None:
     # then the next one goes, and the others' time is waited for
     plan = builder.plan()
     assert deleted(plan) == [2]
-    assert plan.after == 5
+    assert plan.requeue_after_s == 5
 
 
 @pytest.mark.parametrize(("share", "count"), [("10%", 1), ("40%", 2), ("59%", 2), (4, 4)])
@@ -318,7 +318,7 @@ def test_a_grace_period_comes_between_the_two_writes() -> None:
     # then it is looked at again when the rest has
     plan = builder.at(4).plan()
     assert plan.stages == ()
-    assert plan.after == 6
+    assert plan.requeue_after_s == 6
     assert waiting(plan) == "GracePeriod"
     # and then it gets its image
     assert images(builder.at(10).plan()) == {0: "nginx:1"}
@@ -342,7 +342,7 @@ def test_a_pod_whose_revision_is_forgotten_is_recreated() -> None:
 def test_a_large_rollout_begins_a_few_pods_at_a_time() -> None:
     plan = updatable(50, parallel=True, maxUnavailable="100%").all_old().plan()
     assert len(images(plan)) == 32
-    assert plan.after == 0
+    assert plan.requeue_after_s == 0
 
 
 # ── hooks ────────────────────────────────────────────────────────────────────
@@ -476,4 +476,4 @@ def test_a_new_template_makes_one_revision_and_pods_of_it_only_after_that() -> N
     builder = statefulset(1, pods=False).with_spec(template=template("nginx:9")).with_revisions()
     plan = builder.plan()
     # then
-    assert [stage.name for stage in plan.stages] == ["store revision", "create pods"]
+    assert [stage.purpose for stage in plan.stages] == ["store revision", "create pods"]

@@ -152,8 +152,8 @@ def test_a_pod_that_was_admitted_keeps_its_place_for_a_while_case_50() -> None:
     )
     plan = plan_spread(world(document, stored("p1", "a"), stored("p2", "a")))
     assert status_of(plan)["a"] == entry("a", 0, 2, creatingPods={"p3": ago(10)})
-    assert plan.after is not None
-    assert plan.after <= 20
+    assert plan.requeue_after_s is not None
+    assert plan.requeue_after_s <= 20
 
 
 def test_a_pod_that_does_not_come_loses_its_place_case_51() -> None:
@@ -262,7 +262,7 @@ def test_pods_of_a_subset_that_was_removed_go_first_case_56() -> None:
     plan = plan_spread(world(spread(subset("a", 3), subset("c")), *pods))
     assert costs(plan) == {"p1": -300, "p2": -300, "p3": 200}
     assert set(status_of(plan)) == {"a", "c"}
-    assert "subset b is not there any more" in plan.left["p1"]
+    assert "subset b is not there any more" in plan.skipped["p1"].message
 
 
 def test_counts_follow_names_when_the_order_changes_case_57() -> None:
@@ -298,7 +298,7 @@ def test_a_pod_without_a_node_waits_and_goes_first_case_59() -> None:
     plan = counted(document, stored("p1", phase="Pending", ready=False))
     assert adopted(plan) == {}
     assert costs(plan) == {"p1": -300}
-    assert "on no node yet" in plan.left["p1"]
+    assert "on no node yet" in plan.skipped["p1"].message
 
 
 @pytest.mark.parametrize("value", ["True", "true", "no"])
@@ -335,7 +335,7 @@ def test_a_pod_is_adopted_where_it_could_be() -> None:
     plan = counted(document, *pods, nodes=(node("n1", hard), node("n2", soft)))
     # then
     assert adopted(plan) == {"p1": "b", "p2": "a"}
-    assert "not known" in plan.left["p3"]
+    assert "not known" in plan.skipped["p3"].message
 
 
 def test_of_subsets_with_room_preferences_and_patches_that_fit_decide() -> None:
@@ -376,8 +376,8 @@ def test_pods_beyond_what_all_subsets_take_are_left_alone() -> None:
     assert status_of(first) == {"a": entry("a", 0, 1), "b": entry("b", 0, 1)}
     assert costs(plan) == {"p1": 200, "p2": 100}
     assert adopted(plan) == {}
-    assert set(plan.left) == {"p3", "p4", "p5", "p6"}
-    assert all("every subset is full" in why for why in plan.left.values())
+    assert set(plan.skipped) == {"p3", "p4", "p5", "p6"}
+    assert all("every subset is full" in why.message for why in plan.skipped.values())
 
 
 def test_a_pod_is_adopted_only_while_its_subset_has_room() -> None:
@@ -389,7 +389,7 @@ def test_a_pod_is_adopted_only_while_its_subset_has_room() -> None:
     # then the other one goes first, as there is room elsewhere
     assert adopted(plan) == {"p1": "a"}
     assert costs(plan) == {"p1": 200, "p2": -300}
-    assert "fits no subset that has room" in plan.left["p2"]
+    assert "fits no subset that has room" in plan.skipped["p2"].message
 
 
 def test_a_place_that_is_kept_for_a_pod_to_come_is_not_given_to_one_that_is_there() -> None:
@@ -399,7 +399,9 @@ def test_a_place_that_is_kept_for_a_pod_to_come_is_not_given_to_one_that_is_ther
     # then
     plan = counted(document, *pods, nodes=ZONES)
     assert not plan.stages
-    assert plan.left == {"p1": "every subset is full: the pod is left as it is"}
+    assert {name: why.message for name, why in plan.skipped.items()} == {
+        "p1": "every subset is full: the pod is left as it is"
+    }
     # when that pod does not come
     plan = counted(document, *pods, nodes=ZONES, now=NOW + 21)
     assert adopted(plan) == {"p1": "a"}
@@ -461,7 +463,7 @@ def test_a_pod_may_look_for_a_node_as_long_as_the_strategy_says() -> None:
     document = adaptive(subset("a", 3), subset("b"))
     plan = plan_spread(world(document, stored("p1", "a", age=20, unschedulable=True)))
     assert status_of(plan)["a"]["conditions"][0]["status"] == "True"
-    assert plan.after == 10
+    assert plan.requeue_after_s == 10
 
 
 @pytest.mark.parametrize(
@@ -473,7 +475,7 @@ def test_a_closed_subset_opens_again_case_62(seconds: float, status: str, events
     plan = plan_spread(world(document))
     assert told(plan) == events
     assert status_of(plan, "")["a"]["conditions"][0]["status"] == status
-    assert plan.after == (None if status == "True" else 1)
+    assert plan.requeue_after_s == (None if status == "True" else 1)
 
 
 def test_a_pod_of_the_last_subset_is_never_moved_case_63() -> None:
@@ -548,7 +550,7 @@ def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
     plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest=None))
     assert status_of(plan, "h1")["a"]["replicas"] == 1
     assert costs(plan) == {}
-    assert plan.after is None
+    assert plan.requeue_after_s is None
     soon = plan_spread(world(document, of_version("p1", "a", "h1"), latest=None, latest_is_coming=True))
     assert soon.after == 2
 

@@ -1,23 +1,22 @@
 """Which events wake which WorkloadSpreads."""
 
-from collections.abc import Hashable, Iterable
 from typing import Any
 
 import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds.workloadspread.controller import Waker
+from pykruise.kinds.workloadspread.gathering import DEPLOYMENT as DEPLOYMENTS
+from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, Settings
+from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kinds.workloadspread.snapshot import TargetView, project_target
 from pykruise.kinds.workloadspread.targets import GroupKind
-from pykruise.kinds.workloadspread.versions import versioned_kinds
-from pykruise.kinds.workloadspread.view import SpreadView
-from pykruise.kube.cache import Change
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
-from support.spreads import CLONE_SET, DEPLOYMENT, NAMESPACE, pod, spread, subset, view, workload
+from support.spreads import CLONE_SET, DEPLOYMENT, pod, spread, subset, view, workload
+from support.wakes import Woken
 
 CLONE_SETS = GroupKind("apps.kruise.io", "CloneSet")
 REPLICA_SETS = GroupKind("apps", "ReplicaSet")
@@ -26,46 +25,27 @@ ADAPTIVE = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 30}}
 UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
 
 
-class Spreads:
-    """WorkloadSpreads behind the interface of a cache."""
-
-    def __init__(self, views: Iterable[SpreadView]) -> None:
-        self._views = {one.key: one for one in views}
-
-    def get(self, key: Key) -> SpreadView | None:
-        return self._views.get(key)
-
-    def by_index(self, index: str, value: Hashable) -> list[SpreadView]:
-        if index == "namespace":
-            return [one for one in self._views.values() if one.namespace == value]
-        return [one for one in self._views.values() if one.target and (one.namespace, *one.target) == value]
-
-
 class Listening:
-    """A waker over these WorkloadSpreads, and whom it has woken."""
+    """WorkloadSpreads, and which of them events enqueue. The Deployment web controls the ReplicaSet web-h1."""
 
     def __init__(self, *documents: Document) -> None:
-        self.woken: list[str] = []
-        spreads: Any = Spreads(view(one) for one in documents)
-        targets: Any = self
-        queue: Any = self
-        self._waker = Waker(spreads, targets, queue, versioned=versioned_kinds(["deployment"]))
-
-    def add(self, key: Key) -> None:
-        self.woken.append(key.name)
-
-    def deployment_of(self, namespace: str, replica_set: str) -> str:
-        return "web" if replica_set == "web-h1" else ""
+        self._woken = Woken(
+            KIND,
+            {
+                SPREAD_VIEWS: [view(one) for one in documents],
+                TARGET_VIEWS[REPLICA_SETS]: [
+                    target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
+                ],
+                TARGET_VIEWS[DEPLOYMENTS]: [target(DEPLOYMENT, uid="uid-web")],
+            },
+            settings=Settings(versioned_kinds=("deployment",)),
+        )
 
     def pod(self, old: Document | None, new: Document | None) -> list[str]:
-        self.woken = []
-        self._waker.pod_changed(Change(Key(NAMESPACE, "p"), _pod(old), _pod(new)))
-        return self.woken
+        return self._woken.by(POD_VIEWS, _pod(old), _pod(new))
 
     def target(self, kind: GroupKind, old: TargetView | None, new: TargetView | None) -> list[str]:
-        self.woken = []
-        self._waker.target_changed(kind, Change(Key(NAMESPACE, "web"), old, new))
-        return self.woken
+        return self._woken.by(TARGET_VIEWS[kind], old, new)
 
 
 def _pod(document: Document | None) -> PodView | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.kube.api import PlainCondition
-from pykruise.plans.troubles import trouble_notes
+from pykruise.plans.warning_events import warning_notes
 
 
 def condition(
@@ -13,31 +13,31 @@ def condition(
 
 
 def test_a_trouble_that_is_new_is_a_warning_with_the_words_of_its_condition() -> None:
-    (note,) = trouble_notes(None, [condition("UnboundClaims", "pod a has no volume")])
+    (note,) = warning_notes(None, [condition("UnboundClaims", "pod a has no volume")])
     assert (note.reason, note.message, note.warning) == ("UnboundClaims", "pod a has no volume", True)
     assert note.again_after_s > 0
 
 
 @pytest.mark.parametrize("reason", ["Paused", "Partition", "OnDelete", "InPlaceUpdateHook", "Creating"])
 def test_what_the_spec_holds_back_or_passes_by_itself_is_no_trouble(reason: str) -> None:
-    assert trouble_notes([], [condition(reason)]) == ()
+    assert warning_notes([], [condition(reason)]) == ()
 
 
 def test_a_condition_that_is_not_true_is_no_trouble() -> None:
-    assert trouble_notes([], [condition("InvalidSpec", kind="FailedScale", status="False")]) == ()
+    assert warning_notes([], [condition("InvalidSpec", kind="FailedScale", status="False")]) == ()
 
 
 def test_what_the_stored_status_says_already_has_been_told() -> None:
     stored = [condition("ImagePull"), condition("InvalidSpec", kind="FailedUpdate")]
-    assert trouble_notes(stored, stored) == ()
+    assert warning_notes(stored, stored) == ()
 
 
 def test_waiting_for_another_pod_is_nothing_new_but_another_bad_field_is() -> None:
     stored = [condition("ImagePull", "pod a"), condition("InvalidSpec", "spec.a", kind="FailedUpdate")]
     now = [condition("ImagePull", "pod b"), condition("InvalidSpec", "spec.b", kind="FailedUpdate")]
-    assert [note.message for note in trouble_notes(stored, now)] == ["spec.b"]
+    assert [note.message for note in warning_notes(stored, now)] == ["spec.b"]
 
 
 def test_a_trouble_that_is_back_is_told_again() -> None:
     stored = [condition("InvalidSpec", kind="FailedUpdate", status="False")]
-    assert len(trouble_notes(stored, [condition("InvalidSpec", kind="FailedUpdate")])) == 1
+    assert len(warning_notes(stored, [condition("InvalidSpec", kind="FailedUpdate")])) == 1

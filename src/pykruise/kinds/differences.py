@@ -1,0 +1,388 @@
+"""Every known difference from the original, with its reason: the table in docs/migration.md.
+
+DIFFERENCES ──▶ table() ──▶ Markdown; `python -m pykruise.kinds.differences docs/migration.md` puts it there
+
+A test compares, so what is here is what people read. What the original has and is not here yet (kinds without a
+controller) stands in README's table.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+__all__ = ["BEGIN", "DIFFERENCES", "END", "Difference", "table", "with_table"]
+
+BEGIN: Final = "<!-- made by: python -m pykruise.kinds.differences docs/migration.md -->"
+END: Final = "<!-- end of what is made -->"
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One difference. Markdown in all texts; `about` is a kind, or a part of the manager."""
+
+    about: str
+    original: str
+    here: str
+    why: str
+
+
+def _of(about: str, *rows: tuple[str, str, str]) -> tuple[Difference, ...]:
+    return tuple(Difference(about=about, original=a, here=b, why=c) for a, b, c in rows)
+
+
+_EVERYWHERE: Final = _of(
+    "all kinds",
+    (
+        "a refusal has the code 400, 422 or 500",
+        "422 with every field error and its whole path; a refused eviction 429, other refusals 403",
+        "clients can show where, and drain tools try again",
+    ),
+    (
+        "a spec that cannot be read counts as 0 or as its default",
+        "a condition or event names the field, and no pod is touched",
+        "a partition that became 0 updates everything",
+    ),
+    (
+        "`spec.selector` of a stored object is followed wherever it goes",
+        "one that got past admission touches nothing: `SelectorMismatch`",
+        "it would orphan all pods and create as many again",
+    ),
+    (
+        "a write conflict sets a failure condition that nothing clears",
+        "a conflict is no failure; failure conditions become False when their cause is gone",
+        "alerts on conditions mean something",
+    ),
+    (
+        "one event for each pod",
+        "events of one kind and plan are one event with a count and a list",
+        "client-go's limits cut them off in large rollouts",
+    ),
+    (
+        "revisions are compared byte by byte",
+        "they are compared by meaning",
+        "taking over a cluster rolls no pod",
+    ),
+    (
+        "fields that one version lacks are lost by a write through it",
+        "they are kept in the annotation `pykruise.io/conversion-<version>`",
+        "old clients do no harm",
+    ),
+    (
+        "no condition says why a workload does not converge",
+        "the condition `Waiting`, and a Warning where a person has to act",
+        "it is what people ask about",
+    ),
+    (
+        "creations in a namespace that terminates are tried with backoff",
+        "they are tried once",
+        "such a namespace takes nothing new any more",
+    ),
+)
+
+_CLONE_SET: Final = _of(
+    "CloneSet",
+    (
+        "a pod that is recreated is labelled `specified-delete` first, then deleted",
+        "deleted at once where the budget lets it, with the same event `SuccessfulUpdatePodReCreate`",
+        "a write less for each pod",
+    ),
+    (
+        "`SuccessfulUpdatePodReCreate` is sent in each pass while a labelled pod waits",
+        "once",
+        "counts are true",
+    ),
+    (
+        "an available CloneSet that is older than `progressDeadlineSeconds` is overdue as soon as a rollout begins",
+        "a rollout has its whole deadline, and progress renews it",
+        "the deadline is about standing still",
+    ),
+    (
+        "`ProgressDeadlineExceeded` stays until the CloneSet is available, paused or at its partition",
+        "also until another template is set",
+        "the new rollout has not missed anything yet",
+    ),
+    (
+        "v1beta1 refuses `maxUnavailable: 0` beside a `maxSurge`, and OnDelete with a partial `rollingUpdate`",
+        "both are accepted",
+        "v1alpha1 accepts them, and they make sense",
+    ),
+    (
+        "`12.5%` is accepted and counts as 0, `5` as 5%",
+        "admission and controller read amounts alike; numbers as text are refused",
+        "rollouts do not stand still",
+    ),
+    (
+        "`scaleStrategy.maxUnavailable` is not checked; nonsense stops scaling up",
+        "refused",
+        "it could only fail later",
+    ),
+    (
+        "under OnDelete the default of 20% is rounded down",
+        "rounded up",
+        "a ready pod of a small set can be replaced",
+    ),
+    ("pods on their way out wait while pods are created", "they go on", "neither builds on the other"),
+    (
+        "scatter order and settled counts of a surge depend on timing",
+        "the same situation gives the same plan",
+        "it can be explained and tested",
+    ),
+    (
+        "pods of a deleted CloneSet that match a new one stay unseen",
+        "they are not adopted either; `OrphansMatchSelector` names them",
+        "adoption would surprise those who switch over",
+    ),
+)
+
+_STATEFUL_SET: Final = _of(
+    "StatefulSet",
+    (
+        "a failed pod can block the set when `scaleStrategy.maxUnavailable` is 1",
+        "it is made anew; a pod costs one of it, never two",
+        "a set heals by itself",
+    ),
+    (
+        "a hook under OrderedReady can block all others for good",
+        "it blocks nobody for good, and `PreparingDelete` is left again",
+        "no hand is needed",
+    ),
+    ("pods fail when a claim template is added", "they do not", "a running pod cannot get the volume anyway"),
+    (
+        "one bad entry of `reserveOrdinals` counts as none or stops all",
+        "it is left out and told of; the others count",
+        "a typing error does no harm",
+    ),
+    ("specified deletion waits under OnDelete and while paused", "it works", "it is asked for by name"),
+    ("orphans are adopted by the next change of the set", "when they appear", "nothing has to be touched"),
+    (
+        "scaled to nothing under a partition, the rollout counts as complete",
+        "it does not: as many pods come back old",
+        "ordinals have revisions, and the partition says which",
+    ),
+    (
+        "the status is guessed ahead of the cluster",
+        "it follows the pods by one look",
+        "numbers are never wrong for long",
+    ),
+)
+
+_DAEMON_SET: Final = _of(
+    "DaemonSet",
+    (
+        "`…rollingUpdate.rollingUpdate.type` in the paths of errors",
+        "`spec.updateStrategy.rollingUpdate.…`",
+        "the path leads to the field",
+    ),
+    (
+        "a node that is deleted changes nothing until something else happens",
+        "its DaemonSets are looked at",
+        "`desiredNumberScheduled` is right",
+    ),
+    (
+        "percentages are resolved against the last status: nothing on the first pass, `10%` of 5 nodes is 0 for ever",
+        "against the nodes of this pass, and a burst of at least 1",
+        "percentages work on the first pass and on small clusters",
+    ),
+    (
+        "`burstReplicas` and the node selector are not checked",
+        "nonsense is refused",
+        "it could only fail later",
+    ),
+    (
+        "a pod that succeeded stays, and its node has none",
+        "it is replaced (`SucceededDaemonPod`)",
+        "the node has its daemon",
+    ),
+    (
+        "the template's selector can be changed when webhooks are down, and every node gets a second pod",
+        "nothing is touched ([how to recover](daemonset.md#the-selector-cannot-be-changed-and-a-change-does-no-harm))",
+        "see all kinds",
+    ),
+    (
+        "v1alpha1's annotation for progressive creation stays when v1beta1 switched it off",
+        "it is not shown then",
+        "a client of v1alpha1 does not switch it on again",
+    ),
+)
+
+_SIDECAR_SET: Final = _of(
+    "SidecarSet",
+    (
+        "with `NotUpdate` the number of ready pods is that of the last creation of a pod",
+        "the status follows pods and namespaces at once",
+        "the number is stale there",
+    ),
+    (
+        "whether two selectors can meet is guessed",
+        "it is worked out whether they can meet",
+        "no false conflict, and none overlooked",
+    ),
+    ("a base cannot be updated while it has a canary", "it can", "its canary is compared by name"),
+    (
+        "a hot sidecar without an empty image is accepted, and so are `cpu*cpu` and `100MB`",
+        "refused; `cpu - 2` is accepted",
+        "they could never be evaluated",
+    ),
+    (
+        "a pod's condition stays False when a change in the way is taken back, and remembers SidecarSets that are gone",
+        "it becomes True, and forgets them",
+        "conditions are about now",
+    ),
+    (
+        "pods miss a SidecarSet that is about as old as they while the manager's cache is behind",
+        "while its watch is broken the API server is asked for each pod",
+        "no pod without its sidecar after an outage",
+    ),
+)
+
+_WORKLOAD_SPREAD: Final = _of(
+    "WorkloadSpread",
+    (
+        "pods beyond what all subsets take are adopted once something makes the manager look, into a full subset too",
+        "they are left alone: no annotation, no patch, no deletion cost",
+        "its own end-to-end tests expect that; pods of subsets cost more anyway",
+    ),
+    (
+        "an existing pod is adopted while admission may give its place away",
+        "only once the status counts it",
+        "no subset gets more than its maximum",
+    ),
+    (
+        "patches for Advanced StatefulSets are tried on Kubernetes' of that name; reserved ordinals take places",
+        "they are tried on the set itself, and only ordinals that exist take places",
+        "both kinds alike",
+    ),
+    (
+        "a v1beta1 CloneSet has 0 replicas for percentages",
+        "both versions alike",
+        "the first pods find their subset",
+    ),
+    ("a kind named like a built-in one cannot be on the white list", "it can", "the group tells them apart"),
+    (
+        "`targetFilter` without a selector means no pod at creation",
+        "all pods, as in the controller",
+        "one meaning",
+    ),
+    (
+        "StatefulSets are not watched, the white list is read once",
+        "both are followed",
+        "no restart is needed",
+    ),
+    ("rescheduling waits for other events", "it reacts to the pod", "the time that is set is kept"),
+    ("a paused Deployment stops the status", "only deletion costs wait", "numbers are right"),
+    (
+        "each admitted pod is a write of the status",
+        "claims are batched, and the status is written only when it differs",
+        "hundreds of pods at once",
+    ),
+    (
+        "a place is handed out again although its pod's deletion is refused after admission",
+        "only when the pod is seen to go",
+        "no subset gets more than its maximum",
+    ),
+    (
+        "a pod that is deleted right after its creation keeps its place",
+        "its successor finds it free",
+        "it would be elsewhere for good",
+    ),
+    ("a dry run of an eviction takes a place for 15 s", "it leaves no trace", "a dry run writes nothing"),
+    (
+        "each pod that goes gives a place back",
+        "not where the subset has more than its maximum",
+        "a lowered maximum is reached",
+    ),
+    (
+        "a patch that is a string or a number is accepted where the target does not exist",
+        "refused, with `spec.subsets[i].patch`",
+        "no pod could be created",
+    ),
+    (
+        "`status.spread` does not exist",
+        "a line for people: `a 3/3, b 2`",
+        "`kubectl get ws` shows where pods are",
+    ),
+)
+
+_ADMISSION: Final = _of(
+    "admission",
+    (
+        "a kind whose gate is off refuses every update",
+        "labels, finalizers and deletions are let through",
+        "objects can be cleaned up",
+    ),
+    (
+        "API servers ask about every new pod",
+        "only about pods that may need a review ([how](admission.md#pods-that-nobody-asked-about))",
+        "other pods do not depend on the manager",
+    ),
+    ("reviews have 30 s", "10 s", "an API server is not held up by a sick manager"),
+    (
+        "what is stored and not changed is checked again",
+        "only what changes",
+        "a stricter rule does not keep finalizers on",
+    ),
+)
+
+_MANAGER: Final = _of(
+    "manager",
+    (
+        "`--rest-config-qps`, `--rest-config-burst` limit requests",
+        "no effect: requests under way adapt to what the API server answers",
+        "no number fits all clusters",
+    ),
+    (
+        "`--expectation-timeout`, gate `ForceDeleteTimeoutExpectationGate`",
+        "no effect",
+        "there are no expectations that could be missed",
+    ),
+    ("`--disable-no-deepcopy`", "no effect", "cached values cannot be changed"),
+    (
+        "log files (`--log_dir`, …), `--vmodule`",
+        "no effect: logs go to standard error",
+        "containers' logs are collected there",
+    ),
+    ("`--leader-election-resource-lock` knows several", "only `leases`", "Kubernetes has nothing else left"),
+    (
+        "`--controller-cache-sync-timeout` ends the process",
+        "the log says that caches are late; the manager goes on trying",
+        "a restart would begin anew",
+    ),
+    (
+        "a kind whose CRD comes later needs a restart",
+        "its controller starts by itself",
+        "installation in any order",
+    ),
+    ("the Lease runs out when a manager ends", "it is given back", "the next one works within two seconds"),
+)
+
+DIFFERENCES: Final = (
+    *_EVERYWHERE,
+    *_CLONE_SET,
+    *_STATEFUL_SET,
+    *_DAEMON_SET,
+    *_SIDECAR_SET,
+    *_WORKLOAD_SPREAD,
+    *_ADMISSION,
+    *_MANAGER,
+)
+
+
+def table() -> str:
+    """The table, in Markdown."""
+    rows = (f"| {one.about} | {one.original} | {one.here} | {one.why} |" for one in DIFFERENCES)
+    return "\n".join(("| about | OpenKruise | pykruise | why |", "|---|---|---|---|", *rows))
+
+
+def with_table(page: str) -> str:
+    """The page with the present table between its markers. Raises ValueError for a page without them."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page has no place for the table: {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(with_table(path.read_text("utf-8")), "utf-8")

@@ -1,0 +1,21 @@
+"""Writes of a plan that fail, as what remains to be said about it hears of them."""
+
+from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create
+from pykruise.plans.execute import Failure
+from pykruise.plans.plan import Step
+
+POD = "web-x7k2p"
+"""The pod that was to be created."""
+
+QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free some of it"
+"""What an API server says, and what a person can do about it."""
+
+
+def failure(stage: str, message: str = QUOTA) -> Failure:
+    """The creation of a pod in this stage is refused with this message."""
+    action = Create(resource=PODS, key=Key("shop", POD), body={"metadata": {"name": POD}})
+    error = ForbiddenError(Status(code=403, reason="Forbidden", message=message))
+    return Failure(stage, POD, Step(action=action, because="too few"), error)

@@ -1,0 +1,49 @@
+"""Which keys an event enqueues, by a kind's own declarations, beside objects on paper.
+
+Woken(KIND, {CLONE_SET_VIEWS: [view]}, settings=Settings()).by(POD_VIEWS, None, pod) == ["web"]
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.plans.assemble import views_of
+from pykruise.plans.kind import Kind
+from pykruise.plans.read import Around, Memories
+from pykruise.plans.views import Views
+from pykruise.plans.wakes import Later
+from support.snapshots import OnPaper, control_of, listed
+
+
+class Woken:
+    """A kind's wakes, and what they can look up: these objects. `is_making`: whether a creation is under way."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        objects: OnPaper,
+        *,
+        settings: Any,
+        memories: Memories | None = None,
+        is_making: Callable[[Resource, Key], bool] = lambda *_: False,
+    ) -> None:
+        control = control_of(kind)
+        self._wakes = control.wakes(settings)
+        self.around: Around[Any] = Around(
+            listed(views_of(control, settings), objects),
+            settings=settings,
+            memories=memories or Memories(),
+            is_making=is_making,
+        )
+
+    def keys(self, on: Views[Any], old: Any, new: Any) -> list[Key | Later]:
+        """What a change of an object from `old` to `new` enqueues, in order; None: it is not there."""
+        one = new or old
+        change = Change(Key(one.namespace, one.name), old, new)
+        return [key for wake in self._wakes if wake.on is on for key in wake.keys(change, self.around)]
+
+    def by(self, on: Views[Any], old: Any, new: Any) -> list[str]:
+        """Names of the objects that are enqueued at once, each once."""
+        return sorted({key.name for key in self.keys(on, old, new) if isinstance(key, Key)})
