@@ -23,7 +23,7 @@ from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, Views
 from pykruise.pods.nodes import project_node
 from pykruise.pods.views import PodView, project_pod
 from support.snapshots import read_of, taken
@@ -84,7 +84,7 @@ class BroadcastWorld:
     def snapshot(self) -> Snapshot:
         self.seed += 1
         view = project_broadcastjob(orjson.dumps(self.document))
-        objects = {
+        objects: dict[Views[Any], list[Any]] = {
             POD_VIEWS: [project_pod(orjson.dumps(pod)) for pod in self.pods.values()],
             NODE_VIEWS: [project_node(orjson.dumps(one)) for one in self.nodes.values()],
             BROADCAST_JOB_VIEWS: [view],

@@ -8,7 +8,7 @@ import pytest
 from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
 from pykruise.kinds.broadcastjob.defaults import ALL_AT_ONCE, DefaultingSettings
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.resources import Resource
 from support.broadcast_world import template
 
@@ -37,17 +37,24 @@ def request(
     )
 
 
+def reviewed(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
+    async def review() -> AdmissionAnswer:
+        return await reviewer(asked)
+
+    return asyncio.run(review())
+
+
 def mutated(
     document: dict[str, Any],
     old: dict[str, Any] | None = None,
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> dict[str, Any]:
-    answer = asyncio.run(mutating(settings)(request(document, old)))
+    answer = reviewed(mutating(settings), request(document, old))
     return answer.object or document
 
 
 def validated(document: dict[str, Any], old: dict[str, Any] | None = None) -> AdmissionAnswer:
-    return asyncio.run(validate_broadcastjob(request(document, old)))
+    return reviewed(validate_broadcastjob, request(document, old))
 
 
 def fields(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
@@ -162,13 +169,13 @@ def test_all_errors_are_told_at_once() -> None:
 
 
 def test_a_version_that_does_not_exist_is_refused() -> None:
-    answer = asyncio.run(validate_broadcastjob(request(job(), version="v2")))
+    answer = reviewed(validate_broadcastjob, request(job(), version="v2"))
 
     assert answer.refusal is not None
     assert answer.refusal.code == 400
 
 
 def test_the_older_version_is_reviewed_alike() -> None:
-    answer = asyncio.run(validate_broadcastjob(request(job(paused=True), version="v1alpha1")))
+    answer = reviewed(validate_broadcastjob, request(job(paused=True), version="v1alpha1"))
 
     assert answer.refusal is None

@@ -442,9 +442,13 @@ def test_a_job_that_the_original_finished_stays_as_it_is() -> None:
     world = BroadcastWorld(3)
     condition = {"type": "Complete", "status": "True", "reason": "Complete", "message": "Job completed, ..."}
     world.document["status"] = {
-        **dict.fromkeys(("active", "failed"), 0),
-        **{"desired": 3, "succeeded": 3, "phase": "completed"},
-        **{"conditions": [condition], "completionTime": "2026-01-31T11:00:00Z"},
+        "active": 0,
+        "failed": 0,
+        "desired": 3,
+        "succeeded": 3,
+        "phase": "completed",
+        "conditions": [condition],
+        "completionTime": "2026-01-31T11:00:00Z",
     }
 
     assert world.plan().is_settled
