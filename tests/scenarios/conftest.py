@@ -31,6 +31,7 @@ from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
@@ -94,6 +95,7 @@ POD_CONTROLLERS = (
     "volumes",
 )
 COLLECTED = (
+    BROADCAST_JOBS,
     PODS,
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -382,6 +384,7 @@ async def _real_stage(
 
 
 LEFT_BEHIND = (
+    BROADCAST_JOBS,
     SIDECAR_SETS,
     WORKLOAD_SPREADS,
     CLONE_SETS,

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import orjson
 
+from pykruise.kinds.broadcastjob.kind import KIND
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.snapshot import (
     BROADCAST_JOB_VIEWS,
@@ -89,7 +90,7 @@ class BroadcastWorld:
             NODE_VIEWS: [project_node(orjson.dumps(one)) for one in self.nodes.values()],
             BROADCAST_JOB_VIEWS: [view],
         }
-        read = read_of(view, objects, settings=self.settings, now=self.now, seed=self.seed)
+        read = read_of(KIND, view, objects, settings=self.settings, now=self.now, seed=self.seed)
         return taken(snapshot(view, read))
 
     def plan(self) -> Plan:

@@ -9,6 +9,7 @@ Pure; the rules are those of Kubernetes' scheduler and its DaemonSet controller 
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -156,10 +157,18 @@ def _amounts(amounts: Mapping[str, Any] | None) -> dict[str, Fraction]:
 
 
 def _amount(text: Any) -> Fraction:
+    return _NOTHING if text is None else _parsed(str(text))
+
+
+@lru_cache(maxsize=4_096)  # nodes of a sort have the same amounts
+def _parsed(text: str) -> Fraction:
     try:
-        return parse_quantity(text) if text is not None else Fraction(0)
-    except (ValueError, TypeError):
-        return Fraction(0)
+        return parse_quantity(text)
+    except ValueError:
+        return _NOTHING
+
+
+_NOTHING: Final = Fraction(0)
 
 
 def _sum(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
