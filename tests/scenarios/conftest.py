@@ -31,6 +31,7 @@ from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
@@ -384,6 +385,7 @@ async def _real_stage(
 
 
 LEFT_BEHIND = (
+    ADVANCED_CRON_JOBS,
     BROADCAST_JOBS,
     SIDECAR_SETS,
     WORKLOAD_SPREADS,

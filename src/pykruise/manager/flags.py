@@ -29,7 +29,6 @@ from pykruise.pods.settings import flags_of
 __all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 
 WORKERS = (
-    "advancedcronjob",
     "crr",
     "imagepulljob",
     "nodeimage",
@@ -298,6 +297,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         ),
         watch_namespace=values["namespace"],
         own_namespace=environ.get("POD_NAMESPACE") or "kruise-system",
+        time_zone=environ.get("TZ") or "UTC",
         resync_s=resync_s,
         cache_sync_timeout_s=values["controller-cache-sync-timeout"],
         default_image_ttl_s=values["default-ttlseconds-for-always-nodeimage"],

@@ -101,6 +101,8 @@ class Purpose(StrEnum):
     END_SIDECARS = "end sidecars"
     START_CONTAINERS = "let containers start"
     SET_READINESS = "readiness"
+    CREATE_JOBS = "create jobs"
+    REPLACE_JOBS = "replace jobs"
     PAUSE_JOB = "pause the job"
     DELETE_JOB = "delete the job"
     REPORT_STATUS = "status"

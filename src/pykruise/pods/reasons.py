@@ -111,6 +111,8 @@ class Code(StrEnum):
     SURPLUS = "Surplus"
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
+    CHILD_ACTIVE = "ChildActive"
+    NEXT_TICK = "NextTick"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -281,6 +283,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
     ),
     Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
+    Code.CHILD_ACTIVE: Meaning(
+        "what was made before is active still, and concurrencyPolicy is Forbid",
+        "wait until it ends, or set concurrencyPolicy to Allow or Replace",
+    ),
+    Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
 }
 """Every code."""
@@ -297,6 +304,7 @@ AT_REST: Final = frozenset(
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
+        *(Code.NEXT_TICK,),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document, same
-from pykruise.pods import template_defaults
+from pykruise.pods.job_rules import with_pod_defaults
 from pykruise.pods.settings import OnGate
 
-__all__ = ["ALL_AT_ONCE", "DefaultingSettings", "with_defaults", "with_pod_defaults"]
+__all__ = ["ALL_AT_ONCE", "DefaultingSettings", "with_defaults"]
 
 ALL_AT_ONCE: Final = 2**31 - 1
 """The default parallelism."""
@@ -47,12 +47,3 @@ def with_defaults(
         complete = is_new and not settings.template_no_defaults
         spec["template"] = with_pod_defaults(spec["template"], complete=complete)
     return {**doc, "spec": spec}
-
-
-def with_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Document:
-    """A template of pods that run to their end: restart policy OnFailure and, with `complete`, all that Kubernetes
-    defaults."""
-    spec: Document = dict(template.get("spec") or {})
-    spec["restartPolicy"] = spec.get("restartPolicy") or "OnFailure"
-    found = {**template, "spec": spec}
-    return template_defaults.with_defaults(found) if complete else found

@@ -14,6 +14,7 @@ from pykruise.kube.documents import labels_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, required
 from pykruise.kube.field_rules import check_not_negative
+from pykruise.pods.job_rules import job_name_errors
 from pykruise.pods.template_validation import template_errors
 from pykruise.pods.workload_validation import metadata_errors
 
@@ -22,7 +23,6 @@ __all__ = [
     "FAILURE_TYPES",
     "OWNED_LABELS",
     "errors_of",
-    "name_errors",
     "policy_errors",
     "template_rule_errors",
     "warnings_of",
@@ -36,8 +36,6 @@ OWNED_LABELS: Final = (NAME_LABEL, UID_LABEL)
 COMPLETION_TYPES: Final = ("Always", "Never")
 FAILURE_TYPES: Final = ("FailFast", "Continue", "Pause")
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
-_LONGEST_NAME: Final = 63
 _PARALLELISM: Final = re.compile(r"[0-9]+(\.[0-9]*)?%?", re.ASCII)
 
 
@@ -48,7 +46,7 @@ def errors_of(
     may change. A spec that did not is not looked at again."""
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = [*name_errors(metadata), *metadata_errors(metadata)]
+    errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
     if old is not None and same(given, old.get("spec") or {}):
         return errors
     errors += policy_errors(spec, "spec")
@@ -56,15 +54,6 @@ def errors_of(
     if old is None:
         errors += _amount_errors(spec)
     return errors
-
-
-def name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
-    """The name is the value of a label of what the job makes. Rule: the original's."""
-    name = str(metadata.get("name") or "")
-    if name and not _NAME.fullmatch(name):
-        yield invalid("metadata.name", name, "must consist of letters, digits and '-'")
-    if len(name) > _LONGEST_NAME:
-        yield invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
 
 
 def policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
