@@ -34,8 +34,10 @@ _WORDS: Final[Mapping[str, str]] = {
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, start=1)}
 _DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
-_DURATION: Final = re.compile(r"(?:(?:\d+(?:\.\d*)?|\.\d+)(?:h|m|s|ms|us|µs|ns))+", re.ASCII)
-_PARTS: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)", re.ASCII)
+_LONGEST_NUMBER: Final = 9
+_NUMBER: Final = r"(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})"
+_DURATION: Final = re.compile(rf"(?:{_NUMBER}(?:h|m|s|ms|us|µs|ns))+", re.ASCII)
+_PARTS: Final = re.compile(rf"({_NUMBER})(h|ms|m|s|us|µs|ns)", re.ASCII)
 _UNITS: Final = {
     "h": Fraction(3600),
     "m": Fraction(60),
@@ -242,4 +244,6 @@ def _number(text: str, names: Mapping[str, int] | None) -> int:
         raise ScheduleError(
             f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
         )
+    if len(text) > _LONGEST_NUMBER:
+        raise ScheduleError(f"a number of {len(text)} digits is out of range")
     return int(text)

@@ -7,11 +7,12 @@ Pure. Kinds are told apart by group and kind; versions do not matter.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import GroupKind
 
 __all__ = [
     "APPS",
@@ -21,8 +22,6 @@ __all__ = [
     "PathError",
     "WhiteList",
     "WhiteListError",
-    "group_kind",
-    "group_of",
     "read_white_list",
     "replicas_of",
     "value_at",
@@ -31,13 +30,6 @@ __all__ = [
 KRUISE: Final = "apps.kruise.io"
 APPS: Final = "apps"
 BATCH: Final = "batch"
-
-
-class GroupKind(NamedTuple):
-    """A kind in whichever version."""
-
-    group: str
-    kind: str
 
 
 BUILT_IN: Final = frozenset(
@@ -53,20 +45,6 @@ BUILT_IN: Final = frozenset(
 """Kinds that need no white list."""
 
 _WITH_REPLICAS: Final = BUILT_IN - {GroupKind(BATCH, "Job")} | {GroupKind("", "ReplicationController")}
-
-
-def group_of(api_version: str) -> str | None:
-    """The group of an apiVersion, empty for core; None: it is none."""
-    parts = api_version.split("/")
-    if len(parts) == 1:
-        return "" if api_version else None
-    return parts[0] if len(parts) == 2 and all(parts) else None
-
-
-def group_kind(api_version: str, kind: str) -> GroupKind | None:
-    """The kind that apiVersion and kind name; None: they name none."""
-    group = group_of(api_version)
-    return GroupKind(group, kind) if group is not None and kind else None
 
 
 # The white list
@@ -179,13 +157,17 @@ def value_at(doc: Any, path: str) -> int:
     return here
 
 
+_LONGEST_INDEX: Final = 9
+
+
 def _step(here: Any, segment: str, walked: str) -> Any:
     if isinstance(here, dict):
         if segment not in here:
             raise PathError(f"{walked}: is not there")
         return here[segment]
     if isinstance(here, list):
-        if not (segment.isascii() and segment.isdecimal()) or int(segment) >= len(here):
+        is_index = len(segment) <= _LONGEST_INDEX and segment.isascii() and segment.isdecimal()
+        if not is_index or int(segment) >= len(here):
             raise PathError(f"{walked}: is no index of a list of {len(here)}")
         return here[int(segment)]
     raise PathError(f"{walked}: what is above it is neither an object nor a list")

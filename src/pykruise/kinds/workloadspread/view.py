@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.targets import GroupKind, group_kind
 from pykruise.kinds.workloadspread.types import (
     Subset,
     SubsetStatus,
@@ -17,6 +16,7 @@ from pykruise.kinds.workloadspread.types import (
     WorkloadSpreadStatus,
 )
 from pykruise.kube.documents import decode
+from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import EVERYTHING, Selector
 from pykruise.kube.typed_documents import read
 from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
