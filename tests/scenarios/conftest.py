@@ -31,6 +31,8 @@ from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
@@ -95,6 +97,7 @@ POD_CONTROLLERS = (
     "volumes",
 )
 COLLECTED = (
+    BROADCAST_JOBS,
     PODS,
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -389,6 +392,8 @@ async def _real_stage(
 
 LEFT_BEHIND = (
     RESOURCE_DISTRIBUTIONS,
+    ADVANCED_CRON_JOBS,
+    BROADCAST_JOBS,
     SIDECAR_SETS,
     WORKLOAD_SPREADS,
     CLONE_SETS,

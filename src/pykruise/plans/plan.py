@@ -103,6 +103,10 @@ class Purpose(StrEnum):
     SET_READINESS = "readiness"
     DISTRIBUTE = "distribute"
     DELETE_COPIES = "delete copies"
+    CREATE_JOBS = "create jobs"
+    REPLACE_JOBS = "replace jobs"
+    PAUSE_JOB = "pause the job"
+    DELETE_JOB = "delete the job"
     REPORT_STATUS = "status"
     TIDY_UP = "tidy up"
 

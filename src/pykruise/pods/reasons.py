@@ -111,6 +111,10 @@ class Code(StrEnum):
     CREATING = "Creating"
     LEAVING = "Leaving"
     SURPLUS = "Surplus"
+    PARALLELISM = "Parallelism"
+    JOB_OVER = "JobOver"
+    CHILD_ACTIVE = "ChildActive"
+    NEXT_TICK = "NextTick"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -282,6 +286,15 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLOSED: Meaning("a subset is passed over, since pods found no node there", "make room on its nodes"),
     Code.CREATING: Meaning("pods are missing and being created, or admitted and not seen yet"),
     Code.LEAVING: Meaning("a pod is on its way out of a subset"),
+    Code.PARALLELISM: Meaning(
+        "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
+    ),
+    Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
+    Code.CHILD_ACTIVE: Meaning(
+        "what was made before is active still, and concurrencyPolicy is Forbid",
+        "wait until it ends, or set concurrencyPolicy to Allow or Replace",
+    ),
+    Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
 }
 """Every code."""
@@ -297,7 +310,8 @@ AT_REST: Final = frozenset(
     {
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
-        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS),
+        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
+        *(Code.NEXT_TICK,),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""
