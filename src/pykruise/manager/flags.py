@@ -35,7 +35,6 @@ WORKERS = (
     "nodepodprobe",
     "persistentpodstate",
     "podprobemarker",
-    "podunavailablebudget",
     "uniteddeployment",
 )
 """Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""

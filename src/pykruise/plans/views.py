@@ -131,6 +131,7 @@ POD_VIEWS: Final = Views[PodView](
     indexes={
         BY_CONTROLLER: lambda pod: (pod.controller.uid,) if pod.controller else (),
         ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
+        BY_NAMESPACE: lambda pod: (pod.namespace,),
         BY_SIDECARSET: lambda pod: injected_sets(pod.annotations) if pod.annotations else (),
     },
 )

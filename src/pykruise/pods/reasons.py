@@ -101,6 +101,7 @@ class Code(StrEnum):
     CLAIMS = "Claims"
     ORPHAN = "Orphan"
     OTHER_OWNERS = "OtherOwners"
+    OTHER_BUDGET = "OtherBudget"
     DEADLINE = "Deadline"
     NOT_UPDATE = "NotUpdate"
     NOT_SELECTED = "NotSelected"
@@ -271,6 +272,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.OTHER_OWNERS: Meaning(
         "the selector matches pods of other owners too", "give one of them other labels and another selector"
     ),
+    Code.OTHER_BUDGET: Meaning(
+        "another PodUnavailableBudget protects the pod, and is the only one asked about it",
+        "have one budget for each pod",
+    ),
     Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
     Code.NOT_UPDATE: Meaning(
         "updateStrategy.type is NotUpdate",
@@ -311,7 +316,7 @@ AT_REST: Final = frozenset(
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
-        *(Code.NEXT_TICK,),
+        *(Code.NEXT_TICK, Code.OTHER_BUDGET),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""
