@@ -34,6 +34,7 @@ from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.persistentpodstate.readers import LiveStates
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -254,7 +255,10 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         lookups=live_lookups(
             lambda: client,
             namespace="scenario",
-            readers={"sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE)},
+            readers={
+                "sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE),
+                "persistentpodstate": LiveStates(lambda: client, namespace=NAMESPACE, clock=clock),
+            },
         ),
         clock=clock,
         spreading=Spreading(

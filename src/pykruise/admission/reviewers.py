@@ -76,6 +76,7 @@ def reviewers(
         clock=clock,
         spreading=spreading,
         sidecars=lookups.readers.get("sidecarset"),
+        states=lookups.readers.get("persistentpodstate"),
         on_refused=on_refused,
     )
     served = [_Reviewed(kind, of_kind(kind), lookups) for kind in kinds()]

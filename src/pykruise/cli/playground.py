@@ -14,6 +14,7 @@ import msgspec
 from pykruise.admission.pods.refusals import Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
+from pykruise.kinds.persistentpodstate.readers import LiveStates
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
@@ -104,7 +105,12 @@ async def playground(
             lookups=live_lookups(
                 lambda: cluster.client,
                 namespace=NAMESPACE,
-                readers={"sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE)},
+                readers={
+                    "sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
+                    "persistentpodstate": LiveStates(
+                        lambda: cluster.client, namespace=NAMESPACE, clock=clock
+                    ),
+                },
             ),
             on_refused=refusals.put_nowait,
             clock=clock,

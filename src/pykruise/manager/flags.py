@@ -35,7 +35,6 @@ WORKERS = (
     "imagepulljob",
     "nodeimage",
     "nodepodprobe",
-    "persistentpodstate",
     "podprobemarker",
     "podunavailablebudget",
     "uniteddeployment",

@@ -41,6 +41,7 @@ from pykruise.admission.stores import (
 from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
+from pykruise.kinds.persistentpodstate.readers import CachedStates
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
@@ -142,13 +143,16 @@ class Webhooks:
             rng=self._rng,
         )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
+        self._states = CachedStates(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
             self._spreads, clock=clock, rng=rng, versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds
         )
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
-        self._selectors = SelectorIndex(client, self._sidecars, self._spreads if self._spreads_pods else None)
+        self._selectors = SelectorIndex(
+            client, self._sidecars, self._spreads if self._spreads_pods else None, self._states
+        )
         remover = ConditionRemover(client)
         rules = over(
             reviewers(
@@ -158,7 +162,7 @@ class Webhooks:
                 lookups=live_lookups(
                     lambda: client,
                     namespace=settings.own_namespace,
-                    readers={"sidecarset": self._sidecars},
+                    readers={"sidecarset": self._sidecars, "persistentpodstate": self._states},
                 ),
                 on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
@@ -195,7 +199,9 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
-        self._crds.subscribe(Renewal((self._sidecars.sets, self._spreads.cache)).on_definition)
+        self._crds.subscribe(
+            Renewal((self._sidecars.sets, self._spreads.cache, self._states.cache)).on_definition
+        )
         self._wake = asyncio.Event()
         self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()
@@ -234,6 +240,7 @@ class Webhooks:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
         found += self._sidecars.problems()
+        found += self._states.problems()
         found += self._spreads.problems() if self._spreads_pods else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
@@ -258,6 +265,7 @@ class Webhooks:
                     "webhook-sync": self._keep_up(),
                     "webhook-check": self._check(),
                     "webhook-sidecars": self._sidecars.run(),
+                    "webhook-states": self._states.run(),
                     "webhook-events": self._recorder.run(),
                 }
                 if self._spreads_pods:
