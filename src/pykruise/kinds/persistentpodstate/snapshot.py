@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatherError(KubeError):
-    """The white list cannot be read."""
+    """The white list cannot be read, or does not have the kind of the workload."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,10 +139,11 @@ async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView
         lambda: WorkloadReader(lambda: read.live, namespace=read.settings.namespace, clock=read.now),
     )
     try:
-        if not await reader.is_supported(kind):
-            return None, POLL_S
+        is_supported = await reader.is_supported(kind)
     except WhiteListError as error:
         raise GatherError(f"PersistentPodState {view.key}: the white list cannot be read: {error}") from error
+    if not is_supported:  # what is recorded must not be lost because somebody edits a list
+        raise GatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
     api_version = view.spec.target_ref.api_version
     return await reader.workload(api_version, kind.kind, view.namespace, name), POLL_S
 
