@@ -13,12 +13,15 @@ import yaml
 
 from pykruise.cli.errors import one_line
 from pykruise.cli.explain import run_explain
+from pykruise.cli.insight.gates import manager_settings
 from pykruise.cli.insight.reach import Reach
 from pykruise.cli.plan import run_plan
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.resources import DEPLOYMENTS
+from pykruise.manager.install import MANAGER
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import daemonset
 from support.faults import Answer, FaultyTransport, reads
@@ -207,3 +210,31 @@ async def test_a_daemonset_is_planned_and_explained_as_a_person_reads_it(stage: 
     # then
     same_as("daemonset-plan.txt", plan, namespace=stage.namespace)
     same_as("daemonset-explain.txt", explanation, namespace=stage.namespace)
+
+
+@pytest.mark.sandbox_only
+async def test_the_gates_of_the_clusters_manager_count_when_no_others_are_given(stage: Stage) -> None:
+    # given a manager whose Deployment switches a gate on
+    container = {
+        "name": "manager",
+        "image": "pykruise",
+        "args": ["manager", "--feature-gates=CloneSetShortHash=true"],
+    }
+    labels = {"app": "manager"}
+    manager: Object = {
+        "metadata": {"name": MANAGER},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    # then
+    assert not (await manager_settings(stage.client, stage.clock)).gates["CloneSetShortHash"]
+    await stage.client.create(DEPLOYMENTS, "kruise-system", manager)
+    assert (await manager_settings(stage.client, stage.clock)).gates["CloneSetShortHash"]
+
+    # and the defaults where it may not be read
+    transport = FaultyTransport(stage.client.transport)
+    transport.on(reads("deployments"), lambda _request: Answer(403, "Forbidden"))
+    assert not (await manager_settings(stage.client.over(transport), stage.clock)).gates["CloneSetShortHash"]

@@ -3,6 +3,7 @@
 Cases are those of the specification of PersistentPodState.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +13,23 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.errors import BadRequestError
 from pykruise.kube.resources import CONFIG_MAPS, PODS, STATEFUL_SETS
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+from support.faults import (
+    Answer,
+    DropAnswer,
+    FaultyTransport,
+    GoneAfter,
+    conflict,
+    patches,
+    posts,
+    reads,
+    watches,
+)
 from support.scenario import Object, Stage, cloneset
 from support.statefulsets import Sets, statefulset
 
 HOST = "kubernetes.io/hostname"
+STATES = "/persistentpodstates"
+STATUS = "/persistentpodstates/web/status"
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
 AUTO = {
     "kruise.io/auto-generate-persistent-pod-state": "true",
@@ -68,10 +82,9 @@ async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> Non
     await stage.delete("web-1", resource=PODS)
 
     async def is_back() -> Object | None:
-        if not await stage.exists("web-1", resource=PODS):
-            return None
-        found = await stage.get("web-1", resource=PODS)
-        return found if found["metadata"]["uid"] != pod["metadata"]["uid"] else None
+        there = {one["metadata"]["name"]: one for one in await stage.stored(PODS)}
+        found = there.get("web-1")
+        return found if found and found["metadata"]["uid"] != pod["metadata"]["uid"] else None
 
     found = await stage.until(is_back, what="the pod is back")
     # then
@@ -238,3 +251,60 @@ async def test_a_kind_on_the_white_list_is_remembered(stage: Stage) -> None:
     await stage.settled(replicas=1)
     (pod,) = await stage.pods()
     await until_recorded(stage, pod.name)
+
+
+Prepare = Callable[[FaultyTransport], None]
+
+FAULTS: dict[str, Prepare] = {
+    "the status meets errors": lambda faulty: faulty.on(
+        patches(STATUS), Answer(500), conflict(), Answer(503)
+    ),
+    "answers about the status are lost": lambda faulty: faulty.on(
+        patches(STATUS), DropAnswer(), DropAnswer()
+    ),
+    "watches of pods expire": lambda faulty: faulty.on(watches("/pods"), GoneAfter(3), GoneAfter(5)),
+    "watches of sets expire": lambda faulty: faulty.on(watches("/statefulsets"), GoneAfter(1), GoneAfter(1)),
+    "the creation meets errors": lambda faulty: faulty.on(
+        posts(STATES), Answer(500), Answer(503), Answer(429)
+    ),
+    "the answer about the creation is lost": lambda faulty: faulty.on(posts(STATES), DropAnswer()),
+    "pods cannot be read": lambda faulty: faulty.on(
+        reads("/pods/web-"), Answer(500), Answer(500), Answer(500)
+    ),
+}
+
+
+@pytest.mark.few_on_real(2)
+@pytest.mark.parametrize("prepare", FAULTS.values(), ids=FAULTS)
+async def test_faults_delay_records_and_do_not_change_them(stage: Stage, prepare: Prepare) -> None:
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    prepare(faulty)
+    await stage.start_manager(faulty)
+    doc = statefulset(replicas=2, parallel=True)
+    doc["metadata"]["annotations"] = {**AUTO, "kruise.io/persistent-pod-annotations": "ip"}
+    # when
+    await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
+    # then
+    await stage.until(lambda: stage.exists("web", resource=PERSISTENT_POD_STATES))
+    found = await until_recorded(stage, "web-0", "web-1")
+    for name, record in found.items():
+        assert record["nodeName"] == (await stage.get(name, resource=PODS))["spec"]["nodeName"]
+
+
+async def test_a_manager_that_comes_later_keeps_what_is_recorded(stage: Stage) -> None:
+    """Take-over: a pod that went while no manager was there comes back to its node"""
+    sets, before = await remembered(stage)
+    await stage.kill_manager()
+    await stage.delete("web-2", resource=PODS)
+
+    async def is_gone() -> bool:
+        return not await stage.exists("web-2", resource=PODS)
+
+    await stage.until(is_gone)
+    # when
+    await stage.start_manager()
+    await sets.settled(replicas=3)
+    # then
+    assert (await stage.get("web-2", resource=PODS))["spec"]["nodeName"] == before["web-2"]["nodeName"]
+    assert await records(stage) == before

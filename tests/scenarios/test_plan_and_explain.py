@@ -3,7 +3,7 @@
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import forecast
-from pykruise.cli.insight.gates import settings_of
+from pykruise.cli.insight.gates import given_settings
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
@@ -54,7 +54,7 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
 
 async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to_it(stage: Stage) -> None:
     # given a CloneSet whose pods a PodUnavailableBudget protects, which lets one go
-    settings = settings_of("PodUnavailableBudgetUpdateGate=true")
+    settings = given_settings("PodUnavailableBudgetUpdateGate=true")
     strategy = rolling(maxUnavailable=2, podUpdatePolicy="InPlaceIfPossible")
 
     def protected(image: str) -> Object:

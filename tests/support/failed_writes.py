@@ -5,7 +5,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.actions import Create
 from pykruise.plans.execute import Failure
-from pykruise.plans.plan import Step
+from pykruise.plans.plan import Purpose, Step
 
 POD = "web-x7k2p"
 """The pod that was to be created."""
@@ -14,8 +14,8 @@ QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free some of
 """What an API server says, and what a person can do about it."""
 
 
-def failure(stage: str, message: str = QUOTA) -> Failure:
-    """The creation of a pod in this stage is refused with this message."""
+def failure(purpose: str, message: str = QUOTA) -> Failure:
+    """The creation of a pod for this purpose is refused with this message."""
     action = Create(resource=PODS, key=Key("shop", POD), body={"metadata": {"name": POD}})
     error = ForbiddenError(Status(code=403, reason="Forbidden", message=message))
-    return Failure(stage, POD, Step(action=action, because="too few"), error)
+    return Failure(Purpose(purpose), POD, Step(action=action, because="too few"), error)

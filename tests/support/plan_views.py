@@ -114,7 +114,9 @@ def reasons(plan: Plan) -> set[str]:
 
 
 def steps_named(plan: Plan, stage: str) -> list[Step]:
-    return [step for one in plan.stages if one.name == stage for chain in one.chains for step in chain.steps]
+    return [
+        step for one in plan.stages if one.purpose == stage for chain in one.chains for step in chain.steps
+    ]
 
 
 def condition(plan: Plan, kind: str) -> dict[str, Any] | None:

@@ -3,8 +3,7 @@
 from typing import Any
 
 from pykruise.plans.actions import Create, Patch
-from pykruise.plans.plan import Plan
-from pykruise.plans.pre_download import PRE_DOWNLOAD
+from pykruise.plans.plan import Plan, Purpose
 from pykruise.pods.image_pull_jobs import PullJobView
 from support.plan_views import steps_named
 
@@ -16,14 +15,18 @@ def job(name: str, **fields: Any) -> PullJobView:
 
 def created_jobs(plan: Plan) -> list[dict[str, Any]]:
     """ImagePullJobs that the plan creates."""
-    return [step.action.body for step in steps_named(plan, PRE_DOWNLOAD) if isinstance(step.action, Create)]
+    return [
+        step.action.body
+        for step in steps_named(plan, Purpose.PRE_DOWNLOAD)
+        if isinstance(step.action, Create)
+    ]
 
 
 def labels_given(plan: Plan) -> list[str]:
     """Labels that the update revision gets."""
     return [
         label
-        for step in steps_named(plan, PRE_DOWNLOAD)
+        for step in steps_named(plan, Purpose.PRE_DOWNLOAD)
         if isinstance(step.action, Patch)
         for label in step.action.body["metadata"]["labels"]
     ]

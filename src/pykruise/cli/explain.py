@@ -14,7 +14,7 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.explaining import Explanation, explain, text
-from pykruise.cli.insight.gates import settings_of
+from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.known import named
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.reach import Reach, reached
@@ -63,8 +63,9 @@ async def run_explain(
     kind, name = named(target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
-    settings = settings_of(feature_gates)
+    given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
+        settings = given or await manager_settings(client, time.time)
         key = Key((namespace or default_namespace) if kind.resource.namespaced else "", name)
         shown: Explanation | None = None
         while True:

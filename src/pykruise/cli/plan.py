@@ -15,7 +15,7 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.insight.gates import settings_of
+from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.insight.known import insight_of, named, of_document
 from pykruise.cli.insight.outlook import Outlook, outlook_lines
@@ -58,9 +58,10 @@ async def run_plan(
         raise CommandError(
             f"{target} as it is changes nothing: say what with --set, such as --set replicas=5"
         )
-    settings = settings_of(feature_gates)
     documents, others = _known(_documents(file))
+    given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
+        settings = given or await manager_settings(client, time.time)
         there = namespace or default_namespace
         if target is not None:
             documents = [await _live(client, there, *named(target))]

@@ -32,7 +32,8 @@ _WORDS: Final[Mapping[str, str]] = {
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, start=1)}
 _DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
-_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_LONGEST_NUMBER: Final = 9
+_DURATION: Final = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
 _HORIZON_YEARS: Final = 5  # a day that has not come by then (February 30) never comes
 
 
@@ -181,4 +182,6 @@ def _number(text: str, names: Mapping[str, int] | None) -> int:
         raise ScheduleError(
             f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
         )
+    if len(text) > _LONGEST_NUMBER:
+        raise ScheduleError(f"a number of {len(text)} digits is out of range")
     return int(text)

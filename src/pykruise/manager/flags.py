@@ -196,6 +196,11 @@ _OWN: Sequence[Flag] = (
     _text(
         "webhook-addr", "", "Where webhooks are served (empty: everywhere, at WEBHOOK_PORT).", read=_address
     ),
+    _text(
+        "webhook-client-ca-file",
+        "",
+        "Answer reviews only to clients with a certificate of these authorities (PEM).",
+    ),
     # Taken for the sake of manifests that pass them.
     _text("rest-config-qps", "30", "No effect.", unused="requests adapt to what the API server answers"),
     _text("rest-config-burst", "50", "No effect.", unused="requests adapt to what the API server answers"),
@@ -406,6 +411,7 @@ def _webhook(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSe
     return WebhookSettings(
         enabled=values["enable-webhooks"],
         bind=values["webhook-addr"],
+        client_authority=values["webhook-client-ca-file"],
         host=environ.get("WEBHOOK_HOST", ""),
         port=int(port),
         certificate_folder=environ.get("WEBHOOK_CERT_DIR") or defaults.certificate_folder,

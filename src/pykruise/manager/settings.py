@@ -61,6 +61,8 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     """pykruise's own: without webhooks nothing is defaulted or checked beyond what the schemas say."""
     bind: Address | None = None
     """pykruise's own: where they are served; None: at all interfaces and `port`."""
+    client_authority: str = ""
+    """pykruise's own: a file (PEM); reviews are answered only to clients with a certificate of its authorities."""
     host: str = ""
     """WEBHOOK_HOST: webhooks are registered by URL with this host, not through the Service."""
     port: int = 9876

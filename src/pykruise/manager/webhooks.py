@@ -48,12 +48,14 @@ from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kube.admission import ReviewRule
+from pykruise.kube.aside import Aside
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.definitions import Renewal
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.metadata_view import MetadataView, project_metadata
+from pykruise.kube.quota import Quota
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
@@ -78,6 +80,10 @@ PASS_S: Final = 30.0
 
 BACKOFF_S: Final = (0.5, 30.0)
 """The first wait after a pass that failed, and the longest; each is twice the one before, with jitter."""
+
+SPREADING: Final = 128
+"""Reviews of pods that may wait for WorkloadSpread's writes at once, half of them of one namespace: a quarter of what
+the server answers at once."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
@@ -145,7 +151,11 @@ class Webhooks:
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self._states = CachedStates(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
-            self._spreads, clock=clock, rng=rng, versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds
+            self._spreads,
+            clock=clock,
+            rng=rng,
+            versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds,
+            quota=Quota(SPREADING, most_of_one=SPREADING // 2),
         )
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
@@ -154,6 +164,7 @@ class Webhooks:
             client, self._sidecars, self._spreads if self._spreads_pods else None, self._states
         )
         remover = ConditionRemover(client)
+        aside = Aside()
         rules = over(
             reviewers(
                 admission,
@@ -169,12 +180,17 @@ class Webhooks:
                 spreading=self.spreading,
                 announce=remover.remove if self._store.is_managed else None,
                 rng=rng,
+                aside=aside,
             )
         )
-        reviews = Reviews(rules, observe=self.metrics.observe)
+        reviews = Reviews(rules, observe=self.metrics.observe, aside=aside)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
-            paths, host=bind, port=webhook.port if port is None else port, limits=limits
+            paths,
+            host=bind,
+            port=webhook.port if port is None else port,
+            limits=limits,
+            client_authority=Path(webhook.client_authority) if webhook.client_authority else None,
         )
         self._sync = WebhookSync(
             client,

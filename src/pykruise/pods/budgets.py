@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.pods import keys
 from pykruise.pods.in_place import Settings, pod_verdict
 from pykruise.pods.in_place.images import image_name
@@ -63,9 +63,12 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     resource_version: int
-    operations: tuple[str, ...] = ()
+    operations: frozenset[str] = frozenset()
     """Protected operations; empty: the default."""
-    ignored_pod_selector: Mapping[str, Any] | None = None
+    ignored: Selector | None = None
+    """Pods that it does not protect."""
+    ignored_problem: str = ""
+    """Why `spec.ignoredPodSelector` cannot be read."""
     desired_available: int = 0
     unavailable_allowed: int = 0
     unconfirmed: frozenset[str] = frozenset()
@@ -116,18 +119,28 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     budget = _decode(raw)
     meta, spec, status = budget.metadata, budget.spec or _Spec(), budget.status or _Status()
     annotated = (meta.annotations or {}).get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
+    ignored, problem = _ignored(spec.ignored_pod_selector)
     listed = spec.protect_operations or [part.strip() for part in annotated.split(",") if part.strip()]
     return BudgetView(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version or 0),
-        operations=tuple(listed),
-        ignored_pod_selector=spec.ignored_pod_selector,
+        operations=frozenset(listed),
+        ignored=ignored,
+        ignored_problem=problem,
         desired_available=status.desired_available,
         unavailable_allowed=status.unavailable_allowed,
         unconfirmed=frozenset({*(status.disrupted_pods or ()), *(status.unavailable_pods or ())}),
     )
+
+
+def _ignored(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
+    """The selector, or why it cannot be read."""
+    try:
+        return (selector_from(given) if given is not None else None), ""
+    except SelectorError as error:
+        return None, str(error)
 
 
 def budget_name_of(pod: PodView) -> str:
@@ -154,12 +167,11 @@ def ask(
         return FREE
     if not _is_ready(pod) or not _is_consistent(pod, now=now, settings=settings):
         return FREE
-    if budget.ignored_pod_selector is not None:
-        try:
-            if selector_from(budget.ignored_pod_selector).matches(pod.labels):
-                return FREE
-        except SelectorError as error:
-            return Answer(refusal=f"PodUnavailableBudget {budget.name}: spec.ignoredPodSelector: {error}")
+    if budget.ignored_problem:
+        problem = f"spec.ignoredPodSelector: {budget.ignored_problem}"
+        return Answer(refusal=f"PodUnavailableBudget {budget.name}: {problem}")
+    if budget.ignored is not None and budget.ignored.matches(pod.labels):
+        return FREE
     if budget.desired_available == 0 or operation not in (budget.operations or _PROTECTED_BY_DEFAULT):
         return FREE
     if pod.name in budget.unconfirmed:

@@ -1,48 +1,26 @@
-"""Further kinds of workloads that an administrator allows, and how kinds are told apart.
+"""Further kinds of workloads that an administrator allows.
 
 ConfigMap kruise-configuration ──▶ read_white_list() ──▶ WhiteList
 
 Pure. Kinds are told apart by group and kind; versions do not matter.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.group_kinds import GroupKind
+
 __all__ = [
     "CONFIGURATION",
-    "GroupKind",
     "Listed",
     "WhiteList",
     "WhiteListError",
-    "group_kind",
-    "group_of",
     "read_white_list",
 ]
 
 CONFIGURATION: Final = "kruise-configuration"
 """Name of the ConfigMap, in the manager's own namespace."""
-
-
-class GroupKind(NamedTuple):
-    """A kind in whichever version."""
-
-    group: str
-    kind: str
-
-
-def group_of(api_version: str) -> str | None:
-    """The group of an apiVersion, empty for core; None: it is none."""
-    parts = api_version.split("/")
-    if len(parts) == 1:
-        return "" if api_version else None
-    return parts[0] if len(parts) == 2 and all(parts) else None
-
-
-def group_kind(api_version: str, kind: str) -> GroupKind | None:
-    """The kind that apiVersion and kind name; None: they name none."""
-    group = group_of(api_version)
-    return GroupKind(group, kind) if group is not None and kind else None
 
 
 class WhiteListError(ValueError):

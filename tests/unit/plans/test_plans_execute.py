@@ -200,7 +200,7 @@ async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_fai
     assert store.log == ["create a", "delete b", "delete c"]
     assert outcome.written == 2
     assert outcome.failure is not None
-    assert outcome.failure.stage == "create"
+    assert outcome.failure.purpose is Purpose.CREATE_PODS
 
 
 async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: Store) -> None:
@@ -214,7 +214,7 @@ async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: 
     outcome = await executor(store).execute(plan)
     assert store.log == ["create a", "create b"]
     assert outcome.failure is not None
-    assert outcome.failure.stage == "create"
+    assert outcome.failure.purpose is Purpose.CREATE_PODS
 
 
 async def test_never_more_chains_are_under_way_than_allowed(store: Store) -> None:
@@ -482,8 +482,8 @@ async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(
         for name in ("web-1a2b3", "web-4c5d6")
     ]
     # then
-    assert [failure.words for failure in failures if failure is not None] == [
-        'pods "…" is forbidden: exceeded quota'
+    assert [failure.reason.message for failure in failures if failure is not None] == [
+        'create pods: pods "…" is forbidden: exceeded quota'
     ] * 2
 
 
@@ -510,7 +510,7 @@ async def test_a_failure_says_what_somebody_has_to_do(store: Store, error: KubeE
         await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),))))
     ).failure
     assert failure is not None
-    assert failure.remedy.startswith(remedy)
+    assert failure.reason.remedy.startswith(remedy)
 
 
 async def test_a_name_that_somebody_else_holds_means_plan_again(store: Store) -> None:

@@ -155,7 +155,7 @@ def world() -> World:
 
 async def test_a_settled_object_costs_no_write(world: World) -> None:
     # given
-    world.plan_now, world.stored = Plan(status={"replicas": 3}, after=7.0), {"replicas": 3}
+    world.plan_now, world.stored = Plan(status={"replicas": 3}, requeue_after_s=7.0), {"replicas": 3}
     # when
     after = await turn(world)(KEY)
     # then
@@ -472,7 +472,7 @@ async def test_in_a_namespace_that_terminates_a_creation_is_tried_once_and_waits
         tried.append(name)
         return _terminating() if name == "a" else None
 
-    world.plan_now, world.refuse = creating("a", status={"replicas": 0}, after=5.0), refuse
+    world.plan_now, world.refuse = creating("a", status={"replicas": 0}, requeue_after_s=5.0), refuse
     work = turn(world)
     # when
     after = await work(KEY)
@@ -507,29 +507,34 @@ async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: Wor
 
 
 def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None:
-    def stage(name: str, *actions: Any, **fields: Any) -> Stage:
-        chains = tuple(Chain(subject=name, steps=(Step(action=one, because=""),)) for one in actions)
-        return Stage(name=name, chains=chains, **fields)
+    def stage(purpose: Purpose, *actions: Any, **fields: Any) -> Stage:
+        chains = tuple(Chain(subject=purpose, steps=(Step(action=one, because=""),)) for one in actions)
+        return Stage(purpose=purpose, chains=chains, **fields)
 
     make = Create(resource=PODS, key=Key("ns", "a"), body={})
     drop = Delete(resource=PODS, key=Key("ns", "b"), uid="u")
     plan = Plan(
         stages=(
-            stage("before", drop),
-            stage("scale", make, drop),
-            stage("after", drop),
-            stage("beside", make, drop, regardless=True),
+            stage(Purpose.DELETE_PODS, drop),
+            stage(Purpose.REPAIR_PODS, make, drop),
+            stage(Purpose.UPDATE_PODS, drop),
+            stage(Purpose.DELETE_SURPLUS_PODS, make, drop, regardless=True),
         ),
-        after=0.0,
+        requeue_after_s=0.0,
     )
     # when
     found = without_creations(plan)
     # then
-    assert [(one.name, len(one.chains)) for one in found.stages] == [
-        ("before", 1),
-        ("scale", 1),
-        ("beside", 1),
+    assert [(one.purpose, len(one.chains)) for one in found.stages] == [
+        (Purpose.DELETE_PODS, 1),
+        (Purpose.REPAIR_PODS, 1),
+        (Purpose.DELETE_SURPLUS_PODS, 1),
     ]
     assert found.requeue_after_s is None
     # and one that creates nothing stays as it is
-    assert without_creations(Plan(stages=(stage("before", drop),), after=3.0)).after == 3.0
+    assert (
+        without_creations(
+            Plan(stages=(stage(Purpose.DELETE_PODS, drop),), requeue_after_s=3.0)
+        ).requeue_after_s
+        == 3.0
+    )

@@ -17,6 +17,7 @@ from pykruise.pods.lifecycle import (
     why_waiting,
 )
 from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, hold_back, let_go, missing_conditions
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from support.cloneset_builder import NOW, cloneset
 
@@ -125,13 +126,20 @@ def test_a_complete_update_ends_in_normal_or_waits_for_its_hook(
 
 
 def test_waiting_pods_say_for_what() -> None:
-    assert why_waiting(pod("PreparingNormal", finalizers="f"), PRE_NORMAL) == (
-        "waits for the preNormal hook: finalizer g"
+    def says(found: PodView, lifecycle: Lifecycle | None) -> tuple[Code, str]:
+        reason = why_waiting(found, lifecycle)
+        assert reason is not None
+        return reason.code, reason.message
+
+    hooked = Lifecycle(in_place_update=hook(k="v"))
+    assert says(pod("PreparingNormal", finalizers="f"), PRE_NORMAL) == (
+        Code.PRE_NORMAL_HOOK,
+        "waits for the preNormal hook: finalizer g",
     )
-    assert why_waiting(pod("PreparingNormal", node=False), None) == "waits for a node"
-    assert why_waiting(pod("Normal"), None) == ""
-    assert "label k=v" in why_waiting(pod("Updated"), Lifecycle(in_place_update=hook(k="v")))
-    assert "preDelete" in why_waiting(pod("PreparingDelete"), None)
+    assert says(pod("PreparingNormal", node=False), None)[1] == "waits for a node"
+    assert "label k=v" in says(pod("Updated"), hooked)[1]
+    assert says(pod("PreparingDelete"), None)[0] is Code.PRE_DELETE_HOOK
+    assert why_waiting(pod("Normal"), None) is None
 
 
 def test_a_state_is_written_with_its_time_and_any_value_survives_json() -> None:

@@ -39,6 +39,8 @@ __all__ = ["changing_steps", "condition_of", "judging", "judging_steps", "mutati
 
 _log = logging.getLogger(__name__)
 
+_TOO_MANY = 429
+
 CONDITION = "pykruise.io/asked-for"
 """The match condition of the pod webhooks, by which its keeper knows it (see configurations.py)."""
 
@@ -105,7 +107,7 @@ def mutating(steps: Sequence[PodStep]) -> Reviewer:
             try:
                 changed = await step.change(pod, request)
             except StepError as error:
-                return AdmissionAnswer(refusal=_failed(step.name, str(error)))
+                return AdmissionAnswer(refusal=_failed(step.name, error))
             pod = pod if changed is None else changed
         return ALLOWED if same(pod, request.object) else AdmissionAnswer(object=pod)
 
@@ -122,7 +124,8 @@ def judging(steps: Sequence[JudgingStep]) -> Reviewer:
             try:
                 refusal = await step.judge(request)
             except StepError as error:
-                return AdmissionAnswer(refusal=bad_request(str(error)))
+                is_full = error.code == _TOO_MANY
+                return AdmissionAnswer(refusal=_too_many(error) if is_full else bad_request(str(error)))
             if refusal is not None:
                 return AdmissionAnswer(refusal=refusal)
         return ALLOWED
@@ -141,6 +144,12 @@ def _is_judged(request: AdmissionRequest) -> bool:
     return False
 
 
-def _failed(step: str, text: str) -> Status:
-    _log.warning("pod admission: %s: %s", step, text)
-    return Status(status="Failure", message=text, reason="InternalError", code=500)
+def _failed(step: str, error: StepError) -> Status:
+    _log.warning("pod admission: %s: %s", step, error)
+    if error.code == _TOO_MANY:
+        return _too_many(error)
+    return Status(status="Failure", message=str(error), reason="InternalError", code=error.code)
+
+
+def _too_many(error: StepError) -> Status:
+    return Status(status="Failure", message=str(error), reason="TooManyRequests", code=_TOO_MANY)

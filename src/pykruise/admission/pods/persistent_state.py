@@ -16,8 +16,9 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests, both, meant_by
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
+from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.owners import controller_of
-from pykruise.pods.white_list import WhiteListError, group_kind
+from pykruise.pods.white_list import WhiteListError
 
 __all__ = ["StateInjection"]
 

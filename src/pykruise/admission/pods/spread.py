@@ -6,7 +6,8 @@ DELETE of a pod, CREATE of pods/eviction ──▶ the place is noted as free; n
 Dry runs leave no trace: the pod of one is not changed either, since no place is taken for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from pykruise.admission.pods.steps import StepError
@@ -16,6 +17,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests, any_of, both, meant_by
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.quota import FullError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 
 __all__ = ["SpreadInjection", "SpreadRelease"]
@@ -51,8 +53,10 @@ class SpreadInjection:
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._spreading is None or _is_dry(request):
             return None
+        namespace = _namespace(pod, request)
         try:
-            return await self._spreading.assignment.placed(pod, namespace=_namespace(pod, request))
+            with _place(self._spreading, namespace):
+                return await self._spreading.assignment.placed(pod, namespace=namespace)
         except AssignmentError as error:
             raise StepError(str(error)) from error
 
@@ -73,12 +77,28 @@ class SpreadRelease:
         if self._spreading is None or _is_dry(request):
             return None
         try:
-            pod = await _pod_of(request, self._spreading)
-            if pod is not None:
-                await self._spreading.assignment.gone(pod, namespace=_namespace(pod, request))
+            with _place(self._spreading, request.namespace):
+                pod = await _pod_of(request, self._spreading)
+                if pod is not None:
+                    await self._spreading.assignment.gone(pod, namespace=_namespace(pod, request))
         except (AssignmentError, KubeError) as error:
             raise StepError(str(error)) from error
         return None
+
+
+@contextmanager
+def _place(spreading: Spreading, namespace: str) -> Iterator[None]:
+    """What waits for a slow API server must leave room for all other reviews."""
+    if spreading.quota is None:
+        yield
+        return
+    try:
+        with spreading.quota.place(namespace):
+            yield
+    except FullError as error:
+        raise StepError(
+            f"too many pods wait for their place in a WorkloadSpread: {error}", code=429
+        ) from error
 
 
 async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document | None:

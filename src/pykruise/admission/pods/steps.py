@@ -22,7 +22,11 @@ __all__ = ["JudgingStep", "PodShape", "PodStep", "StepError", "read_pod"]
 
 
 class StepError(Exception):
-    """A step cannot do its work: the pod is refused (500), with this text."""
+    """A step cannot do its work: the pod is refused with this text. `code`: 429 when it is worth another try soon."""
+
+    def __init__(self, text: str, *, code: int = 500) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class PodStep(Protocol):
@@ -60,7 +64,7 @@ class JudgingStep(Protocol):
     async def judge(self, request: AdmissionRequest) -> Status | None:
         """None, or why not: 403, and 429 for an eviction so that drain tools try again.
 
-        Raises StepError, which is answered with 400.
+        Raises StepError, which is answered with 400, or 429 when that is its code.
         """
         ...
 

@@ -1,18 +1,37 @@
-"""Feature gates on the command line: those that the cluster's manager runs with.
+"""The settings that plans are made with on the command line: those that the cluster's manager runs with.
 
---feature-gates A=true,B=false ──▶ settings_of() ──▶ Settings, as the manager would make them
+--feature-gates A=true,B=false ──▶ given_settings() ─┐
+                                                     ├─▶ Settings
+the manager's Deployment ──▶ manager_settings() ─────┘
 """
 
 from pykruise.cli.errors import CommandError
 from pykruise.kinds.gates import GateError, parse
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.errors import ForbiddenError
+from pykruise.manager.doctor.live import Live
+from pykruise.manager.flags import FlagError
 from pykruise.manager.settings import Settings
 
-__all__ = ["settings_of"]
+__all__ = ["given_settings", "manager_settings"]
 
 
-def settings_of(text: str) -> Settings:
-    """What these gates mean for plans; empty: the defaults. Raises CommandError for what is no gate."""
+def given_settings(feature_gates: str) -> Settings:
+    """Settings with these gates, and the defaults of flags. Raises CommandError for what is no gate."""
     try:
-        return Settings(gates=parse([text] if text else []))
+        return Settings(gates=parse([feature_gates]))
     except GateError as error:
         raise CommandError(f"--feature-gates: {error}") from error
+
+
+async def manager_settings(client: Client, clock: Clock) -> Settings:
+    """Flags and gates in the arguments of the manager's Deployment.
+
+    The defaults when there is none (the sandbox), when it may not be read, or when pykruise refuses what it says
+    (another program's).
+    """
+    try:
+        return await Live(client, clock=clock).settings()
+    except (ForbiddenError, FlagError, GateError):
+        return Settings()

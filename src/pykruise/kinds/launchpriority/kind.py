@@ -10,6 +10,7 @@ import msgspec
 
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
 from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.rights import on
 from pykruise.plans.kind import Control, Kind, is_same_object
@@ -51,14 +52,16 @@ def read_barrier(raw: bytes) -> Barrier:
 
 
 async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot | None:
-    """A pod that waits, with its ConfigMap; None: it does not wait."""
+    """A pod that waits, with its ConfigMap; None: it does not wait, or is gone."""
     if not is_waiting(pod):
         return None
     try:
-        raw = await read.live.get(CONFIG_MAPS, pod.namespace, barrier_name(pod.name))
+        barrier = read_barrier(await read.live.get(CONFIG_MAPS, pod.namespace, barrier_name(pod.name)))
     except NotFoundError:
-        return Snapshot(pod=pod, barrier=None)
-    return Snapshot(pod=pod, barrier=read_barrier(raw))
+        barrier = None
+    # The pod may have changed meanwhile: what is planned from is what is known now.
+    now = read.get(POD_VIEWS, Key(pod.namespace, pod.name))
+    return Snapshot(pod=now, barrier=barrier) if now is not None else None
 
 
 KIND = Kind(

@@ -18,7 +18,8 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, 
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import bad_request, refusal
-from pykruise.pods.white_list import WhiteListError, group_kind
+from pykruise.kube.group_kinds import group_kind
+from pykruise.pods.white_list import WhiteListError
 
 __all__ = ["validating"]
 

@@ -26,22 +26,16 @@ from pykruise.kinds.persistentpodstate.view import (
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.discovery import Discovery
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
+from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.resources import CONFIG_MAPS
 from pykruise.kube.rights import READ, Right, on
+from pykruise.plans.targets import WorkloadReader
 from pykruise.plans.views import BY_NAMESPACE
-from pykruise.pods.white_list import (
-    CONFIGURATION,
-    GroupKind,
-    WhiteList,
-    WhiteListError,
-    group_of,
-    read_white_list,
-)
+from pykruise.pods.white_list import CONFIGURATION, WhiteList, WhiteListError, read_white_list
 
-__all__ = ["RIGHTS", "WHITE_LIST_KEY", "CachedStates", "LiveStates", "StateReader", "WorkloadReader"]
+__all__ = ["RIGHTS", "WHITE_LIST_KEY", "CachedStates", "KindReader", "LiveStates", "StateReader"]
 
 WHITE_LIST_KEY: Final = "PPS_Watch_Custom_Workload_WhiteList"
 
@@ -62,7 +56,7 @@ _NOT_SERVED: Final = 404
 _POLL_S: Final = 0.2
 
 
-class WorkloadReader:
+class KindReader:
     """Reads the white list, and workloads of kinds that are on it."""
 
     def __init__(self, client: Callable[[], Client], *, namespace: str, clock: Clock) -> None:
@@ -70,7 +64,7 @@ class WorkloadReader:
         self._client = client
         self._namespace = namespace
         self._clock = clock
-        self._discovery = Discovery(client)
+        self._workloads = WorkloadReader(client)
         self._listed: tuple[float, WhiteList | WhiteListError] | None = None
 
     async def white_list(self) -> WhiteList:
@@ -102,14 +96,12 @@ class WorkloadReader:
 
     async def workload(self, api_version: str, kind: str, namespace: str, name: str) -> WorkloadView | None:
         """A workload of a kind on the white list; None: it is not there. Raises KubeError."""
-        group, version = group_of(api_version), api_version.rpartition("/")[2]
-        resource = await self._discovery.resource(group or "", kind, version=version)
-        if resource is None:
+        found = group_kind(api_version, kind)
+        if found is None:
             return None
-        try:
-            return workload_of(await self._client().get(resource, namespace, name))
-        except NotFoundError:
-            return None
+        version = api_version.rpartition("/")[2]
+        document = await self._workloads.read(found, namespace, name, version=version)
+        return workload_of(document) if document is not None else None
 
 
 class StateReader(Protocol):
@@ -120,11 +112,11 @@ class StateReader(Protocol):
         ...
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
-        """See WorkloadReader."""
+        """See KindReader."""
         ...
 
 
-class LiveStates(WorkloadReader):
+class LiveStates(KindReader):
     """A `StateReader` that asks the API server."""
 
     async def states(self, namespace: str) -> Sequence[StateView]:

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kinds.persistentpodstate.readers import WorkloadReader
+from pykruise.kinds.persistentpodstate.readers import KindReader
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
@@ -135,8 +135,8 @@ async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView
         served = await read.wait_served(views)
         return (read.get(views, Key(view.namespace, name)) if served else None), None
     reader = read.memory_of_kind(
-        WorkloadReader,
-        lambda: WorkloadReader(lambda: read.live, namespace=read.settings.namespace, clock=read.now),
+        KindReader,
+        lambda: KindReader(lambda: read.live, namespace=read.settings.namespace, clock=read.now),
     )
     try:
         is_supported = await reader.is_supported(kind)

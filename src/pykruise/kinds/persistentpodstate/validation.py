@@ -12,8 +12,8 @@ from pykruise.kinds.persistentpodstate.types import PersistentPodStateSpec
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported
+from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_key
-from pykruise.pods.white_list import group_kind
 
 __all__ = ["POLICIES", "errors_of"]
 

@@ -13,13 +13,14 @@ import msgspec
 
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodStateSpec, PodState
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STATEFUL_SETS, Resource
 from pykruise.kube.typed_documents import read
+from pykruise.plans.targets import STATEFUL_SETS_OF_KRUISE
 from pykruise.plans.views import BY_NAMESPACE, Views
 from pykruise.pods.ordinals import Reserved, reserved_of
-from pykruise.pods.white_list import GroupKind, group_kind
 
 __all__ = [
     "ADVANCED",
@@ -38,7 +39,6 @@ __all__ = [
     "workload_of",
 ]
 
-STATEFUL_SETS_OF_KRUISE: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
 BUILT_IN: Final = GroupKind(STATEFUL_SETS.group, STATEFUL_SETS.kind)
 ADVANCED: Final = GroupKind(STATEFUL_SETS_OF_KRUISE.group, STATEFUL_SETS_OF_KRUISE.kind)
 
@@ -240,12 +240,9 @@ class _Workload(msgspec.Struct, rename="camel"):
     spec: Document | None = None
 
 
-_decode_workload = msgspec.json.Decoder(_Workload).decode
-
-
-def workload_of(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") -> WorkloadView:
-    """The view of any workload. `api_version`, `kind`: of an item of a list, which does not say them."""
-    found = _decode_workload(raw)
+def workload_of(document: Mapping[str, Any]) -> WorkloadView:
+    """The view of any workload. Raises msgspec.ValidationError for what is none."""
+    found = msgspec.convert(document, _Workload)
     meta, spec = found.metadata, found.spec or {}
     annotations = meta.annotations or {}
     ordinals = spec.get("ordinals")
@@ -254,8 +251,8 @@ def workload_of(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = 
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version),
-        api_version=found.api_version or api_version,
-        kind=found.kind or kind,
+        api_version=found.api_version,
+        kind=found.kind,
         is_deleting=meta.deletion_timestamp is not None,
         replicas=_whole(spec.get("replicas")),
         start=_whole(ordinals.get("start")) if isinstance(ordinals, Mapping) else 0,
@@ -271,7 +268,7 @@ def project_workload(resource: Resource) -> Any:
     """Makes the views of one resource, always under the apiVersion that it is read in."""
 
     def project(raw: bytes | msgspec.Raw) -> WorkloadView:
-        found = workload_of(raw)
+        found = workload_of(decode(raw))
         return msgspec.structs.replace(found, api_version=resource.api_version, kind=resource.kind)
 
     return project

@@ -16,13 +16,13 @@ from pykruise.kinds.persistentpodstate.view import (
     chosen,
 )
 from pykruise.kube.cache import Change
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.plans.read import Around
 from pykruise.plans.views import POD_VIEWS
 from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
 from pykruise.pods.views import PodView
-from pykruise.pods.white_list import GroupKind
 
 __all__ = ["wakes"]
 

@@ -3,6 +3,7 @@
 KIND ──▶ definitions, conversion, admission (plans/kind.py)
 """
 
+from pykruise.kinds.podunavailablebudget.admission import SPOKE_RULES
 from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
@@ -28,5 +29,5 @@ KIND = Kind(
     short_names=("pub",),
     conversion=CONVERSION,
     any_gate=("PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"),
-    reviews=Reviews(validating=lambda *_: allow),
+    reviews=Reviews(validating=lambda *_: allow, spoke=lambda *_: SPOKE_RULES),
 )

@@ -16,11 +16,11 @@ from pykruise.kinds.workloadspread.view import STATEFUL_SET
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.pods.placement_validation import toleration_errors
 from pykruise.pods.template_defaults import with_defaults
 from pykruise.pods.template_shape import shape_problem
 from pykruise.pods.template_validation import pod_spec_errors
-from pykruise.pods.white_list import GroupKind
 
 __all__ = ["patch_errors", "template_of"]
 

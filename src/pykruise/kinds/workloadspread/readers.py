@@ -21,37 +21,20 @@ from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.discovery import Discovery
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
+from pykruise.kube.group_kinds import GroupKind, group_of
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    JOBS,
-    PODS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    Resource,
-)
+from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.rights import READ, Right, on
 from pykruise.kube.writer import Writer
-from pykruise.pods.white_list import (
-    CONFIGURATION,
-    GroupKind,
-    Listed,
-    WhiteList,
-    WhiteListError,
-    group_of,
-    read_white_list,
-)
+from pykruise.plans.targets import TARGET_RESOURCES, WorkloadReader
+from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
 
 __all__ = [
-    "CLONE_SETS",
     "RIGHTS",
-    "STATEFUL_SETS_OF_KRUISE",
     "WHITE_LIST_KEY",
     "CachedSpreads",
     "LiveSpreads",
@@ -62,18 +45,10 @@ __all__ = [
 
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
-CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")
-STATEFUL_SETS_OF_KRUISE: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
-
-_BUILT_IN: Final[Mapping[GroupKind, Resource]] = {
-    GroupKind(one.group, one.kind): one
-    for one in (CLONE_SETS, STATEFUL_SETS_OF_KRUISE, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS)
-}
-
 RIGHTS: tuple[Right, ...] = (
     on(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to see them"),
     on(WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to note places of pods"),
-    *(on(one, *READ, why="WorkloadSpread: whose pods are spread") for one in _BUILT_IN.values()),
+    *(on(one, *READ, why="WorkloadSpread: whose pods are spread") for one in TARGET_RESOURCES.values()),
     Right(
         group="*",
         resource="*/scale",
@@ -105,14 +80,13 @@ class OwnerMissingError(Exception):
     """An owner of a pod is not there: perhaps it is not seen yet, so nobody can say whose the pod is."""
 
 
-class TargetReader:
+class TargetReader(WorkloadReader):
     """Reads workloads of any kind, and the white list, from the API server."""
 
     def __init__(self, client: Callable[[], Client], *, namespace: str) -> None:
         """`namespace`: the manager's own, where the white list is."""
-        self._client = client
+        super().__init__(client)
         self._namespace = namespace
-        self._discovery = Discovery(client)
 
     async def white_list(self) -> WhiteList:
         """Further kinds of workloads. Raises WhiteListError, KubeError."""
@@ -122,16 +96,6 @@ class TargetReader:
             return WhiteList()
         text = get_path(found, "data", WHITE_LIST_KEY)
         return read_white_list(text if isinstance(text, str) else None)
-
-    async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
-        """The object; None: neither it nor perhaps its kind is there. Raises KubeError."""
-        resource = await self._resource(kind, version)
-        if resource is None:
-            return None
-        try:
-            return decode(await self._client().get(resource, namespace, name))
-        except NotFoundError:
-            return None
 
     async def target(self, view: SpreadView) -> Document | None:
         """The workload that is spread."""
@@ -143,14 +107,9 @@ class TargetReader:
     async def scale(self, view: SpreadView) -> Document | None:
         """The scale of the workload; None: it has none."""
         found = view.target
-        resource = await self._resource(found[0], _version_in(view)) if found is not None else None
-        if found is None or resource is None:
+        if found is None:
             return None
-        try:
-            raw = await self._client().get(resource, view.namespace, found[1], subresource="scale")
-        except NotFoundError:
-            return None
-        return decode(raw)
+        return await self.read_scale(found[0], view.namespace, found[1], version=_version_in(view))
 
     async def replicas(self, view: SpreadView) -> int:
         """Pods that the workload wants; 0: it is not there. Raises PathError, KubeError."""
@@ -179,10 +138,6 @@ class TargetReader:
             return (await self.white_list()).find(kind)
         except WhiteListError:
             return None
-
-    async def _resource(self, kind: GroupKind, version: str) -> Resource | None:
-        known = _BUILT_IN.get(kind)
-        return known or await self._discovery.resource(kind.group, kind.kind, version=version)
 
 
 def _version_in(view: SpreadView) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.pods.white_list import GroupKind
+from pykruise.kube.group_kinds import GroupKind
 
 __all__ = [
     "APPS",
@@ -64,13 +64,17 @@ def value_at(doc: Any, path: str) -> int:
     return here
 
 
+_LONGEST_INDEX: Final = 9
+
+
 def _step(here: Any, segment: str, walked: str) -> Any:
     if isinstance(here, dict):
         if segment not in here:
             raise PathError(f"{walked}: is not there")
         return here[segment]
     if isinstance(here, list):
-        if not (segment.isascii() and segment.isdecimal()) or int(segment) >= len(here):
+        is_index = len(segment) <= _LONGEST_INDEX and segment.isascii() and segment.isdecimal()
+        if not is_index or int(segment) >= len(here):
             raise PathError(f"{walked}: is no index of a list of {len(here)}")
         return here[int(segment)]
     raise PathError(f"{walked}: what is above it is neither an object nor a list")

@@ -16,9 +16,9 @@ from pykruise.kinds.workloadspread.types import (
     WorkloadSpreadStatus,
 )
 from pykruise.kube.documents import decode
+from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import EVERYTHING, Selector
 from pykruise.kube.typed_documents import read
-from pykruise.pods.white_list import GroupKind, group_kind
 from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
 
 __all__ = ["ADAPTIVE", "RAW", "STATEFUL_SET", "SpreadView", "project_spread"]

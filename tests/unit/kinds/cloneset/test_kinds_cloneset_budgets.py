@@ -7,10 +7,9 @@ import orjson
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.update import SPEND_BUDGETS
 from pykruise.kube.clock import format_time
 from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Plan
+from pykruise.plans.plan import Plan, Purpose
 from pykruise.pods import keys
 from pykruise.pods.budgets import BudgetView, project_budget
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
@@ -54,7 +53,7 @@ def test_a_refusal_makes_the_rest_wait_a_second_without_error_or_condition(polic
     # given a budget for two
     plan = plan_of(protected(policy=policy), budget(2))
     # then two pods are updated, after one write that spends for both
-    (spent,) = steps_named(plan, SPEND_BUDGETS)
+    (spent,) = steps_named(plan, Purpose.SPEND_BUDGETS)
     assert isinstance(spent.action, Patch)
     assert spent.action.subresource == "status"
     assert (spent.action.uid, spent.action.resource_version) == ("uid-pub", "9")
@@ -65,7 +64,7 @@ def test_a_refusal_makes_the_rest_wait_a_second_without_error_or_condition(polic
     }
     assert begun(plan) == {"a", "b"}
     names = [stage.purpose for stage in plan.stages]
-    assert names.index(SPEND_BUDGETS) < names.index("update pods")
+    assert names.index(Purpose.SPEND_BUDGETS) < names.index("update pods")
     assert all("PodUnavailableBudget pub" in left(plan)[pod] for pod in "cd")
     assert plan.requeue_after_s == 1
     assert condition(plan, "FailedUpdate") is None
@@ -121,7 +120,7 @@ def test_what_costs_nothing_is_not_held(change: Any, found: BudgetView | None) -
     """podunavailablebudget 6.7, rules 1 to 7"""
     plan = plan_of(change(protected()), *([found] if found else []))
     assert begun(plan) == {*"abcd"}
-    assert not steps_named(plan, SPEND_BUDGETS)
+    assert not steps_named(plan, Purpose.SPEND_BUDGETS)
 
 
 def test_the_old_annotation_and_operations_of_v1alpha1_count() -> None:

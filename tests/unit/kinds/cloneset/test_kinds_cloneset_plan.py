@@ -217,18 +217,18 @@ def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_b
 def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> None:
     # given far more to do than an API server takes in a second
     grow = planned(cloneset(MOST_AT_ONCE + 5, pods=0))
-    assert (len(created(grow)), grow.after) == (MOST_AT_ONCE, 0.0)
+    assert (len(created(grow)), grow.requeue_after_s) == (MOST_AT_ONCE, 0.0)
     many = cloneset(MOST_AT_ONCE + 5, old=MOST_AT_ONCE + 5, max_unavailable="100%")
     update = planned(many)
-    assert (len(deleted(update)), update.after) == (MOST_AT_ONCE, 0.0)
+    assert (len(deleted(update)), update.requeue_after_s) == (MOST_AT_ONCE, 0.0)
     assert len([reason for reason in left(update).values() if "after those that go first" in reason]) == 5
     shrink = planned(many.with_spec(replicas=0))
-    assert (len(deleted(shrink)), shrink.after) == (MOST_AT_ONCE, 0.0)
+    assert (len(deleted(shrink)), shrink.requeue_after_s) == (MOST_AT_ONCE, 0.0)
     fresh = planned(cloneset(MOST_AT_ONCE + 5).fresh(*names(MOST_AT_ONCE + 5)))
-    assert (len(pod_patches(fresh)), fresh.after) == (MOST_AT_ONCE, 0.0)
+    assert (len(pod_patches(fresh)), fresh.requeue_after_s) == (MOST_AT_ONCE, 0.0)
     # and exactly as much is not in parts
     whole = planned(cloneset(MOST_AT_ONCE, pods=0))
-    assert (len(created(whole)), whole.after) == (MOST_AT_ONCE, None)
+    assert (len(created(whole)), whole.requeue_after_s) == (MOST_AT_ONCE, None)
 
 
 def test_the_order_of_pods_in_the_snapshot_does_not_matter() -> None:

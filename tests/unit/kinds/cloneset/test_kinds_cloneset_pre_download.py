@@ -9,8 +9,7 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.plan import Plan
-from pykruise.plans.pre_download import PRE_DOWNLOAD
+from pykruise.plans.plan import Plan, Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template
@@ -139,13 +138,13 @@ def test_a_revision_that_is_labelled_is_done_with(label: str) -> None:
     builder = rollout()
     stored = builder.stored_revisions()
     stored[-1]["metadata"]["labels"][label] = "true"
-    assert not steps_named(plan_of(builder.with_revisions(*stored)), PRE_DOWNLOAD)
+    assert not steps_named(plan_of(builder.with_revisions(*stored)), Purpose.PRE_DOWNLOAD)
 
 
 def test_a_revision_that_is_not_stored_yet_is_waited_for() -> None:
     builder = rollout()
     builder.with_revisions(revision(builder.old_template, 1))
-    assert not steps_named(plan_of(builder), PRE_DOWNLOAD)
+    assert not steps_named(plan_of(builder), Purpose.PRE_DOWNLOAD)
 
 
 def test_after_the_rollout_the_jobs_go() -> None:
@@ -157,16 +156,16 @@ def test_after_the_rollout_the_jobs_go() -> None:
 
 
 def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:
-    assert not steps_named(plan_of(rollout(), is_served=False), PRE_DOWNLOAD)
+    assert not steps_named(plan_of(rollout(), is_served=False), Purpose.PRE_DOWNLOAD)
 
 
 def test_pulling_ahead_never_holds_an_update_up() -> None:
     plan = plan_of(rollout())
     stages = {stage.purpose: stage.is_optional for stage in plan.stages}
-    assert stages[PRE_DOWNLOAD]
+    assert stages[Purpose.PRE_DOWNLOAD]
     assert not stages["update pods"]
     assert all(
         step.action.patch_type is PatchType.MERGE
-        for step in steps_named(plan, PRE_DOWNLOAD)
+        for step in steps_named(plan, Purpose.PRE_DOWNLOAD)
         if isinstance(step.action, Patch)
     )

@@ -256,7 +256,7 @@ def test_a_failed_creation_is_a_condition_with_the_error() -> None:
     found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
     assert found is not None
     (failed,) = found["conditions"]
-    assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "WriteFailed")
+    assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "Quota")
     assert failed["message"] == f"create pods: {QUOTA}; {RAISE_QUOTA}"
     assert failed["lastTransitionTime"] == format_time(NOW)
 

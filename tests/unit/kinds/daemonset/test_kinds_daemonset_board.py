@@ -207,5 +207,5 @@ def test_a_node_is_only_quiet_when_nothing_can_be_due_to_it(disturbed: DaemonSet
 def test_a_node_that_runs_none_and_has_none_is_idle_and_says_why() -> None:
     board = daemonset(2, pods=False).taint("n2", "x:NoSchedule").snapshot().board
     assert set(board.idle) == {"n2"}
-    assert "x:NoSchedule" in board.idle["n2"]
+    assert "x:NoSchedule" in board.idle["n2"].message
     assert [state.name for state in board.open] == ["n1"]

@@ -371,7 +371,7 @@ def test_with_partitioned_scaling_the_partition_limits_creation() -> None:
     assert grown() == []
     builder.node("x1", "x2")
     assert len(grown()) == 2
-    assert len(builder.plan().left_nodes) == 5
+    assert len(builder.plan().skipped_nodes) == 5
     builder.with_rolling(partition=0)
     assert len(grown()) == 5
 
@@ -399,7 +399,7 @@ def test_a_partition_that_cannot_be_read_creates_nothing_under_partitioned_scali
 def test_creations_and_deletions_do_not_wait_for_each_other() -> None:
     plan = daemonset(3).without_pod("n1").taint("n2", "x:NoExecute").plan()
     create, delete = plan.stages
-    assert (create.name, delete.name) == ("create pods", "delete pods")
+    assert (create.purpose, delete.purpose) == ("create pods", "delete pods")
     assert delete.regardless
 
 

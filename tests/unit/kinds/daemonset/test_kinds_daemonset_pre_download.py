@@ -7,8 +7,7 @@ import pytest
 
 from pykruise.kinds.daemonset.plan import plan_daemonset
 from pykruise.plans.actions import Delete
-from pykruise.plans.plan import Plan
-from pykruise.plans.pre_download import PRE_DOWNLOAD
+from pykruise.plans.plan import Plan, Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
 from support.daemonset_builder import DaemonSetBuilder, daemonset, revision, template
@@ -71,7 +70,7 @@ def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() 
     assert labels_given(plan) == [CREATED]
     assert {note.reason for step in plan.steps if (note := step.done)} >= {"CreatedImagePullJob"}
     # and the update goes on beside it
-    assert next(stage for stage in plan.stages if stage.purpose == PRE_DOWNLOAD).is_optional
+    assert next(stage for stage in plan.stages if stage.purpose == Purpose.PRE_DOWNLOAD).is_optional
     assert steps_named(plan, "delete pods")
 
 
@@ -129,7 +128,7 @@ def test_what_does_not_go_at_once_is_pulled_ahead(rolling: dict[str, Any]) -> No
 
 
 def test_a_limit_that_cannot_be_read_decides_nothing() -> None:
-    assert not steps_named(plan_of(rollout(partition="abc")), PRE_DOWNLOAD)
+    assert not steps_named(plan_of(rollout(partition="abc")), Purpose.PRE_DOWNLOAD)
 
 
 def test_only_images_that_pods_of_older_revisions_do_not_have_count() -> None:
@@ -163,13 +162,13 @@ def test_a_revision_that_is_labelled_is_done_with(label: str) -> None:
     builder = rollout()
     stored = builder.stored_revisions()
     stored[-1]["metadata"]["labels"][label] = "true"
-    assert not steps_named(plan_of(builder.with_revisions(*stored)), PRE_DOWNLOAD)
+    assert not steps_named(plan_of(builder.with_revisions(*stored)), Purpose.PRE_DOWNLOAD)
 
 
 def test_a_revision_that_is_not_stored_yet_is_waited_for() -> None:
     builder = rollout()
     builder.with_revisions(revision(builder.old_template, 1))
-    assert not steps_named(plan_of(builder), PRE_DOWNLOAD)
+    assert not steps_named(plan_of(builder), Purpose.PRE_DOWNLOAD)
 
 
 def test_after_the_rollout_the_jobs_go() -> None:
@@ -189,7 +188,7 @@ def test_a_node_that_joins_later_starts_no_pulling() -> None:
 
 
 def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:
-    assert not steps_named(plan_of(rollout(), is_served=False), PRE_DOWNLOAD)
+    assert not steps_named(plan_of(rollout(), is_served=False), Purpose.PRE_DOWNLOAD)
 
 
 def test_under_the_selector_guard_no_job_is_created_or_deleted() -> None:

@@ -242,7 +242,7 @@ def test_a_pod_is_named_when_it_is_not_ready_for_a_while_and_that_is_looked_at_i
     builder.old("n1", "n2")
     # then the rollout is what is told, and it looks again when that is too long
     assert says(builder)[0] == "Updating"
-    assert builder.plan().after == NAMED_AFTER_S - 10
+    assert builder.plan().requeue_after_s == NAMED_AFTER_S - 10
     # when
     builder.at(NAMED_AFTER_S)
     # then
@@ -264,7 +264,7 @@ def test_a_write_that_fails_is_told_until_there_is_nothing_to_write_any_more() -
     assert failed is not None
     builder.document["status"] = failed
     assert says(builder) == (
-        "WriteFailed",
+        "Quota",
         "create pods: pods … is forbidden: exceeded quota",
         RAISE_QUOTA,
     )

@@ -1,17 +1,23 @@
 """Containers of a pod start one level after the other; cases of the specification of updates in place."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from pykruise.kinds.launchpriority.kind import read_barrier
+from pykruise.kinds.launchpriority.kind import KIND, read_barrier
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
 from pykruise.kube.documents import Document, encode
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
+from pykruise.plans.read import Read
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.settings import NoSettings
 from pykruise.pods.views import PodView, project_pod
+from support.snapshots import control_of
 
 COMPLETED = "apps.kruise.io/container-launch-priority-completed"
 
@@ -154,3 +160,45 @@ def test_a_config_map_is_read_with_the_pod_it_belongs_to() -> None:
     }
     assert read_barrier(encode(body)) == Barrier(uid="c1", owner_uid="u1", keys=frozenset({"p_1"}))
     assert read_barrier(b'{"metadata": {"uid": "c2"}}') == Barrier(uid="c2")
+
+
+class Client:
+    """An API server that has the pod's ConfigMap; while it is read, `meanwhile` happens."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = meanwhile
+
+    async def get(self, *_: Any) -> bytes:
+        self._meanwhile()
+        return encode({"metadata": {"uid": "c1"}, "data": {"p_1": "true"}})
+
+
+@pytest.mark.parametrize("later", [pod({"a": 1, "b": 0}, ready=("a",)), None], ids=["changed", "gone"])
+async def test_a_pod_that_changes_while_its_configmap_is_read_is_planned_for_as_it_is_then(
+    later: PodView | None,
+) -> None:
+    first = pod({"a": 1, "b": 0})
+    known: list[PodView] = [first]
+
+    def change() -> None:
+        known[:] = [later] if later is not None else []
+
+    class Pods:
+        """The cache of pods."""
+
+        def get(self, key: Key) -> PodView | None:
+            return next(iter(known), None)
+
+    cache: Any = Pods()
+    client: Any = Client(change)
+    read: Read[Any] = Read(
+        {POD_VIEWS: cache},
+        key=Key("shop", "web-0"),
+        uid=first.uid,
+        now=lambda: 0.0,
+        rng=random.Random(1),
+        settings=NoSettings(),
+        live=client,
+    )
+    found = await control_of(KIND).snapshot(first, read)
+    assert (found.pod if found is not None else None) is later

@@ -9,7 +9,8 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document, encode
-from pykruise.pods.white_list import GroupKind, WhiteListError
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.white_list import WhiteListError
 from support.reviews import at_once, request
 
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}

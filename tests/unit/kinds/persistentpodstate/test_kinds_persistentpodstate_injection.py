@@ -10,8 +10,9 @@ from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.persistentpodstate.injection import inject
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
 from pykruise.kube.documents import Document, encode
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import PODS
-from pykruise.pods.white_list import GroupKind, WhiteListError
+from pykruise.pods.white_list import WhiteListError
 from support.reviews import request
 
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}

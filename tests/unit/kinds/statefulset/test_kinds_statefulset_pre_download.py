@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.plans.actions import Delete
-from pykruise.plans.plan import Plan
-from pykruise.plans.pre_download import PRE_DOWNLOAD
+from pykruise.plans.plan import Plan, Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from support.pulling_ahead import created_jobs, labels_given
@@ -80,7 +79,7 @@ def test_it_is_decided_once(label: str) -> None:
 
 
 def _stages(plan: Plan) -> list[str]:
-    return [stage.purpose for stage in plan.stages if stage.purpose == PRE_DOWNLOAD]
+    return [stage.purpose for stage in plan.stages if stage.purpose == Purpose.PRE_DOWNLOAD]
 
 
 def test_when_the_rollout_is_complete_the_jobs_go() -> None:
@@ -102,8 +101,8 @@ def test_when_the_rollout_is_complete_the_jobs_go() -> None:
 
 def test_a_job_that_cannot_be_created_is_a_warning_and_is_tried_again() -> None:
     """The label comes only after every job: otherwise its image would never be pulled ahead."""
-    create, label = (stage for stage in rollout().plan().stages if stage.purpose == PRE_DOWNLOAD)
+    create, label = (stage for stage in rollout().plan().stages if stage.purpose == Purpose.PRE_DOWNLOAD)
     failed = create.chains[0].steps[0].failed
     assert failed is not None
     assert failed.warning
-    assert (create.is_optional, label.only_after) == (True, PRE_DOWNLOAD)
+    assert (create.is_optional, label.only_after) == (True, Purpose.PRE_DOWNLOAD)

@@ -145,7 +145,7 @@ def test_ready_pods_are_available_after_their_time() -> None:
     builder = statefulset(3, minReadySeconds=10).ready_for(3, 0, 1, 2)
     status = status_of(builder)
     assert (status["readyReplicas"], status["availableReplicas"]) == (3, 0)
-    assert builder.plan().after == 7
+    assert builder.plan().requeue_after_s == 7
     assert waiting(builder.plan()) == "MinReadySeconds"
 
 

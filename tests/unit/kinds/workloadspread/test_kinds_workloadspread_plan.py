@@ -7,17 +7,18 @@ import orjson
 import pytest
 
 from pykruise.kinds.workloadspread.plan import plan_spread
-from pykruise.kinds.workloadspread.snapshot import Snapshot, TargetView, latest_version, project_target
+from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
 from pykruise.kinds.workloadspread.versions import UNVERSIONED, version_of, versioned_kinds
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.node_rules import Taint
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.plan import Plan
+from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
-from pykruise.pods.white_list import GroupKind
 from support.spreads import CLONE_SET, DEPLOYMENT, NOW, placed_in, pod, spread, subset, view, workload, zone
 
 JOB = ("batch/v1", "Job", "web")
@@ -552,7 +553,7 @@ def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
     assert costs(plan) == {}
     assert plan.requeue_after_s is None
     soon = plan_spread(world(document, of_version("p1", "a", "h1"), latest=None, latest_is_coming=True))
-    assert soon.after == 2
+    assert soon.requeue_after_s == 2
 
 
 def test_one_that_is_on_its_way_out_does_nothing_case_70() -> None:
