@@ -36,6 +36,7 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.persistentpodstate.readers import LiveStates
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
@@ -259,7 +260,10 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         lookups=live_lookups(
             lambda: client,
             namespace="scenario",
-            readers={"sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE)},
+            readers={
+                "sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE),
+                "persistentpodstate": LiveStates(lambda: client, namespace=NAMESPACE, clock=clock),
+            },
         ),
         clock=clock,
         spreading=Spreading(

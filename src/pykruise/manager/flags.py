@@ -33,7 +33,6 @@ WORKERS = (
     "imagepulljob",
     "nodeimage",
     "nodepodprobe",
-    "persistentpodstate",
     "podprobemarker",
     "uniteddeployment",
 )

@@ -15,6 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Version, definition
 from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.execute import Failure
@@ -86,6 +87,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """What its snapshots and wakes look up besides, under these settings."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Which events enqueue which keys, under these settings."""
+    absent: Callable[[Key], Any] | None = None
+    """The view of an object that is not there, without a uid: for kinds whose objects are also made because others ask
+    for them. Its snapshot is taken whenever its name is enqueued. None: what is not there is forgotten."""
     snapshot: Callable[[Any, Read[Any]], Awaitable[Any | None]]
     """Everything that a decision about one object needs. The manager, explain, plan, simulate and tests call it.
     None: there is nothing to decide."""

@@ -102,6 +102,7 @@ class Purpose(StrEnum):
     START_CONTAINERS = "let containers start"
     SET_READINESS = "readiness"
     DISTRIBUTE = "distribute"
+    GENERATE_STATES = "keep what workloads ask for"
     DELETE_COPIES = "delete copies"
     CREATE_JOBS = "create jobs"
     REPLACE_JOBS = "replace jobs"

@@ -143,7 +143,9 @@ class Reconciler:
         view = self._objects.get(key)
         if view is None:
             self.forget(key)
-            return None
+            if self._control.absent is None:
+                return None
+            view = self._control.absent(key)
         read = self._read_for(view)
         snapshot = await self._control.snapshot(view, read)
         if snapshot is None:
@@ -240,7 +242,9 @@ class Reconciler:
     def _is_current(self, planned: Any) -> bool:
         """False once the spec's generation is no longer the one this plan was made for."""
         now = self._objects.get(Key(planned.namespace, planned.name))
-        return now is not None and self._control.is_current(planned, now)
+        if now is None:
+            return not planned.uid
+        return self._control.is_current(planned, now)
 
     async def _failed(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> Never:
         if not failure.is_stale:
