@@ -15,7 +15,7 @@ from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.injection import Matched, read_matched
 from pykruise.kinds.workloadspread.readers import places_patch
-from pykruise.kinds.workloadspread.targets import WhiteList, WhiteListError, replicas_of
+from pykruise.kinds.workloadspread.targets import replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
@@ -30,6 +30,7 @@ from pykruise.kube.quota import Quota
 from pykruise.kube.resources import PODS
 from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.white_list import WhiteList, WhiteListError
 from support.reviews import request
 
 NOW = parse_time("2026-01-31T12:00:00Z")

@@ -96,6 +96,7 @@ def reviewers(
         spreading=spreading,
         sidecars=lookups.readers.get("sidecarset"),
         budgeting=budgeting,
+        states=lookups.readers.get("persistentpodstate"),
         on_refused=on_refused,
     )
     judging = chain.judging_steps(

@@ -15,6 +15,7 @@ from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
+from pykruise.kinds.persistentpodstate.readers import LiveStates
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
@@ -107,7 +108,12 @@ async def playground(
             lookups=live_lookups(
                 lambda: cluster.client,
                 namespace=NAMESPACE,
-                readers={"sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE)},
+                readers={
+                    "sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
+                    "persistentpodstate": LiveStates(
+                        lambda: cluster.client, namespace=NAMESPACE, clock=clock
+                    ),
+                },
             ),
             on_refused=refusals.put_nowait,
             clock=clock,

@@ -28,7 +28,7 @@ from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Re
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
-from pykruise.admission.selector_index import SelectorIndex
+from pykruise.admission.selector_index import Known, SelectorIndex, selecting_kinds
 from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import admission_settings
 from pykruise.admission.stores import (
@@ -42,14 +42,18 @@ from pykruise.admission.stores import (
 from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
+from pykruise.kinds.persistentpodstate.readers import CachedStates
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
 from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import CachedSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import CachedSpreads
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.aside import Aside
 from pykruise.kube.cache import Cache, Change
@@ -64,6 +68,7 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.review import live_lookups
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -152,6 +157,7 @@ class Webhooks:
             rng=self._rng,
         )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
+        self._states = CachedStates(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
             self._spreads,
             clock=clock,
@@ -173,11 +179,14 @@ class Webhooks:
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
+        self._selecting = {
+            SIDECAR_SETS: Known(self._sidecars.known, self._sidecars.sets),
+            WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.cache),
+            POD_UNAVAILABLE_BUDGETS: Known(self._budgets.known, self._budgets.cache),
+            PERSISTENT_POD_STATES: Known(self._states.known, self._states.cache),
+        }
         self._selectors = SelectorIndex(
-            client,
-            self._sidecars,
-            self._spreads if self._spreads_pods else None,
-            self._budgets if self._has_budgets else None,
+            client, {one: self._selecting[one] for one in selecting_kinds(admission)}
         )
         remover = ConditionRemover(client)
         aside = Aside()
@@ -189,7 +198,7 @@ class Webhooks:
                 lookups=live_lookups(
                     lambda: client,
                     namespace=settings.own_namespace,
-                    readers={"sidecarset": self._sidecars},
+                    readers={"sidecarset": self._sidecars, "persistentpodstate": self._states},
                 ),
                 on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
@@ -233,9 +242,7 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
-        self._crds.subscribe(
-            Renewal((self._sidecars.sets, self._spreads.cache, self._budgets.cache)).on_definition
-        )
+        self._crds.subscribe(Renewal(tuple(one.cache for one in self._selecting.values())).on_definition)
         self._wake = asyncio.Event()
         self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()
@@ -278,6 +285,7 @@ class Webhooks:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
         found += self._sidecars.problems()
+        found += self._states.problems()
         found += self._spreads.objects.problems() if self._spreads_pods else ()
         found += self._budgets.problems() if self._has_budgets else ()
         if self.server.is_overloaded:
@@ -303,6 +311,7 @@ class Webhooks:
                     "webhook-sync": self._keep_up(),
                     "webhook-check": self._check(),
                     "webhook-sidecars": self._sidecars.run(),
+                    "webhook-states": self._states.run(),
                     "webhook-events": self._recorder.run(),
                 }
                 if self._spreads_pods:

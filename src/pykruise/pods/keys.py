@@ -89,6 +89,9 @@ SIDECARSET_LIST_ANNOTATION: Final = "kruise.io/sidecarset-injected-list"
 SIDECARSET_STATE_ANNOTATION: Final = "kruise.io/sidecarset-inplace-update-state"
 """On a pod: JSON, by SidecarSet, which images its sidecars had before the last upgrade."""
 
+INJECTED_STATE_ANNOTATION: Final = "kruise.io/injected-persistent-pod-state"
+"""On a pod that was brought back where it was: the PersistentPodState."""
+
 SIDECARSET_WORKING_ANNOTATION: Final = "kruise.io/sidecarset-working-hotupgrade-container"
 """On a pod: JSON, by sidecar that is upgraded hot, which of its two containers does the work."""
 

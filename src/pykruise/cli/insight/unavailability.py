@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
@@ -23,9 +24,8 @@ from pykruise.cli.insight.explaining import (
     verdict_of,
     wait_of,
 )
-from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
 from pykruise.cli.insight.look import look_at as look_at_document
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget

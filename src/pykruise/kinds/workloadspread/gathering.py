@@ -16,12 +16,7 @@ import msgspec
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
-from pykruise.kinds.workloadspread.targets import (
-    BUILT_IN,
-    PathError,
-    WhiteListError,
-    replicas_of,
-)
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.documents import Document, decode, get_path
@@ -36,6 +31,7 @@ from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
+from pykruise.pods.white_list import WhiteListError
 
 __all__ = [
     "GatherError",

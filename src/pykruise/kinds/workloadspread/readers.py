@@ -13,15 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from pykruise.kinds.workloadspread.targets import (
-    BUILT_IN,
-    Listed,
-    PathError,
-    WhiteList,
-    WhiteListError,
-    read_white_list,
-    replicas_of,
-)
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache import Cache
@@ -36,9 +28,9 @@ from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.object_reader import CachedObjects, LiveObjects
 from pykruise.plans.targets import TARGET_RESOURCES, OwnerReader, WorkloadReader
+from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
 
 __all__ = [
-    "CONFIGURATION",
     "RIGHTS",
     "WHITE_LIST_KEY",
     "CachedSpreads",
@@ -47,7 +39,6 @@ __all__ = [
     "TargetReader",
 ]
 
-CONFIGURATION: Final = "kruise-configuration"
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 RIGHTS: tuple[Right, ...] = (

@@ -21,6 +21,7 @@ from pykruise.cli.insight.playing.values import Play
 from pykruise.kinds import crds_of, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
+from pykruise.kinds.podreadiness.kind import KIND as POD_READINESS
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.readers import LiveSidecars
@@ -225,7 +226,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
 def _of_pods(given: Play) -> Collection[str]:
     """Names of the controllers that take part for the sake of what pods ask for."""
     templates = (get_path(one, "spec", "template", default={}) for one in _workloads(given))
-    return {LAUNCH_PRIORITY.name} if any(map(_has_order, templates)) else ()
+    return {POD_READINESS.name, *((LAUNCH_PRIORITY.name,) if any(map(_has_order, templates)) else ())}
 
 
 def _has_order(template: Document) -> bool:
