@@ -36,6 +36,7 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
 from pykruise.sandbox.cluster import Cluster
@@ -155,7 +156,7 @@ class _Stage:
         await client.patch(resource, namespace, name, body, patch_type=PatchType.MERGE)
 
     def _resource_of(self, document: Document) -> Resource:
-        beside = {one.kind: one for one in (SIDECAR_SETS, WORKLOAD_SPREADS)}
+        beside = {one.kind: one for one in (SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS)}
         return beside.get(document["kind"], self._kind.resource)
 
     async def _until_quiet(self, client: Client, limit_s: float) -> bool:
