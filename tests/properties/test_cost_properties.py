@@ -74,7 +74,7 @@ def kinds() -> list[Kind]:
         from pykruise.admission.reviewers import reviewers
         from pykruise.admission.reviews import Reviews
         from pykruise.admission.settings import AdmissionSettings
-        from pykruise.cli.insight.attached import ALL
+        from pykruise.cli.insight.known import known_kinds
         from pykruise.kinds import conversions, crds
         from pykruise.kinds.gates import GATES, Gates
 
@@ -98,7 +98,7 @@ def kinds() -> list[Kind]:
                     if other != version["name"] and (group, spec["names"]["kind"]) in conversions():
                         uses[f"to {other}"] = _converted(f"{group}/{other}")
                 if version["storage"]:
-                    for one in ALL:
+                    for one in known_kinds():
                         if (one.resource.group, one.resource.plural) == (group, spec["names"]["plural"]):
                             uses["explain"] = _explained(one)
                             uses["new pods"] = _new_pods()
@@ -186,11 +186,12 @@ def _new_pods() -> Use:
     from pykruise.admission.reviewers import reviewers
     from pykruise.admission.reviews import Reviews
     from pykruise.kinds.workloadspread.assignment import Spreading
+    from pykruise.plans.review import Lookups
 
     def use(doc: Document) -> None:
         cluster: Any = _Cluster(doc)
         spreading = Spreading(cluster, clock=lambda: 1_800_000_000.0, rng=random.Random(1))
-        reviews = Reviews(reviewers(sidecars=cluster, spreading=spreading))
+        reviews = Reviews(reviewers(lookups=Lookups(readers={"sidecarset": cluster}), spreading=spreading))
         pod = next(pods_of(_target_of(doc), 1))
         request = {
             "uid": "u",
@@ -219,7 +220,7 @@ def _explained(known: Any) -> Use:
         stored = {"clonesets": [workload], known.resource.plural: [doc], "pods": list(pods_of(workload))}
         client: Any = StoredObjects(stored)
         key = Key(doc["metadata"].get("namespace", ""), doc["metadata"]["name"])
-        asyncio.run(explained(client, key, now=1_800_000_000.0, workload=known))
+        asyncio.run(explained(client, key, now=1_800_000_000.0, kind=known))
 
     return use
 
@@ -434,8 +435,8 @@ def _ordered() -> Use:
 
 
 def _numbered() -> Use:
-    from pykruise.kinds.statefulset.ordinals import reserved_of, wanted_ordinals
     from pykruise.kinds.workloadspread.ordinals import numbering_of, rank_of
+    from pykruise.pods.ordinals import reserved_of, wanted_ordinals
 
     def use(doc: Document) -> None:
         entries = [f"{10 * number}-{10 * number + 5}" for number, _ in enumerate(doc["names"])]

@@ -51,6 +51,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """What --set can change → where it is in the object."""
     containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
     """Where `--set image=…` finds containers; empty: it has none."""
+    headline: Callable[[Mapping[str, Any]], str] | None = None
+    """How far it is, in a sentence about its status; None: nothing better than its plan says so."""
+    has_observed_generation: bool = True
+    """Whether its status says which generation was seen last."""
 
 
 def is_owner(workload: Document, dependent: Document) -> bool:

@@ -15,6 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Version, definition
 from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.execute import Failure
@@ -86,6 +87,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """What its snapshots and wakes look up besides, under these settings."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Which events enqueue which keys, under these settings."""
+    absent: Callable[[Key], Any] | None = None
+    """The view of an object that is not there, without a uid: for kinds whose objects are also made because others ask
+    for them. Its snapshot is taken whenever its name is enqueued. None: what is not there is forgotten."""
     snapshot: Callable[[Any, Read[Any]], Awaitable[Any | None]]
     """Everything that a decision about one object needs. The manager, explain, plan, simulate and tests call it.
     None: there is nothing to decide."""
@@ -95,6 +99,10 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Decide: same snapshot, same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
     """The status when the plan ended with a fault (never a stale one); None: what the plan says."""
+    learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
+    """Notes failed writes in the object's memory, from which the next snapshot, made at once, knows them. For kinds
+    that say in their plan what becomes of each: when it is tried again, and what the status shows. Else a failed
+    write ends the reconcile with an error, and the object comes back with a backoff."""
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
     """Notes what was planned in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation

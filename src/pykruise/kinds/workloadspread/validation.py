@@ -13,18 +13,20 @@ import msgspec
 import orjson
 
 from pykruise.kinds.workloadspread.patch_validation import patch_errors
-from pykruise.kinds.workloadspread.targets import BUILT_IN, GroupKind, WhiteList, group_kind
+from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, WorkloadSpreadSpec
 from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, required, too_many
+from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.placement_validation import (
     node_term_errors,
     preferred_terms_errors,
     toleration_errors,
 )
+from pykruise.pods.white_list import WhiteList
 
 __all__ = ["Surroundings", "errors_of", "target_of"]
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from pykruise.admission.pods.steps import StepError
-from pykruise.kinds.workloadspread.targets import GroupKind, Listed, WhiteList, WhiteListError
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import UnreachableError
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.quota import Quota
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.white_list import Listed, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,
@@ -307,7 +308,7 @@ async def test_a_workloadspread_that_vanished_meanwhile_places_nothing() -> None
     server = SpreadServer(spread(subset("a", 3)))
     replica = server.replica(is_stale=True)
     del server.spreads["ws"]
-    replica.spreading.desk._queue("uid-ws").is_doubtful = True
+    replica.spreading.desk.updates.note_unknown("uid-ws")
     assert await replica.create(pod("p1")) is None
 
 
