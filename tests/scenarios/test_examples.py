@@ -10,6 +10,7 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
@@ -27,7 +28,7 @@ RESOURCES: dict[str, Resource] = {
     one.kind: one
     for one in (
         *(BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
-        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS),
+        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS),
     )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
@@ -86,6 +87,9 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             ]
         if doc["kind"] == BROADCAST_JOBS.kind:
             return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
+        if doc["kind"] == POD_UNAVAILABLE_BUDGETS.kind:
+            observed: int = status.get("observedGeneration", 0)
+            return observed == found["metadata"]["generation"]
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 

@@ -98,7 +98,7 @@ def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, told = run("explain", "deployments/web")
     assert code == 1
-    known = "clonesets, daemonsets, sidecarsets, statefulsets, workloadspreads"
+    known = "clonesets, daemonsets, podunavailablebudgets, sidecarsets, statefulsets, workloadspreads"
     assert told == f"error: 'deployments' is no kind that is known here; there is: {known}\n"
 
 
@@ -228,7 +228,8 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert (code, told) == (
         1,
         "error: apps/v1 Deployment web: no kind that is known here; "
-        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), SidecarSet (apps.kruise.io), "
+        "there is: CloneSet (apps.kruise.io), DaemonSet (apps.kruise.io), "
+        "PodUnavailableBudget (policy.kruise.io), SidecarSet (apps.kruise.io), "
         "StatefulSet (apps.kruise.io), WorkloadSpread (apps.kruise.io)\n",
     )
     # nor is one of another group, beside a workload
