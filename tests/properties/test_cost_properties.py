@@ -435,8 +435,8 @@ def _ordered() -> Use:
 
 
 def _numbered() -> Use:
-    from pykruise.kinds.statefulset.ordinals import reserved_of, wanted_ordinals
     from pykruise.kinds.workloadspread.ordinals import numbering_of, rank_of
+    from pykruise.pods.ordinals import reserved_of, wanted_ordinals
 
     def use(doc: Document) -> None:
         entries = [f"{10 * number}-{10 * number + 5}" for number, _ in enumerate(doc["names"])]

@@ -33,10 +33,7 @@ WORKERS = (
     "imagepulljob",
     "nodeimage",
     "nodepodprobe",
-    "persistentpodstate",
     "podprobemarker",
-    "podunavailablebudget",
-    "resourcedistribution",
     "uniteddeployment",
 )
 """Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.kinds import conversions, crds, kinds
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.persistentpodstate.readers import RIGHTS as STATE_RIGHTS
 from pykruise.kinds.sidecarset.readers import RIGHTS as SIDECAR_RIGHTS
 from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
@@ -75,6 +76,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
             why="the certificate of the webhooks",
         ),
         *SIDECAR_RIGHTS,
+        *STATE_RIGHTS,
     ]
     if gates["WorkloadSpread"]:
         rights += SPREAD_RIGHTS

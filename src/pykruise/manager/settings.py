@@ -133,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             flags=self.flags,
             manager={
                 "own_namespace": self.own_namespace,
+                "watch_namespace": self.watch_namespace,
                 "time_zone": self.time_zone,
                 "revision_namespace": self.revision_namespace,
                 "uses_resize": self.uses_resize,

@@ -64,7 +64,8 @@ def is_owner(workload: Document, dependent: Document) -> bool:
 
 
 class WorkloadInsight(Insight, frozen=True, kw_only=True):
-    """A kind that owns pods."""
+    """A kind that owns pods. Its snapshots have `pods` and `revisions`, and its settings `in_place` where a strategy
+    is not "never"."""
 
     strategy: Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]
     """Of a spec; or None and what cannot be read."""

@@ -62,6 +62,9 @@ class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     is_apart: bool = False
     """Kept beside the cache of the resource's own kind, which sees it otherwise; it does not hear of own writes, and
     nothing waits for it: the resource need not be served."""
+    is_metadata_only: bool = False
+    """Only metadata is listed and watched (objects are of kind PartialObjectMetadata); what own writes return is
+    whole. For resources whose contents are large, or secret."""
 
 
 BY_CONTROLLER = "controller"
@@ -87,6 +90,7 @@ class NamespaceView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     labels: Mapping[str, str] = {}
+    is_deleting: bool = False
 
 
 class _NamespaceMeta(msgspec.Struct, rename="camel"):
@@ -94,6 +98,7 @@ class _NamespaceMeta(msgspec.Struct, rename="camel"):
     uid: str = ""
     resource_version: str = "0"
     labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
 
 
 class _Namespace(msgspec.Struct):
@@ -111,6 +116,7 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
         uid=meta.uid,
         resource_version=int(meta.resource_version),
         labels=meta.labels or {},
+        is_deleting=meta.deletion_timestamp is not None,
     )
 
 
@@ -125,6 +131,7 @@ POD_VIEWS: Final = Views[PodView](
     indexes={
         BY_CONTROLLER: lambda pod: (pod.controller.uid,) if pod.controller else (),
         ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
+        BY_NAMESPACE: lambda pod: (pod.namespace,),
         BY_SIDECARSET: lambda pod: injected_sets(pod.annotations) if pod.annotations else (),
     },
 )

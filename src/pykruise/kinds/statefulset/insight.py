@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from pykruise.kinds.statefulset.limits import limits_of
-from pykruise.kinds.statefulset.ordinals import split_name
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import PodUpdatePolicy
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
 from pykruise.plans.plan import Plan
+from pykruise.pods.ordinals import split_name
 
 __all__ = ["INSIGHT"]
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.ordinals import range_of
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -33,6 +32,7 @@ from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods import keys
 from pykruise.pods.api import PriorityStrategy
 from pykruise.pods.ordering import MOST_WEIGHTS
+from pykruise.pods.ordinals import range_of
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,

@@ -12,13 +12,6 @@ from functools import cached_property
 import msgspec
 
 from pykruise.kinds.statefulset.limits import Limits
-from pykruise.kinds.statefulset.ordinals import (
-    NO_ORDINAL,
-    pod_name,
-    reserved_of,
-    split_name,
-    wanted_ordinals,
-)
 from pykruise.kinds.statefulset.snapshot import Settings, Snapshot, start_of
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.clock import Instant
@@ -27,6 +20,13 @@ from pykruise.plans.in_place import go_on
 from pykruise.pods.availability import is_available
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.lifecycle import LifecycleHook, LifecycleState
+from pykruise.pods.ordinals import (
+    NO_ORDINAL,
+    pod_name,
+    reserved_of,
+    split_name,
+    wanted_ordinals,
+)
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
@@ -144,13 +144,20 @@ class WorkingSet:
 
     @cached_property
     def first_unhealthy(self) -> str:
-        """Name of the pod with the lowest ordinal, wanted or surplus, that is missing or not healthy."""
+        """Name of the pod with the lowest ordinal, wanted or surplus, that is missing or not healthy; empty: all are.
+
+        Not a surplus pod in PreparingDelete: it does not come back, so waiting for it would never end.
+        """
         found = [
             (slot.ordinal, slot.name)
             for slot in self.slots
             if slot.pod is None or not self.is_healthy(slot.pod)
         ][:1]
-        found += [(self.ordinal(pod), pod.name) for pod in self.surplus if not self.is_healthy(pod)]
+        found += [
+            (self.ordinal(pod), pod.name)
+            for pod in self.surplus
+            if not self.is_healthy(pod) and pod.state != LifecycleState.PREPARING_DELETE
+        ]
         return min(found)[1] if found else ""
 
     def is_updated(self, pod: PodView) -> bool:

@@ -16,8 +16,8 @@ from pykruise.kinds.workloadspread.claims import Desk
 from pykruise.kinds.workloadspread.injection import InjectionError, Matched, inject, read_matched
 from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
-from pykruise.kinds.workloadspread.readers import OwnerMissingError, SpreadReader
-from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, WhiteListError
+from pykruise.kinds.workloadspread.readers import SpreadReader
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SpreadView
@@ -28,8 +28,10 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.quota import Quota
+from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import is_active
+from pykruise.pods.white_list import WhiteListError
 
 __all__ = ["Assignment", "AssignmentError", "Spreading"]
 
@@ -117,7 +119,7 @@ class Assignment:
             self._told = str(error)
             return BUILT_IN
         self._told = ""
-        return found.owners
+        return BUILT_IN | found.owners
 
     async def _is_about(
         self, view: SpreadView, chain: list[OwnerReference], known: Collection[GroupKind], namespace: str

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from pykruise.kinds.workloadspread.patch_validation import patch_errors
-from pykruise.kinds.workloadspread.targets import BUILT_IN, WhiteList
+from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, WorkloadSpreadSpec
 from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET
 from pykruise.kube.documents import Document
@@ -26,6 +26,7 @@ from pykruise.pods.placement_validation import (
     preferred_terms_errors,
     toleration_errors,
 )
+from pykruise.pods.white_list import WhiteList
 
 __all__ = ["Surroundings", "errors_of", "target_of"]
 

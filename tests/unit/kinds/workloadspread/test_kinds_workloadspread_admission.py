@@ -11,17 +11,13 @@ from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.injection import InjectionError, required_terms
-from pykruise.kinds.workloadspread.targets import (
-    GroupKind,
-    PathError,
-    WhiteListError,
-    read_white_list,
-    value_at,
-)
+from pykruise.kinds.workloadspread.targets import PathError, value_at
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import project_spread
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.white_list import WhiteListError, read_white_list
 from support.reviews import at_once, request
 from support.spreads import (
     CLONE_SET,

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from pykruise.admission.pods.steps import StepError
-from pykruise.kinds.workloadspread.targets import Listed, WhiteList, WhiteListError
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.quota import Quota
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.white_list import Listed, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,

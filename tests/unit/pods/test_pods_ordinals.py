@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kinds.statefulset.ordinals import reserved_of, split_name, wanted_ordinals
+from pykruise.pods.ordinals import reserved_of, split_name, wanted_ordinals
 from support.statefulset_builder import created, statefulset
 
 
