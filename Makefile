@@ -7,6 +7,7 @@
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
+#   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
 
@@ -26,11 +27,14 @@ SELECTION ?=
 SEEDS ?= 1000
 FIRST ?= 0
 PROCESSES ?=
+# 1: nothing is installed but what supply/ has the hash of. Continuous integration and the image do so.
+LOCKED ?=
+UV := 0.13.9
 
 # Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test lint unit bench real test-real simulate simulate-mutations clean
+.PHONY: help demo up test lint unit bench real test-real simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -45,13 +49,26 @@ $(VENV)/bin/python:
 
 $(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"
-	@PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt -e .
+	@$(if $(LOCKED),$(call locked,runtime),PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt -e .)
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "setting up $(VENV) with the tools for tests (once)"
-	@PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt -e '.[dev]'
+	@$(if $(LOCKED),$(call locked,dev),PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt -e '.[dev]')
 	@touch $(VENV)/.ready $@
+
+# Every package by its hash; then pykruise itself, built by what was installed before, which needs no other package.
+locked = $(PIP) install --no-compile --require-hashes -r supply/build.txt -r supply/$(1).txt \
+  && $(PIP) install --no-compile --no-index --no-deps --no-build-isolation -e .
+
+LOCK = $(VENV)/.lock/bin/uv pip compile --constraint constraints.txt --generate-hashes --universal \
+  --python-version 3.11 --no-header --no-annotate --quiet --output-file supply
+
+lock:
+	@$(PYTHON) -m venv $(VENV)/.lock && $(VENV)/.lock/bin/python -m pip --quiet install uv==$(UV)
+	@$(LOCK)/runtime.txt pyproject.toml
+	@$(LOCK)/dev.txt --extra dev pyproject.toml
+	@printf 'hatchling\neditables\n' | $(LOCK)/build.txt -
 
 demo: $(VENV)/.ready
 	@$(BIN)/pykruise demo

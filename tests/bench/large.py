@@ -14,7 +14,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -108,21 +108,38 @@ class LoneManager:
         self._process = process
 
     @classmethod
-    async def start(cls, folder: Path, url: str) -> "LoneManager":
-        """As in a pod: with a service account, and where the API server is in the environment."""
+    async def start(
+        cls,
+        folder: Path,
+        url: str,
+        *,
+        flags: Sequence[str] = ALONE,
+        env: Mapping[str, str] | None = None,
+        log: int | None = None,
+    ) -> "LoneManager":
+        """As in a pod: with a service account, and where the API server is in the environment.
+
+        `log`: a file that its log is written to.
+        """
+        quiet = None if os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL
         server = urlsplit(url)
         where = {
             "KUBERNETES_SERVICE_HOST": server.hostname or "",
             "KUBERNETES_SERVICE_PORT": str(server.port),
         }
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bench.lone_manager", str(folder), *ALONE),
+            *(sys.executable, "-m", "bench.lone_manager", str(folder), *flags),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=None if os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL,
-            env={**os.environ, **where},
+            stderr=quiet if log is None else log,
+            env={**os.environ, **where, **(env or {})},
         )
         return cls(process)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     async def report(self) -> dict[str, Any]:
         """See LoopWatch.report."""

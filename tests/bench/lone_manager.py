@@ -49,6 +49,8 @@ class LoopWatch:
 
     def __init__(self) -> None:
         self.longest_s = 0.0
+        self.waited_s = 0.0
+        """The longest time between two turns, whoever used it: other threads, other processes."""
         self.where = ""
         self.collecting_s = 0.0
         """The longest garbage collection."""
@@ -63,9 +65,10 @@ class LoopWatch:
         threading.Thread(target=self._look, daemon=True).start()
         while True:
             self._turn += 1
-            before = time.thread_time()
+            before, began = time.thread_time(), time.perf_counter()
             await asyncio.sleep(LOOK_S)
             used = time.thread_time() - before
+            self.waited_s = max(self.waited_s, time.perf_counter() - began - LOOK_S)
             if used > self.longest_s:
                 self.longest_s = used
                 self.where = self._seen[1] if self._seen[0] == self._turn else ""
@@ -91,12 +94,13 @@ class LoopWatch:
         """Since the last one."""
         found: dict[str, object] = {
             "stop_ms": self.longest_s * 1000,
+            "wait_ms": self.waited_s * 1000,
             "where": self.where,
             "collection_ms": self.collecting_s * 1000,
             "rss_mb": _rss_mb(),
             "cpu_s": time.process_time(),
         }
-        self.longest_s = self.collecting_s = 0.0
+        self.longest_s = self.collecting_s = self.waited_s = 0.0
         return found
 
 

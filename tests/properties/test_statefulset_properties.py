@@ -12,7 +12,6 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kinds.statefulset.ordinals import split_name
 from pykruise.kinds.statefulset.plan import plan_statefulset
 from pykruise.kinds.statefulset.snapshot import Snapshot
 from pykruise.kube.clock import format_time
@@ -25,6 +24,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAI
 from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.pods.ordinals import split_name
 from pykruise.pods.views import PodView
 from support.examples import examples
 from support.statefulset_builder import (

@@ -31,9 +31,15 @@ from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.persistentpodstate.readers import LiveStates
+from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -94,6 +100,7 @@ POD_CONTROLLERS = (
     "volumes",
 )
 COLLECTED = (
+    BROADCAST_JOBS,
     PODS,
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -227,7 +234,12 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 def manager_rights() -> Authorizer:
     """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
     return Authorizer(
-        roles(Gates.of(InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True), namespace="scenario")
+        roles(
+            Gates.of(
+                InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True, ResourceDistributionGate=True
+            ),
+            namespace="scenario",
+        )
     )
 
 
@@ -248,12 +260,16 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         lookups=live_lookups(
             lambda: client,
             namespace="scenario",
-            readers={"sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE)},
+            readers={
+                "sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE),
+                "persistentpodstate": LiveStates(lambda: client, namespace=NAMESPACE, clock=clock),
+            },
         ),
         clock=clock,
         spreading=Spreading(
             LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
         ),
+        budgeting=Budgeting(LiveBudgets(lambda: client, clock=clock), clock=clock, rng=rng),
         rng=rng,
     )
     async with Cluster(
@@ -312,6 +328,16 @@ def plane(
         running_plane(kinds=True, conversion=conversion, extra_args=OWNERS_ARE_CHECKED) as plane,
         webhooks_in_thread(plane, settings, webhook_switch),
     ):
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
+    """A real API server of the module's own, with the kinds and nobody at work; None: in the sandbox."""
+    if request.config.getoption("--cluster") != "real":
+        yield None
+        return
+    with running_plane(kinds=True, controller_manager=False, scheduler=False) as plane:
         yield plane
 
 
@@ -382,6 +408,9 @@ async def _real_stage(
 
 
 LEFT_BEHIND = (
+    RESOURCE_DISTRIBUTIONS,
+    ADVANCED_CRON_JOBS,
+    BROADCAST_JOBS,
     SIDECAR_SETS,
     WORKLOAD_SPREADS,
     CLONE_SETS,

@@ -6,22 +6,29 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.documents import annotations_of
+from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
+from support.distributions import DISTRIBUTING
 from support.scenario import Stage
 from support.yaml_documents import yaml_documents
 
 ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
     one.kind: one
-    for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS)
+    for one in (
+        *(BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
+        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS),
+    )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
 """What workloads may use."""
@@ -43,7 +50,13 @@ def manifests() -> list[Any]:
 
 def workloads() -> list[Any]:
     """Those that make pods."""
-    return [one for one in manifests() if one.values[0]["kind"] not in {SIDECAR_SETS.kind, *BESIDE}]
+    others = {SIDECAR_SETS.kind, RESOURCE_DISTRIBUTIONS.kind, PERSISTENT_POD_STATES.kind, *BESIDE}
+    return [one for one in manifests() if one.values[0]["kind"] not in others]
+
+
+def of_kind(kind: str) -> list[Any]:
+    """All of one kind."""
+    return [one for one in manifests() if one.values[0]["kind"] == kind]
 
 
 def sidecarsets() -> list[Any]:
@@ -71,6 +84,8 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             return [one["name"] for one in status.get("subsetStatuses") or ()] == [
                 one["name"] for one in found["spec"]["subsets"]
             ]
+        if doc["kind"] == BROADCAST_JOBS.kind:
+            return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 
@@ -121,3 +136,28 @@ async def test_what_workloads_use_is_accepted(stage: Stage, doc: dict[str, Any])
 
 def test_there_are_manifests_to_be_tried() -> None:
     assert len(manifests()) >= 2
+
+
+@pytest.mark.parametrize("doc", of_kind(RESOURCE_DISTRIBUTIONS.kind))
+async def test_a_distribution_that_users_are_shown_is_counted(stage: Stage, doc: dict[str, Any]) -> None:
+    await stage.start_manager(settings=DISTRIBUTING)
+    await stage.client.create(RESOURCE_DISTRIBUTIONS, "", doc)
+
+    async def is_counted() -> bool:
+        name = doc["metadata"]["name"]
+        found = decode(await stage.client.get(RESOURCE_DISTRIBUTIONS, "", name))
+        return (found.get("status") or {}).get("observedGeneration") == 1
+
+    await stage.until(is_counted)
+
+
+@pytest.mark.parametrize("doc", of_kind(PERSISTENT_POD_STATES.kind))
+async def test_a_pod_state_that_users_are_shown_is_looked_after(stage: Stage, doc: dict[str, Any]) -> None:
+    await stage.start_manager()
+    await stage.create(doc, resource=PERSISTENT_POD_STATES)
+
+    async def is_observed() -> bool:
+        found = await stage.get(doc["metadata"]["name"], resource=PERSISTENT_POD_STATES)
+        return (found.get("status") or {}).get("observedGeneration") == 1
+
+    await stage.until(is_observed)

@@ -30,6 +30,10 @@ VALUES: list[dict[str, Any]] = [
     {"featureGates": "EnableExternalCerts=true", "externalCerts": {"annotations": {"a": "b"}}},
     {"featureGates": "AllAlpha=true", "crds": {"managed": False}, "installation": {"createNamespace": False}},
     {
+        "networkPolicy": {"apiServers": ["10.0.0.0/24"]},
+        "manager": {"webhook": {"clientAuthority": "api-server-clients"}},
+    },
+    {
         "installation": {"namespace": "elsewhere"},
         "imagePullSecrets": [{"name": "key"}],
         "manager": {

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.workloadspread.readers import CONFIGURATION, WHITE_LIST_KEY
+from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
 from pykruise.kube.patches.types import PatchType
@@ -16,6 +16,7 @@ from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NA
 from pykruise.kube.transport import Transport
 from pykruise.manager.settings import NAMESPACE
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.white_list import CONFIGURATION
 from support.control_plane import grant
 from support.scenario import Object, Stage
 

@@ -36,7 +36,6 @@ from pykruise.kinds.statefulset import scale as set_scale
 from pykruise.kinds.statefulset import update as set_update
 from pykruise.kinds.statefulset import working_set as set_working_set
 from pykruise.kinds.statefulset.building import RevisionChoice
-from pykruise.kinds.statefulset.ordinals import Reserved
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube import cache, reflector
 from pykruise.kube.errors import KubeError
@@ -44,6 +43,7 @@ from pykruise.kube.int_or_percent import Rounding
 from pykruise.plans import execute, in_place_turns, phases, reconcile, refreshing
 from pykruise.plans import in_place as in_place_steps
 from pykruise.pods.in_place import NotInPlace
+from pykruise.pods.ordinals import Reserved
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import SIDECARSET, WORKLOADSPREAD

@@ -74,6 +74,8 @@ class AuthorizingTransport(WrappedTransport):
             return None  # discovery, /version: everybody may
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
+        if not rest:
+            return None  # discovery of a group
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]

@@ -14,19 +14,23 @@ import orjson
 from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.injection import Matched, read_matched
-from pykruise.kinds.workloadspread.readers import OwnerMissingError, claims_patch
-from pykruise.kinds.workloadspread.targets import GroupKind, WhiteList, WhiteListError, replicas_of
+from pykruise.kinds.workloadspread.readers import places_patch
+from pykruise.kinds.workloadspread.targets import replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.patches import apply_merge_patch
+from pykruise.kube.quota import Quota
 from pykruise.kube.resources import PODS
+from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.white_list import WhiteList, WhiteListError
 from support.reviews import request
 
 NOW = parse_time("2026-01-31T12:00:00Z")
@@ -151,10 +155,15 @@ class SpreadServer:
         self._replicas: list[_Replica] = []
 
     def replica(
-        self, *, is_stale: bool = False, versioned: Sequence[str] = tuple(DEFAULT_VERSIONED)
+        self,
+        *,
+        is_stale: bool = False,
+        versioned: Sequence[str] = tuple(DEFAULT_VERSIONED),
+        quota: Quota | None = None,
     ) -> "_Replica":
         """A replica; a stale one keeps the copy it began with until it reads on purpose."""
-        found = _Replica(self, is_stale=is_stale, versioned=versioned, seed=len(self._replicas))
+        seed = len(self._replicas)
+        found = _Replica(self, is_stale=is_stale, versioned=versioned, seed=seed, quota=quota)
         self._replicas.append(found)
         return found
 
@@ -176,7 +185,7 @@ class SpreadServer:
             self.conflicts_to_come -= 1
             self.refused += 1
             raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
-        patch = orjson.loads(orjson.dumps(claims_patch(shown, lists)))
+        patch = orjson.loads(orjson.dumps(places_patch(lists)))
         changed = apply_merge_patch(stored, patch)
         self._version += 1
         changed["metadata"]["resourceVersion"] = str(self._version)
@@ -187,11 +196,19 @@ class SpreadServer:
 class _Replica:
     """A `SpreadReader` over the server, and the two steps over it."""
 
-    def __init__(self, server: SpreadServer, *, is_stale: bool, versioned: Sequence[str], seed: int) -> None:
+    def __init__(
+        self,
+        server: SpreadServer,
+        *,
+        is_stale: bool,
+        versioned: Sequence[str],
+        seed: int,
+        quota: Quota | None = None,
+    ) -> None:
         self._server = server
         self._copy = deep_copy(server.spreads) if is_stale else None
         rng = random.Random(seed)
-        self.spreading = Spreading(self, clock=lambda: NOW, rng=rng, versioned=versioned)
+        self.spreading = Spreading(self, clock=lambda: NOW, rng=rng, versioned=versioned, quota=quota)
         self._changing = SpreadInjection(self.spreading)
         self._judging = SpreadRelease(self.spreading)
         self.owner_reads = 0

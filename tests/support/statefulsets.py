@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pykruise.kinds.statefulset.ordinals import split_name
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.pods import keys
+from pykruise.pods.ordinals import split_name
 from pykruise.pods.views import PodView, project_pod
 from support.scenario import Object, Stage, rolling
 

@@ -18,16 +18,27 @@ from pykruise.admission.feature_gates import behind_gates
 from pykruise.admission.hub_version import in_hub_version
 from pykruise.admission.match_conditions import Announce, announced
 from pykruise.admission.pods import chain
+from pykruise.admission.pods.budget import OnPrevented
 from pykruise.admission.pods.sidecars import Refused
-from pykruise.admission.pods.steps import PodStep
+from pykruise.admission.pods.steps import JudgingStep, PodStep
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Counts, Protection, guarded
 from pykruise.admission.readable import readable
+from pykruise.admission.reviews import LONG_REVIEW
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions, kinds
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kube.admission import NAMESPACE_NAME_LABEL, ResourceRule, Reviewer, ReviewRule
+from pykruise.kube.admission import (
+    NAMESPACE_NAME_LABEL,
+    AdmissionAnswer,
+    AdmissionRequest,
+    ResourceRule,
+    Reviewer,
+    ReviewRule,
+)
+from pykruise.kube.aside import Aside, finished
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups, allow
@@ -49,17 +60,21 @@ def reviewers(
     on_refused: Refused = lambda refusal: None,
     clock: Clock = system_clock,
     spreading: Spreading | None = None,
+    budgeting: Budgeting | None = None,
+    on_prevented: OnPrevented = lambda prevented: None,
     announce: Announce | None = None,
     rng: random.Random | None = None,
+    aside: Aside | None = None,
 ) -> tuple[ReviewRule, ...]:
     """The webhooks that are active under these settings; the default is OpenKruise's.
 
     `kind_settings` gives the settings of a kind; without it they follow from the gates alone. `counts` is what
     deletion protection reads; give `protection` instead to hear of its refusals. `lookups` is what kinds may ask of
     the cluster, with their readers. `spreading` puts pods into subsets; without it, or without a reader of
-    SidecarSets, nothing is done to pods. `on_refused` hears of pods that were refused for want of sidecars.
+    SidecarSets, nothing is done to pods. `budgeting` asks and spends PodUnavailableBudgets; `on_prevented` hears
+    of pods that one kept. `on_refused` hears of pods that were refused for want of sidecars.
     `announce` is awaited before an object is allowed that means other pods than the stored one. `rng` draws names of
-    pods that need one early.
+    pods that need one early. `aside` runs long reviews that are computed from the request alone.
     """
     settings = settings or AdmissionSettings()
     of_kind = kind_settings or partial(_by_gates, settings.gates)
@@ -70,17 +85,27 @@ def reviewers(
         lookups = msgspec.structs.replace(
             lookups, readers={"workloadspread": spreading.reader, **lookups.readers}
         )
+    if budgeting is not None:
+        lookups = msgspec.structs.replace(
+            lookups, readers={"podunavailablebudget": budgeting.reader, **lookups.readers}
+        )
     changing = chain.changing_steps(
         settings,
         rng=rng or random.Random(),
         clock=clock,
         spreading=spreading,
         sidecars=lookups.readers.get("sidecarset"),
+        budgeting=budgeting,
+        states=lookups.readers.get("persistentpodstate"),
         on_refused=on_refused,
     )
-    served = [_Reviewed(kind, of_kind(kind), lookups) for kind in kinds()]
+    judging = chain.judging_steps(
+        settings, spreading=spreading, budgeting=budgeting, on_prevented=on_prevented
+    )
+    aside = aside or Aside()
+    served = [_Reviewed(kind, of_kind(kind), lookups, aside) for kind in kinds()]
     rules = [
-        *_pods(settings, changing, spreading),
+        *_pods(settings, changing, judging),
         *(one.mutating(settings.gates) for one in served if one.kind.reviews.mutating is not None),
         *_protecting(settings, protection),
         *(
@@ -100,7 +125,7 @@ def _by_gates(gates: Gates, kind: Kind) -> Any:
 
 
 def _pods(
-    settings: AdmissionSettings, changing: Sequence[PodStep], spreading: Spreading | None
+    settings: AdmissionSettings, changing: Sequence[PodStep], judging: Sequence[JudgingStep]
 ) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
@@ -116,7 +141,6 @@ def _pods(
             needs=(_APPS, "SidecarSet"),
         )
     ]
-    judging = chain.judging_steps(settings, spreading=spreading)
     if judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",
@@ -192,10 +216,11 @@ def _protecting(settings: AdmissionSettings, protection: Protection) -> list[Rev
 class _Reviewed:
     """The webhooks of one kind. Kinds review their hub version, whichever a write comes in."""
 
-    def __init__(self, kind: Kind, settings: Any, lookups: Lookups) -> None:
+    def __init__(self, kind: Kind, settings: Any, lookups: Lookups, aside: Aside) -> None:
         self.kind = kind
         self._settings = settings
         self._lookups = lookups
+        self._aside = aside
         conversion = kind.conversion
         self._versions = (conversion.spoke, conversion.hub) if conversion else (kind.resource.version,)
 
@@ -206,7 +231,8 @@ class _Reviewed:
         reviewer = make(self._settings, self._lookups)
         if self.kind.reviews.validating is None:  # where a kind is refused, one of its webhooks does it
             reviewer = behind_gates(self.kind, gates, reviewer)
-        return self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
+        rule = self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
+        return msgspec.structs.replace(rule, reviewer=_long_aside(rule.reviewer, self._aside, self._versions))
 
     def validating(self, gates: Gates, protection: Protection, announce: Announce | None) -> ReviewRule:
         """Of creations and updates, where there is something to judge, and of protected deletions."""
@@ -221,6 +247,9 @@ class _Reviewed:
         if reviews.is_protected:
             reviewer, operations = guarded(protection, reviewer), (*operations, "DELETE")
         rule = self._rule(reviewer, *operations, mutating=False)
+        if reviews.validates_alone:  # its older version may be judged by what is in the cluster
+            alone = _long_aside(rule.reviewer, self._aside, self._versions[-1:])
+            rule = msgspec.structs.replace(rule, reviewer=alone)
         side_effects = "None" if reviews.announces is None else "NoneOnDryRun"
         return msgspec.structs.replace(rule, name=reviews.webhook or rule.name, side_effects=side_effects)
 
@@ -237,6 +266,18 @@ class _Reviewed:
             mutating=mutating,
             rules=(_writes(resource.group, resource.plural, *operations, versions=self._versions),),
         )
+
+
+def _long_aside(reviewer: Reviewer, aside: Aside, versions: Sequence[str]) -> Reviewer:
+    """The reviewer, with long creations and updates of these versions beside the event loop."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        is_write = request.operation in ("CREATE", "UPDATE") and request.resource.version in versions
+        if request.size < LONG_REVIEW or not is_write:
+            return await reviewer(request)
+        return await aside.run(lambda: finished(reviewer(request)))
+
+    return review
 
 
 def _writes(group: str, resource: str, *operations: str, versions: tuple[str, ...] = ("v1",)) -> ResourceRule:

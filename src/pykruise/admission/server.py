@@ -5,8 +5,9 @@ API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? ro
 Every limit has a defined outcome:
 
     unknown path 404 · not POST 405 · body too large 413 · body too slow 408
+    a review without a client certificate, where an authority for them is given: 401
     too many requests at once, or too many bytes of them in memory: 429 with Retry-After
-    a connection that sends no request in time, or one too many: closed
+    a connection that sends no request in time, or one too many that is idle: closed
 
 HTTP itself is kube/http_server.py: half of a review's CPU went into a general server before.
 429 tells an API server to come back within the time it has anyway, perhaps at another replica; `is_overloaded`
@@ -24,13 +25,15 @@ import msgspec
 
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
-from pykruise.kube.documents import decode, encode
+from pykruise.kube.aside import Aside
+from pykruise.kube.documents import encode
 from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_server import Limits as HttpLimits
 from pykruise.kube.http_wire import Request
+from pykruise.kube.quota import FullError, Quota
 from pykruise.kube.transport import Response
 
-__all__ = ["Limits", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
+__all__ = ["Limits", "LongBodies", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
 
 _log = logging.getLogger(__name__)
 
@@ -49,15 +52,23 @@ _REFUSALS: Final[Mapping[int, str]] = {
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one server takes on. Sizes in bytes, times in seconds."""
 
-    requests: int = 256
-    """At once; one more is shed."""
+    requests: int = 512
+    """Being answered at once; one more is shed."""
+    head: int = 16 * 1024
+    """Of a request's line and headers; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
-    """Of one review: an object and what it was before, three at most by an API server."""
-    bodies: int = 256 * MIB
+    """Of one review: an object and what it was before, three MiB at most by an API server."""
+    bodies: int = 48 * MIB
     """Of all requests at once."""
-    connections: int = 1024
+    connections: int = 768
+    share: float = 0.5
+    """What one peer address may have of requests, bodies and connections. An API server alone needs no more."""
+    least_rate: int = 64 * 1024
+    """Bytes of a body a second, after two seconds. An API server sends a body at once."""
     body_s: float = 10.0
     """From a request's first byte to its last."""
+    answer_s: float = 10.0
+    """For an answer to be taken."""
     request_s: float = 10.0
     """For the handshake of a new connection, and then until the head of its first request is there."""
     timeout_s: float = 10.0
@@ -72,16 +83,32 @@ Poster = Callable[[str, bytes, float], Awaitable[bytes]]
 """Called with path, body and the seconds there are; answers with JSON. It raises nothing."""
 
 
+class LongBodies(msgspec.Struct, frozen=True):
+    """Bodies of `size` bytes and more, of which so many may wait at once: each of them holds memory."""
+
+    size: int
+    quota: Quota
+    """By the client's address."""
+
+
 class PostPath(msgspec.Struct, frozen=True):
     """What is answered under one path."""
 
     poster: Poster
     body: int | None = None
     """Instead of `Limits.body`."""
+    long: LongBodies | None = None
+    """What long bodies wait for; None: nothing."""
+    is_open: bool = False
+    """Answered without a client certificate, also where an authority for them is given."""
 
 
 class WebhookServer:
-    """Serves `paths` over TLS. `start`, `stop`; `load_certificate` before the start and whenever it is new."""
+    """Serves `paths` over TLS. `start`, `stop`; `load_certificate` before the start and whenever it is new.
+
+    `client_authority`: a file with certificates (PEM). Reviews are then answered only to clients with a certificate
+    of these authorities. A changed file counts from the next connection on.
+    """
 
     def __init__(
         self,
@@ -90,11 +117,14 @@ class WebhookServer:
         host: str = "0.0.0.0",
         port: int = 9876,
         limits: Limits | None = None,
+        client_authority: Path | None = None,
     ) -> None:
         self._paths = dict(paths)
         self._host = host
         self._port = port
         self._limits = limits or Limits()
+        self._pair: tuple[Path, Path] | None = None
+        self._authority = ClientAuthority(client_authority) if client_authority is not None else None
         self._tls = _context()
         self._http = HttpServer(self, limits=_http_limits(self._limits))
         self._shed_at = float("-inf")
@@ -115,7 +145,7 @@ class WebhookServer:
     @property
     def requests(self) -> int:
         """Being answered right now."""
-        return self._http.admitted
+        return self._http.room.requests
 
     @property
     def shed(self) -> int:
@@ -134,12 +164,25 @@ class WebhookServer:
         before stays then.
         """
         # A pair that does not fit would leave the live context with half of it.
-        _context().load_cert_chain(chain, key)
-        self._tls.load_cert_chain(chain, key)
+        context = _context()
+        context.load_cert_chain(chain, key)
+        if self._authority is not None:
+            self._authority.load_into(context)
+        self._tls, self._pair = context, (chain, key)
+
+    def _current_tls(self) -> ssl.SSLContext:
+        """For a new connection."""
+        if self._pair is not None and self._authority is not None and self._authority.has_changed():
+            try:
+                self.load_certificate(*self._pair)
+                _log.info("the authorities of client certificates were read again")
+            except (OSError, ValueError) as error:
+                _log.error("the authorities of client certificates stay as they were: %s", error)
+        return self._tls
 
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
-        self._port = await self._http.start(self._host, self._port, tls=self._tls)
+        self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Take no new connections, finish what is being answered (for so long), and close."""
@@ -150,25 +193,34 @@ class WebhookServer:
     def admit(self, request: Request) -> Response | None:
         """The refusal of a request that is for nobody here, or that there is no room for."""
         if request.path == _HEALTH:
+            request.is_counted = False
             return None
         path = self._paths.get(request.path)
         if path is None:
             return _plain(404, "nothing is served under this path")
         if request.method != "POST":
             return _plain(405, "reviews are posted", allow="POST")
-        if self._http.admitted >= self._limits.requests:
-            return self._turned_away()
+        if self._authority is not None and not request.is_verified and not path.is_open:
+            return _plain(401, "reviews are answered to clients with a certificate only")
         if path.body is not None:
             request.most_body = path.body
+        if path.long is not None and path.long.quota.is_full(request.peer) and _is_long(request, path.long):
+            return self._turned_away()  # before the body comes: reading it costs too
         return None
 
     async def answer(self, request: Request) -> Response:
         """What the poster of its path says."""
         if request.path == _HEALTH:
             return Response(200, {}, b"")
+        path = self._paths[request.path]
         timeout_s = self._timeout_s(request.query.get("timeout", ""))
-        answer = await self._paths[request.path].poster(request.path, request.body, timeout_s)
-        return Response(200, _JSON_HEADERS, answer)
+        if path.long is None or len(request.body) < path.long.size:
+            return Response(200, _JSON_HEADERS, await path.poster(request.path, request.body, timeout_s))
+        try:
+            with path.long.quota.place(request.peer):
+                return Response(200, _JSON_HEADERS, await path.poster(request.path, request.body, timeout_s))
+        except FullError:
+            return self._turned_away()
 
     def failed(self, code: int, request: Request) -> Response:
         """The answer to what is no request, or breaks a limit."""
@@ -190,20 +242,32 @@ class WebhookServer:
 
     def _turned_away(self) -> Response:
         self._shed += 1
-        self._shed_at = asyncio.get_running_loop().time()
+        # One client that has used up its share, or sends slowly, must not take this replica out of the Service.
+        if self._http.room.has_no_place_for_requests:
+            self._shed_at = asyncio.get_running_loop().time()
         return _plain(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
 
 
 def _http_limits(limits: Limits) -> HttpLimits:
     return HttpLimits(
-        head=64 * 1024,
+        head=limits.head,
         body=limits.body,
         bodies=limits.bodies,
+        requests=limits.requests,
         connections=limits.connections,
+        share=limits.share,
+        least_rate=limits.least_rate,
         first_s=limits.request_s,
         read_s=limits.body_s,
+        answer_s=limits.answer_s,
         idle_s=90.0,
     )
+
+
+def _is_long(request: Request, long: LongBodies) -> bool:
+    """Whether the body that comes is long, or of unknown length."""
+    length = request.headers.get("content-length", "")
+    return not length.isdecimal() or len(length) > 19 or int(length) >= long.size
 
 
 def _plain(status: int, text: str, **headers: str) -> Response:
@@ -216,6 +280,32 @@ def _context() -> ssl.SSLContext:
     return context
 
 
+class ClientAuthority:
+    """Who may have issued clients' certificates: a file that somebody else keeps up."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read = (0, 0)
+
+    def has_changed(self) -> bool:
+        """Whether the file is another one than the one that was read last."""
+        try:
+            return self._stamp() != self._read
+        except OSError:
+            return False  # it is being exchanged
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Believe these authorities. Raises OSError or ValueError."""
+        self._read = self._stamp()
+        context.load_verify_locations(self._file)
+        # Not required: API servers show none when they ask for conversions (kubernetes/kubernetes#131810).
+        context.verify_mode = ssl.CERT_OPTIONAL
+
+    def _stamp(self) -> tuple[int, int]:
+        found = self._file.stat()
+        return found.st_mtime_ns, found.st_ino
+
+
 def review_paths(reviews: Reviews) -> Mapping[str, PostPath]:
     """What a server needs to serve these reviews."""
 
@@ -225,33 +315,55 @@ def review_paths(reviews: Reviews) -> Mapping[str, PostPath]:
     return {path: PostPath(post) for path in reviews.paths}
 
 
-CONVERSION_BODY: Final = 128 * MIB
-"""A list is converted in one request, however long it is."""
+CONVERSION_BODY: Final = 4 * MIB
+"""An API server converts the objects that it reads one by one; one has 1.5 MiB at most where etcd is as it comes."""
 
-LONG_CONVERSION: Final = 256 * 1024
-"""Bytes from which a conversion gets a thread of its own, so that reviews need not wait for it."""
+LONG_CONVERSION: Final = 64 * 1024
+"""Bytes from which conversions are done one after the other, and in turns with reviews."""
+
+TURN: Final = 16 * 1024
+"""Bytes of objects that are converted in one turn of the loop: some milliseconds."""
+
+LONG_OBJECT: Final = 64 * 1024
+"""An object of so many bytes is converted in a thread."""
+
+LONG_AT_ONCE: Final = 8
+"""... and so many at most wait for their turn, two of them of one address."""
 
 
 def conversion_path(path: str) -> Mapping[str, PostPath]:
     """What a server needs to serve conversions under this path."""
+    turn, aside = asyncio.Lock(), Aside()
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:
-        if len(body) < LONG_CONVERSION:
-            return _converted(body)
-        return await asyncio.to_thread(_converted, body)
+        try:
+            if len(body) < LONG_CONVERSION:
+                return conversion.review(body)
+            async with turn:
+                return await _in_turns(body, aside)
+        except (ValueError, RecursionError) as error:
+            return _not_converted(f"the body cannot be converted: {error}")
+        except Exception:
+            _log.exception("a conversion failed")
+            return _not_converted("the conversion failed; the manager's log says why")
 
-    return {path: PostPath(post, body=CONVERSION_BODY)}
+    long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
+    return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}
 
 
-def _converted(body: bytes) -> bytes:
-    """The answer to a ConversionReview, whatever was sent."""
-    try:
-        return encode(conversion.review(decode(body)))
-    except (ValueError, RecursionError) as error:
-        return _not_converted(f"the body cannot be converted: {error}")
-    except Exception:
-        _log.exception("a conversion failed")
-        return _not_converted("the conversion failed; the manager's log says why")
+async def _in_turns(body: bytes, aside: Aside) -> bytes:
+    """The answer to a long review, while others are answered too."""
+    reviewing, done = conversion.Reviewing(body), 0
+    for index, size in enumerate(reviewing.sizes):
+        if size >= LONG_OBJECT:
+            await aside.run(reviewing.convert, index)
+            continue
+        reviewing.convert(index)
+        done += size
+        if done >= TURN:
+            done = 0
+            await asyncio.sleep(0)
+    return reviewing.answer()
 
 
 def _not_converted(message: str) -> bytes:

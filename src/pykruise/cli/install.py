@@ -1,5 +1,6 @@
 """`pykruise install` prints all manifests; `pykruise uninstall --check` says what removing them would take away."""
 
+from ipaddress import ip_network
 from pathlib import Path
 
 import click
@@ -28,8 +29,15 @@ def install_text(
     v: int,
     webhook_host: str = "",
     webhook_port: int = 9876,
+    api_servers: tuple[str, ...] = (),
+    client_authority: str = "",
 ) -> str:
-    """The manifests as YAML. Raises CommandError for gates that cannot be meant."""
+    """The manifests as YAML. Raises CommandError for gates or addresses that cannot be meant."""
+    for cidr in api_servers:
+        try:
+            ip_network(cidr)
+        except ValueError as error:
+            raise CommandError(f"--api-server: {error}; write 10.0.0.0/24, or 10.0.0.5/32") from error
     try:
         gates = parse([feature_gates])
     except GateError as error:
@@ -45,6 +53,8 @@ def install_text(
         verbosity=v,
         webhook_host=webhook_host,
         webhook_port=webhook_port,
+        api_servers=api_servers,
+        client_authority=client_authority,
     )
     return _yaml(manifests(wanted))
 

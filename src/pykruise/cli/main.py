@@ -185,6 +185,20 @@ def kubelets(
     default=9876,
     help="Where webhooks are answered: WEBHOOK_PORT.",
 )
+@click.option(
+    "--api-server",
+    "api_servers",
+    metavar="CIDR",
+    multiple=True,
+    help="Where reviews come from: a NetworkPolicy lets nobody else reach the webhooks.",
+)
+@click.option(
+    "--client-ca",
+    "client_authority",
+    metavar="CONFIGMAP",
+    default="",
+    help="With ca.crt: reviews are answered only to clients with a certificate of it.",
+)
 def install(
     namespace: str,
     replicas: int,
@@ -193,6 +207,8 @@ def install(
     v: int,
     webhook_host: str,
     webhook_port: int,
+    api_servers: tuple[str, ...],
+    client_authority: str,
 ) -> None:
     """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
     from pykruise.cli.install import install_text
@@ -206,6 +222,8 @@ def install(
             v=v,
             webhook_host=webhook_host,
             webhook_port=webhook_port,
+            api_servers=api_servers,
+            client_authority=client_authority,
         )
     except CommandError as error:
         click.echo(f"error: {error}", err=True)

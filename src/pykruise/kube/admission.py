@@ -37,6 +37,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     old_object: dict[str, Any] | None = None
     dry_run: bool = False
     options: dict[str, Any] | None = None
+    size: int = 0
+    """Bytes of the review as it was sent; 0: it was not."""
 
 
 class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,7 +78,8 @@ class Cache(Generic[T]):
     `project` makes a T of an object's JSON; it must copy what it keeps. `indexes` are pure functions from T
     to the values under which it is found (asked again with the same T when it is removed). Both may raise:
     such an object is counted as unreadable. `namespace=""` means all. `idle_timeout_s`: see IDLE_TIMEOUT_S.
-    `pace`: how what comes in a crowd is read; None: all of it at once.
+    `pace`: how what comes in a crowd is read; None: all of it at once. `metadata_only`: lists and watches bring
+    metadata and nothing else; only the answers to own writes are whole.
     Raises SelectorError for a selector that cannot be parsed.
 
     All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes
@@ -99,6 +100,7 @@ class Cache(Generic[T]):
         rng: random.Random,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         pace: Pace | None = None,
+        metadata_only: bool = False,
     ) -> None:
         self.resource = resource
         view = SelectorView(label_selector, field_selector) if label_selector or field_selector else None
@@ -126,6 +128,7 @@ class Cache(Generic[T]):
             field_selector=field_selector,
             rng=rng,
             idle_timeout_s=idle_timeout_s,
+            metadata_only=metadata_only,
         )
         self._inbox = self._ingest.inbox
 

@@ -13,7 +13,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 import orjson
@@ -43,6 +43,10 @@ Body = Mapping[str, Any] | Sequence[Any] | bytes
 """A document, the operations of a JSON patch, or either already encoded."""
 
 JSON_CONTENT = "application/json"
+
+_METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+"""Metadata alone. API servers refuse the one where they would answer with the other."""
 
 
 class WriteOptions(TypedDict, total=False):
@@ -156,6 +160,8 @@ class Client:
         self._rng = rng if rng is not None else random.Random()
         self._retry = retry
         self._read_headers = {"accept": JSON_CONTENT, "user-agent": user_agent}
+        self._metadata_headers = {**self._read_headers, "accept": _METADATA}
+        self._metadata_list_headers = {**self._read_headers, "accept": _METADATA_LIST}
         self._write_headers = {
             kind: {**self._read_headers, "content-type": kind}
             for kind in (JSON_CONTENT, *(patch_type.value for patch_type in PatchType))
@@ -197,12 +203,13 @@ class Client:
         resource_version: str = "",
         timeout_s: float = 60.0,
         priority: int = 0,
+        metadata_only: bool = False,
     ) -> ListResult:
         """All objects of a resource (in a namespace, or everywhere), in pages of `limit` (0: all in one).
 
         `resource_version=""` reads what is stored now; "0" accepts what the server has cached. A continue
         token that expires between pages (410) makes the list begin again, then in one single page, which
-        cannot expire; so there are at most two passes. `timeout_s` is for each page.
+        cannot expire; so there are at most two passes. `timeout_s` is for each page. `metadata_only`: see `read_list`.
         """
         items: list[msgspec.Raw] = []
 
@@ -220,6 +227,7 @@ class Client:
             resource_version=resource_version,
             timeout_s=timeout_s,
             priority=priority,
+            metadata_only=metadata_only,
         )
         return ListResult(version, items)
 
@@ -236,58 +244,60 @@ class Client:
         resource_version: str = "",
         timeout_s: float = 60.0,
         priority: int = 0,
+        metadata_only: bool = False,
     ) -> str:
         """The same, page after page as they come, for lists too long to be held; returns the list's version.
 
-        `on_restart`: what was told so far does not count, the list begins again.
+        `on_restart`: what was told so far does not count, the list begins again. `metadata_only`: objects have
+        their metadata and nothing else (kind PartialObjectMetadata); not even the API server reads the rest out.
         """
         selectors = _selectors(label_selector, field_selector)
         path = resource.path(namespace)
+        asked = _ListRequest(path, selectors, resource_version, timeout_s, priority, metadata_only)
         try:
-            return await self._list(path, selectors, limit, resource_version, timeout_s, priority, on_page)
+            return await self._list(asked, limit, on_page)
         except _ExpiredPageError:
             on_restart()
         try:
-            return await self._list(path, selectors, 0, resource_version, timeout_s, priority, on_page)
+            return await self._list(asked, 0, on_page)
         except _ExpiredPageError as err:  # a server that pages without being asked to
             raise err.gone from err
 
     async def _list(
         self,
-        path: str,
-        selectors: Mapping[str, str],
+        asked: "_ListRequest",
         limit: int,
-        resource_version: str,
-        timeout_s: float,
-        priority: int,
         on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]],
     ) -> str:
-        query = dict(selectors)
+        query = dict(asked.selectors)
         if limit:
             query["limit"] = str(limit)
-        first = {**query, "resourceVersion": resource_version} if resource_version else query
-        page = await self._page(path, first, timeout_s, priority)
+        version = asked.resource_version
+        page = await self._page(asked, {**query, "resourceVersion": version} if version else query)
         # All pages are of one snapshot; should a server ever move on between them, the first page's version
         # makes the watch repeat events rather than miss some.
         version = page.metadata.resource_version
         await on_page(page.items or ())
         while page.metadata.continue_:
-            following = {**query, "continue": page.metadata.continue_}
             try:
-                page = await self._page(path, following, timeout_s, priority)
+                page = await self._page(asked, {**query, "continue": page.metadata.continue_})
             except GoneError as err:
                 raise _ExpiredPageError(err) from err
             await on_page(page.items or ())
         return version
 
-    async def _page(
-        self, path: str, query: Mapping[str, str], timeout_s: float, priority: int
-    ) -> _ListEnvelope:
-        body = await self._read(path, query, timeout_s=timeout_s, priority=priority)
+    async def _page(self, asked: "_ListRequest", query: Mapping[str, str]) -> _ListEnvelope:
+        body = await self._read(
+            asked.path,
+            query,
+            timeout_s=asked.timeout_s,
+            priority=asked.priority,
+            headers=self._metadata_list_headers if asked.metadata_only else None,
+        )
         try:
             return _decode_list(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            raise ConnectionLostError(f"GET {path}: the answer is not a list: {err}") from err
+            raise ConnectionLostError(f"GET {asked.path}: the answer is not a list: {err}") from err
 
     def watch(
         self,
@@ -300,6 +310,7 @@ class Client:
         bookmarks: bool = True,
         timeout_s: float | None = None,
         idle_timeout_s: float | None = None,
+        metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
         """Changes after `resource_version`, as they happen.
 
@@ -310,7 +321,7 @@ class Client:
         watch (after `timeout_s`; None: 5 to 10 minutes, jittered), raises the ApiError of an ERROR event (410
         is GoneError: list again), and TransportError when the connection breaks, a line is not an event, or
         nothing (not even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: who watches
-        knows where to continue. Watches do not count for the limiter.
+        knows where to continue. Watches do not count for the limiter. `metadata_only`: see `read_list`.
         """
         query = _selectors(label_selector, field_selector)
         query["watch"] = "true"
@@ -319,13 +330,13 @@ class Client:
             query["allowWatchBookmarks"] = "true"
         seconds = self._rng.uniform(*_WATCH_TIMEOUT_S) if timeout_s is None else timeout_s
         query["timeoutSeconds"] = str(max(1, round(seconds)))
-        return self._watch(resource.path(namespace), query, idle_timeout_s)
+        headers = self._metadata_headers if metadata_only else self._read_headers
+        path = resource.path(namespace)
+        return self._watch(Request("GET", path, query=query, headers=headers, timeout_s=idle_timeout_s))
 
     @asynccontextmanager
-    async def _watch(
-        self, path: str, query: Mapping[str, str], idle_timeout_s: float | None
-    ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        request = Request("GET", path, query=query, headers=self._read_headers, timeout_s=idle_timeout_s)
+    async def _watch(self, request: Request) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+        path = request.path
         async with self.transport.stream(request) as lines, aclosing(_events(path, lines)) as events:
             yield events
 
@@ -408,8 +419,11 @@ class Client:
         *,
         timeout_s: float | None = None,
         priority: int = 0,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        request = Request("GET", path, query=query, headers=self._read_headers, timeout_s=timeout_s)
+        request = Request(
+            "GET", path, query=query, headers=headers or self._read_headers, timeout_s=timeout_s
+        )
         return await self._attempts(request, self._retry.reads, _is_read_repeatable, priority)
 
     async def _write(
@@ -472,6 +486,17 @@ class Client:
         asked = err.retry_after_s if isinstance(err, ApiError) else None
         jitter = self._rng.uniform(0, min(self._retry.cap_s, self._retry.base_s * 2 ** (failures - 1)))
         return (asked or 0.0) + jitter
+
+
+class _ListRequest(msgspec.Struct, frozen=True):
+    """What all pages of one list have in common."""
+
+    path: str
+    selectors: Mapping[str, str]
+    resource_version: str
+    timeout_s: float
+    priority: int
+    metadata_only: bool
 
 
 class _ExpiredPageError(Exception):

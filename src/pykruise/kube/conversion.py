@@ -12,7 +12,9 @@ annotation goes.
 
 A kept field is dropped when it contradicts what a client has written since: it returns only if all that the
 other version would then show differently is what the client wrote. So a client of an old version that changes
-a field wins over what was kept, and a client that changes something else loses nothing.
+a field wins over what was kept, and a client that changes something else loses nothing. Fields that contradict are
+looked for by halving, in MOST_TRIES tries; what is still in a half that contradicts then goes with it. So what a
+conversion costs depends on the size of the document alone.
 
 Pure: documents that come in are not changed. Rules get a document of their own, may change it, and must not
 raise on values of the wrong type: such values stay where they are. They raise ConversionError for what has
@@ -41,6 +43,11 @@ __all__ = [
     "section",
     "unchanged",
 ]
+
+MOST_TRIES: Final = 32
+
+_COMPARED_LEVELS: Final = 8
+"""From the top: parts that are equal are found so at once. Further down each level would compare all below again."""
 
 KEPT_PREFIX: Final = "pykruise.io/conversion-"
 """Annotation with the fields that only the version named at its end has."""
@@ -147,23 +154,24 @@ def _lost(source: Document, seen: Document) -> Document:
     return missing if isinstance(missing, dict) else {}
 
 
-def _missing(value: Any, seen: Any) -> Any:
+def _missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
     """The part of `value` that `seen` lacks, or `_ABSENT`. Null and empty text mean the same as absence."""
-    if value is None or value == "" or same(value, seen):
+    if value is None or value == "" or (levels and same(value, seen)):
         return _ABSENT
+    below = max(levels - 1, 0)
     if isinstance(value, dict) and isinstance(seen, dict):
-        parts = {field: _missing(item, seen.get(field)) for field, item in value.items()}
+        parts = {field: _missing(item, seen.get(field), below) for field, item in value.items()}
         parts = {field: part for field, part in parts.items() if part is not _ABSENT}
         return parts or _ABSENT
     if isinstance(value, list) and isinstance(seen, list) and _are_recognisable(value, seen):
         known = {_identity(item): item for item in seen}
         items = []
         for item in value:
-            part = _missing(item, known.get(_identity(item)))
+            part = _missing(item, known.get(_identity(item)), below)
             if part is not _ABSENT:
                 items.append({**dict(_identity(item)), **part})
         return items or _ABSENT
-    return value
+    return _ABSENT if not levels and same(value, seen) else value
 
 
 def _are_recognisable(*lists: list[Any]) -> bool:
@@ -189,30 +197,35 @@ def _restored(
 ) -> tuple[Document, Document]:
     """The document with the kept fields in their places, and what comes back of it.
 
-    First all at once; when that contradicts the source, one after the other, leaving out those that do.
+    First all at once; when that contradicts the source, each half on its own, and so on.
     """
-    for part in (kept, *_singles(kept)):
+    left: list[Any] = [kept]
+    for _ in range(MOST_TRIES):
+        if not left:
+            break
+        part = left.pop()
         with_it = _overlaid(found, part)
         after = back(deep_copy(with_it))
         if _agrees(after, seen=seen, source=source):
             found, seen = with_it, after
-            if part is kept:
-                break
+        else:
+            left += reversed(_halves(part))
     return found, seen
 
 
-def _agrees(after: Any, *, seen: Any, source: Any) -> bool:
+def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVELS) -> bool:
     """Whether all that changed from `seen` to `after` is now as `source` has it."""
-    if same(after, seen):
+    if levels and same(after, seen):
         return True
     if isinstance(after, dict) and (isinstance(seen, dict) or isinstance(source, dict)):
         seen = seen if isinstance(seen, dict) else {}
         source = source if isinstance(source, dict) else {}
+        below = max(levels - 1, 0)
         return all(
-            _agrees(after.get(field), seen=seen.get(field), source=source.get(field))
+            _agrees(after.get(field), seen=seen.get(field), source=source.get(field), levels=below)
             for field in after.keys() | seen.keys()
         )
-    return same(after, source)
+    return same(after, source) or (not levels and same(after, seen))
 
 
 def _overlaid(value: Any, kept: Any) -> Any:
@@ -229,18 +242,26 @@ def _overlaid(value: Any, kept: Any) -> Any:
     return deep_copy(kept)
 
 
-def _singles(kept: Any) -> Iterator[Any]:
-    """The kept fields, each on its own with the way to it."""
-    if isinstance(kept, dict) and kept:
-        for field, part in kept.items():
-            yield from ({field: single} for single in _singles(part))
-    elif isinstance(kept, list) and kept and _are_recognisable(kept):
-        for item in kept:
-            identity = dict(_identity(item))
-            rest = {field: part for field, part in item.items() if field not in identity}
-            yield from ([{**identity, **single}] for single in (_singles(rest) if rest else ({},)))
-    else:
-        yield kept
+def _halves(kept: Any) -> list[Any]:
+    """The kept fields in two parts, each with the way to it; nothing of a single one."""
+    if isinstance(kept, dict):
+        fields = list(kept.items())
+        if len(fields) > 1:
+            middle = len(fields) // 2
+            return [dict(fields[:middle]), dict(fields[middle:])]
+        return [{field: half} for field, part in fields for half in _halves(part)]
+    if isinstance(kept, list) and _are_recognisable(kept):
+        if len(kept) > 1:
+            middle = len(kept) // 2
+            return [kept[:middle], kept[middle:]]
+        return [[{**dict(_identity(item)), **half}] for item in kept for half in _halves(_rest_of(item))]
+    return []
+
+
+def _rest_of(item: Document) -> Document:
+    """What an item of a list says beside what it is recognised by."""
+    identity = dict(_identity(item))
+    return {field: part for field, part in item.items() if field not in identity}
 
 
 # ── for rules ────────────────────────────────────────────────────────────────

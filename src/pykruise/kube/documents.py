@@ -7,7 +7,7 @@ needs is projected into typed values elsewhere; the rest stays as it came, so un
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -17,6 +17,7 @@ from pykruise.kube.ids import Key
 __all__ = [
     "Document",
     "annotations_of",
+    "bounded",
     "canonical",
     "decode",
     "deep_copy",
@@ -30,6 +31,12 @@ __all__ = [
 
 Document = dict[str, Any]
 """One JSON object: str keys, JSON values."""
+
+MOST_BYTES: Final = 3 * 1024 * 1024
+"""What an API server takes as one object, in bytes of JSON."""
+
+MOST_CONTAINERS: Final = 250_000
+"""Lists and objects in one document. A list of variables of three MiB has half as many."""
 
 
 def decode(raw: bytes | msgspec.Raw) -> Document:
@@ -45,6 +52,20 @@ def decode(raw: bytes | msgspec.Raw) -> Document:
     if not isinstance(value, dict):
         raise ValueError(f"not a JSON document: expected an object, got {_json_type(value)}")
     return value
+
+
+def bounded(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes | msgspec.Raw:
+    """The JSON text of a document as it came, when an API server could have sent it: `decode` is in no one's way.
+
+    Raises ValueError with the bound for one that is too long, or that has too many lists and objects: a text of
+    nothing but brackets takes fifty times its size in memory.
+    """
+    view = bytes(memoryview(raw))
+    if len(view) > most_bytes:
+        raise ValueError(f"may have {most_bytes} bytes, has {len(view)}")
+    if (found := view.count(b"{") + view.count(b"[")) > MOST_CONTAINERS:
+        raise ValueError(f"may have {MOST_CONTAINERS} lists and objects, has {found}")
+    return raw
 
 
 def encode(doc: Mapping[str, Any]) -> bytes:

@@ -5,20 +5,27 @@ A rule finds something wrong ──▶ required(), invalid(), … ──▶ Caus
 Pure. Validation collects all errors; nobody has to fix an object one error at a time.
 
 `field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people
-and scripts compare these messages.
+and scripts compare these messages; of a long one only the beginning (go_text.py: `excerpt`), so that an answer is
+never many times as long as what was sent.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kube.errors import Cause, Status, StatusDetails
-from pykruise.kube.go_text import quoted
+from pykruise.kube.go_text import LONGEST_EXCERPT, excerpt, quoted
 from pykruise.kube.resources import Resource
 
 ROOT = "<nil>"
 """What the server calls the place of an error that belongs to no field."""
+
+MOST_CAUSES: Final = 1_000
+"""Field errors in one answer; of further ones it says how many there are."""
+
+LONGEST_PART: Final = 2_048
+"""Characters of a field's path, or of what is wrong with it."""
 
 
 def required(field: str, detail: str = "") -> Cause:
@@ -33,7 +40,7 @@ def invalid(field: str, value: object, detail: str) -> Cause:
 
 def invalid_shown(field: str, text: str, detail: str) -> Cause:
     """As `invalid`, of a value that the server shows as a Go struct: `text` is how."""
-    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {text}: {detail}", field=field)
+    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {excerpt(text)}: {detail}", field=field)
 
 
 def invalid_whole(field: str, detail: str) -> Cause:
@@ -88,14 +95,14 @@ def too_many(field: str, actual: int, most: int) -> Cause:
 
 
 def shown(value: object) -> str:
-    """A value as the server prints it in a message: strings quoted, the rest as Go formats it."""
+    """A value as the server prints it in a message: strings quoted, the rest as Go formats it; an excerpt."""
     if value is None:
         return '"null"'
     if isinstance(value, str):
-        return quoted(value)
+        return quoted(excerpt(value))
     if isinstance(value, (bool, int, float)):
         return go_scalar(value)
-    return _go_syntax(value)
+    return _joined(_go_syntax(value))
 
 
 def go_scalar(value: Any) -> str:
@@ -106,12 +113,16 @@ def go_scalar(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return _go_float(value)
-    return str(value)
+    return excerpt(str(value))
 
 
 def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
-    """The answer 422 with all field errors, worded as an API server words it."""
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
+    """The answer 422 with all field errors, worded as an API server words it; with the first MOST_CAUSES of them."""
+    name = excerpt(name)
+    shortened = [_shortened(cause) for cause in causes[:MOST_CAUSES]]
+    told = [f"{cause.field}: {cause.message}" for cause in shortened]
+    if len(causes) > MOST_CAUSES:
+        told.append(f"and {len(causes) - MOST_CAUSES} more")
     listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     return Status(
@@ -119,21 +130,42 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
         message=f"{kind} {quoted(name)} is invalid: {listed}",
         reason="Invalid",
         code=422,
-        details=StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=tuple(causes)),
+        details=StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=tuple(shortened)),
+    )
+
+
+def without_stored(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
+    """The errors that are new: what is wrong with the stored object in the same way, however it got there, keeps
+    nobody from changing something else. `stored` is asked only when there are errors."""
+    if not errors:
+        return []
+    known = {(one.field, one.message) for one in stored()}
+    return [one for one in errors if (one.field, one.message) not in known]
+
+
+def _shortened(cause: Cause) -> Cause:
+    """With keys of users in its path, and texts of users in its detail, of bounded length."""
+    if len(cause.field) <= LONGEST_PART and len(cause.message) <= LONGEST_PART:
+        return cause
+    return Cause(
+        reason=cause.reason,
+        message=excerpt(cause.message, LONGEST_PART),
+        field=excerpt(cause.field, LONGEST_PART),
     )
 
 
 def bad_request(message: str) -> Status:
     """The answer 400: the object cannot be read at all."""
-    return Status(status="Failure", message=message, reason="BadRequest", code=400)
+    return Status(status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400)
 
 
 def go_string_map(value: Mapping[str, str] | None) -> str:
-    """How the server prints a `map[string]string` in a message."""
+    """How the server prints a `map[string]string` in a message; an excerpt."""
     if value is None:
         return "map[string]string(nil)"
-    inner = ", ".join(f"{shown(key)}:{shown(value[key])}" for key in sorted(value))
-    return f"map[string]string{{{inner}}}"
+    return _joined(
+        _mapped("map[string]string{", ((key, iter((shown(value[key]),))) for key in sorted(value)))
+    )
 
 
 def _with(message: str, detail: str) -> str:
@@ -148,19 +180,47 @@ def _go_float(value: float) -> str:
     return repr(value).replace(".0e", "e")
 
 
-def _go_syntax(value: object) -> str:
-    """Go's `%#v` of a decoded JSON value."""
+def _joined(pieces: Iterable[str]) -> str:
+    """The text of the pieces, as far as a message shows it: what comes after that is not even put together."""
+    found: list[str] = []
+    length = 0
+    for piece in pieces:
+        found.append(piece)
+        length += len(piece)
+        if length > LONGEST_EXCERPT:
+            break
+    return excerpt("".join(found))
+
+
+def _go_syntax(value: object) -> Iterator[str]:
+    """Go's `%#v` of a decoded JSON value, in pieces."""
     if isinstance(value, dict):
-        inner = ", ".join(f"{quoted(str(key))}:{_go_item(value[key])}" for key in sorted(value))
-        return f"map[string]interface {{}}{{{inner}}}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"[]interface {{}}{{{', '.join(_go_item(item) for item in value)}}}"
-    return str(value)
+        entries = ((str(key), _go_item(value[key])) for key in sorted(value))
+        yield from _mapped("map[string]interface {}{", entries)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        yield "[]interface {}{"
+        for number, item in enumerate(value):
+            yield ", " if number else ""
+            yield from _go_item(item)
+        yield "}"
+    else:
+        yield excerpt(str(value))
 
 
-def _go_item(value: object) -> str:
+def _mapped(start: str, entries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+    yield start
+    for number, (key, pieces) in enumerate(entries):
+        yield f"{', ' if number else ''}{quoted(excerpt(key))}:"
+        yield from pieces
+    yield "}"
+
+
+def _go_item(value: object) -> Iterator[str]:
     if value is None:
-        return "interface {}(nil)"
-    if isinstance(value, str):
-        return quoted(value)
-    return go_scalar(value) if isinstance(value, (bool, int, float)) else _go_syntax(value)
+        yield "interface {}(nil)"
+    elif isinstance(value, str):
+        yield quoted(excerpt(value))
+    elif isinstance(value, (bool, int, float)):
+        yield go_scalar(value)
+    else:
+        yield from _go_syntax(value)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import same
+from pykruise.kube.documents import get_path, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
     forbidden,
@@ -20,6 +20,7 @@ from pykruise.kube.field_errors import (
     required,
     shown,
     too_long,
+    too_many,
 )
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.selectors import SelectorError, selector_from
@@ -188,6 +189,13 @@ def check_config_key(key: str, path: str) -> Causes:
         yield invalid(path, key, "must not start with '..'")
 
 
+def check_size(new: Mapping[str, Any], stored: Mapping[str, Any] | None, *path: str, most: int) -> Causes:
+    """A list with at most so many entries. One that is stored already may stay as long as it is."""
+    entries = get_path(new, *path)
+    if isinstance(entries, list) and len(entries) > most and not same(entries, get_path(stored, *path)):
+        yield too_many(".".join(path), len(entries), most)
+
+
 def check_int_or_percent(value: Any, path: str) -> Causes:
     """A count of pods: a whole number not below 0, or a percentage."""
     if isinstance(value, str):
@@ -214,7 +222,7 @@ def int_or_percent_number(value: Any) -> int:
     return value or 0
 
 
-_PERCENT: Final = re.compile("[0-9]+%")
+_PERCENT: Final = re.compile("[0-9]{1,18}%")
 
 
 def go_int_or_string(value: Any) -> str:

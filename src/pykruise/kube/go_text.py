@@ -7,9 +7,12 @@ sandbox and admission use the same form. Pure.
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["go_json", "go_type", "html_escaped", "quoted", "shown"]
+__all__ = ["LONGEST_EXCERPT", "excerpt", "go_json", "go_type", "html_escaped", "quoted", "shown"]
+
+LONGEST_EXCERPT: Final = 256
+"""How many characters of a value a message repeats: a name of two megabytes must not come back six times."""
 
 _ESCAPES = {
     '"': '\\"',
@@ -22,6 +25,11 @@ _ESCAPES = {
     "\t": "\\t",
     "\v": "\\v",
 }
+
+
+def excerpt(text: str, most: int = LONGEST_EXCERPT) -> str:
+    """The text for a message: its beginning, and `…` where it goes on beyond `most` characters."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def quoted(text: str) -> str:

@@ -3,6 +3,7 @@
     bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or go on
                                                └──▶ Request ──▶ App.answer(): a Response, or a Streamed
     Response, Streamed ──▶ http_wire.py ──▶ bytes
+    new connections, bodies on their way, requests that are whole ──▶ Room (http_room.py): is there a place?
 
 A general HTTP server takes several times the CPU of what it carries here (measured: docs/performance.md).
 
@@ -10,9 +11,12 @@ Each connection has one task, which answers its requests one after the other; of
 request is kept and the rest left unread. The task ends with the connection: a watch whose client has gone would
 stay until it has news. Every limit has a defined outcome, and every refusal is the App's:
 
-    not HTTP 400 · head too large 431 · body too large 413 · not here in time 408 · another Expect 417
-    too many bytes of bodies in memory 429
-    an answer that nobody reads, a connection that nobody uses, one too many that says nothing: closed
+    not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
+    too many requests to answer, or too many bytes of bodies in memory 429
+    an answer that nobody reads, a connection that nobody uses, one too many that is idle: closed
+
+A request counts as one when its body is there. So a client that sends halves of requests keeps nobody out: it has
+some of the memory for bodies, of which the slowest is given up first, and of that an address has only its share.
 
 After an answer that comes before the end of its request, what is still sent is read and thrown away for a moment:
 closing at once would throw away the answer as well.
@@ -22,16 +26,20 @@ Owns: the listening socket, the connections and their tasks.
 
 import asyncio
 import logging
+import os
+import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
-from weakref import WeakSet
 
 import httptools
 import msgspec
 
 from pykruise.kube.http_connection import cut_of
+from pykruise.kube.http_room import Room
 from pykruise.kube.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
 from pykruise.kube.transport import Response
 
@@ -45,6 +53,18 @@ _GOODBYE_S: Final = 2.0
 _FLUSH_S: Final = 0.01
 _UNSENT: Final = 64 * 1024
 """An answer of more bytes is not copied behind its head."""
+_MOST_IGNORED: Final = 256 * 1024
+"""Of what is still sent behind an early answer; the rest is not even read."""
+_BACKLOG: Final = 4096
+"""Beyond it the kernel drops what knocks, and an honest client tries again only after a second."""
+_ACCEPTS: Final = 64
+"""New connections in one turn of the loop."""
+_HANDSHAKES: Final = 2
+"""... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
+_NO_FILES_S: Final = 0.1
+"""Where no more files can be opened, the next connection is accepted so much later."""
+_LATE_S: Final = 0.5
+"""A look that comes so late judges no client: what has arrived meanwhile may not be read yet."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,14 +76,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one request; `App.admit` may say something else."""
     bodies: int = 0
     """Of all requests at once; 0: as many as there are."""
+    requests: int = 0
+    """Being answered at once; 0: as many as there are."""
     connections: int = 0
-    """That many; of more, those that never sent a request are closed. 0: as many as there are."""
+    """At once, also those that are shaking hands; 0: as many as there are."""
+    share: float = 1.0
+    """What one peer address may have of `bodies`, `requests` and `connections`."""
+    least_rate: int = 0
+    """Bytes of a body that must come each second, once `grace_s` is over; 0: `read_s` alone counts."""
+    grace_s: float = 2.0
     first_s: float = 60.0
     """From a connection's beginning to the end of its first head."""
     read_s: float = 60.0
     """From a request's first byte to its last."""
     idle_s: float = 300.0
-    """Between two requests, and for an answer to be taken."""
+    """Between two requests."""
+    answer_s: float = 300.0
+    """For an answer to be taken."""
     send_s: float = 20.0
     """For a part of a stream to be taken."""
     linger_s: float = 0.5
@@ -93,7 +122,8 @@ class App(Protocol):
     """Who answers."""
 
     def admit(self, request: Request) -> Response | None:
-        """The refusal of a request whose body is not there yet. It may set `request.most_body`."""
+        """The refusal of a request whose body is not there yet. It may set `request.most_body` and
+        `request.is_counted`."""
         ...
 
     async def answer(self, request: Request) -> Response | Streamed:
@@ -124,18 +154,24 @@ class _UnreadError(Exception):
 class _Connection(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, server: "HttpServer") -> None:
+    def __init__(self, server: "HttpServer", sock: socket.socket, peer: str) -> None:
         self._server = server
+        self._sock = sock
+        self._peer = peer
         self._loop = server.loop
         self._limits = server.limits
         self._app = server.app
+        self._room = server.room
         self._parser: Any = None
         self._transport: asyncio.Transport | None = None
+        self._is_verified = False
+        """Whether the client has shown a certificate, and it was accepted."""
         self.task: asyncio.Task[None] | None = None
         # What is being read.
         self._target = b""
         self._headers: dict[str, str] = {}
-        self._parts: list[bytes] = []
+        self._body: bytes | bytearray = b""
+        self._body_begun: float | None = None
         self._request: Request | None = None
         """The request whose body is on its way."""
         self._refusal: Response | None = None
@@ -145,7 +181,7 @@ class _Connection(asyncio.Protocol):
         self._owes_continue = False
         self._arrived = 0
         """Bytes of the head, or of the body as sent."""
-        self._head_size = self._body_size = 0
+        self._head_size = 0
         self._stays = True
         # What is being answered.
         self._turns: deque[_Turn] = deque()
@@ -153,39 +189,61 @@ class _Connection(asyncio.Protocol):
         self._is_reading_paused = False
         self._is_writing_paused = False
         self._drained: asyncio.Future[None] | None = None
-        self._since = self._made = 0.0
-        self.is_silent = True
+        self._since, self._made = 0.0, server.loop.time()
+        self._is_opening = False
+        """Whether its handshake has begun."""
+        self._is_silent = True
         """Whether it has never sent a whole head."""
         self._is_lost = False
-        self._admitted = 0
-        self._held = 0
+
+    async def open(self, tls: ssl.SSLContext | None) -> None:
+        """Shake hands. A client that does not is closed."""
+        self._is_opening = True
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self,
+                self._sock,
+                ssl=tls,
+                ssl_handshake_timeout=min(_HANDSHAKE_S, self._limits.first_s) if tls is not None else None,
+                ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
+            )
+        except OSError as error:
+            _LOG.debug("a client did not shake hands: %s", error)
+        finally:
+            if self._transport is None:  # the loop has closed the socket
+                self._is_deaf = self._is_lost = True
+                self._room.leave(self)
 
     # --- what the loop calls ----------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._server.shaking_hands.discard(self)
         self._transport = cast(asyncio.Transport, transport)
-        if self._server.is_stopping:  # it was shaking hands until now
+        if self._server.is_stopping or self._is_deaf:  # it was shaking hands until now
             self._is_deaf = True
             self._transport.abort()
             return
+        self._is_verified = bool(transport.get_extra_info("peercert"))
         self._parser = httptools.HttpRequestParser(self)
-        self._since = self._made = self._loop.time()
+        self._since = self._loop.time()
         self.task = self._loop.create_task(self._serve(self._transport))
         self._server.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = self._is_lost = True
         self._server.connections.pop(self, None)
-        self._server.admitted -= self._admitted
-        self._server.held -= self._held
+        self._room.leave(self)
         if self.task is not None:
             self.task.cancel()
+        # These lead back here: what TLS and the body took would stay until the garbage collector comes by.
+        self._parser = self._transport = self._drained = None
+        self._turns.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
-            return
         self._arrived += len(data)
+        if self._is_deaf:
+            if self._arrived > _MOST_IGNORED and self._transport is not None:
+                self._transport.pause_reading()
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -210,9 +268,9 @@ class _Connection(asyncio.Protocol):
     # --- what the parser calls ----------------------------------------
 
     def on_message_begin(self) -> None:
-        self._target, self._headers, self._parts = b"", {}, []
+        self._target, self._headers, self._body = b"", {}, b""
         self._request = self._refusal = None
-        self._head_size = self._body_size = 0
+        self._head_size = 0
         self._is_begun = True
         if not self._turns and self._next_turn is not None:
             self._since = self._loop.time()
@@ -236,9 +294,11 @@ class _Connection(asyncio.Protocol):
         self._arrived = 0
         path, query = split_target(self._target)
         request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
+        request.target = self._target
         request.most_body = self._limits.body
+        request.is_verified, request.peer = self._is_verified, self._peer
         self._request = request
-        self.is_silent = False
+        self._is_silent = False
         self._stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         length = self._headers.get("content-length", "0")
         expected = self._headers.get("expect")
@@ -249,46 +309,51 @@ class _Connection(asyncio.Protocol):
             self._refuse(417)
             return
         self._refusal = self._app.admit(request)
-        if self._refusal is None:
-            request.is_admitted = True
-            self._admitted += 1
-            self._server.admitted += 1
         if length == "0" and "transfer-encoding" not in self._headers:
             return
         if self._refusal is not None:
             self._finish(_Turn(request, self._refusal, stays=False))
         elif len(length) > 19 or int(length) > request.most_body:
             self._refuse(413)
-        elif expected is not None:
-            self._owes_continue = True
-            if self._next_turn is not None and not self._turns:
-                self._ask_to_continue()
+        else:
+            if expected is None:
+                self._body_begun = self._loop.time()
+            else:
+                self._owes_continue = True
+                if self._next_turn is not None and not self._turns:
+                    self._ask_to_continue()
 
     def on_body(self, part: bytes) -> None:
         request = self._request
         if self._is_deaf or request is None:
             return
-        size, most = len(part), self._limits.bodies
-        self._body_size += size
-        if self._body_size > request.most_body:
+        size = len(part)
+        if request.held + size > request.most_body:
             self._refuse(413)
-        elif most and self._server.held + size > most:
+        elif not self._room.hold(self, size, evict=_Connection.give_up):
             self._refuse(429)
         else:
-            self._parts.append(part)
             request.held += size
-            self._held += size
-            self._server.held += size
+            if not self._body:
+                self._body = part  # most come in one part
+                return
+            if isinstance(self._body, bytes):
+                # A list of parts would take many times the room of tiny ones.
+                self._body = bytearray(self._body)
+            self._body += part
 
     def on_message_complete(self) -> None:
         request = self._request
         if self._is_deaf or request is None:
             return
         self._is_begun = self._owes_continue = False
-        self._arrived = 0
-        parts = self._parts
-        if parts:
-            request.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._arrived, self._body_begun = 0, None
+        request.body, self._body = bytes(self._body), b""
+        self._room.use(self)
+        if self._refusal is None and request.is_counted:
+            request.is_placed = self._room.begin(self)
+            if not request.is_placed:
+                self._refusal = self._app.failed(429, request)
         self._push(_Turn(request, self._refusal, self._stays))
 
     # --- requests ----------------------------------------
@@ -300,7 +365,9 @@ class _Connection(asyncio.Protocol):
             self._finish(_Turn(request, self._app.failed(code, request), stays=False))
 
     def _finish(self, turn: _Turn) -> None:
-        self._is_deaf = True
+        self._is_deaf, self._arrived = True, 0
+        self._room.release(self, turn.request.held)
+        turn.request.held, self._body, self._body_begun = 0, b"", None
         self._push(turn)
 
     def _push(self, turn: _Turn) -> None:
@@ -329,6 +396,7 @@ class _Connection(asyncio.Protocol):
 
     def _ask_to_continue(self) -> None:
         self._owes_continue = False
+        self._body_begun = self._loop.time()
         if self._transport is not None:
             self._transport.write(CONTINUE)
 
@@ -343,14 +411,30 @@ class _Connection(asyncio.Protocol):
         is_over = self.task is None or self.task.done()
         return not is_over and (self._next_turn is None or bool(self._turns))
 
+    @property
+    def body_begun(self) -> float | None:
+        """When the body on its way began to come, in the loop's seconds; None: there is none."""
+        return None if self._is_deaf else self._body_begun
+
+    def _is_too_slow(self, now: float) -> bool:
+        """Whether less of the body has come than the least rate wants by now."""
+        rate, request = self._limits.least_rate, self._request
+        if self._body_begun is None or request is None or not rate:
+            return False
+        return now > self._body_begun + self._limits.grace_s + request.held / rate
+
+    def give_up(self) -> None:
+        """Refuse the body on its way: its place is needed."""
+        self._refuse(429)
+
     def check(self, now: float) -> None:
         """Notice what takes too long."""
-        if self.is_silent and now - self._made > self._limits.first_s:
+        if self._is_silent and now - self._made > self._limits.first_s:
             self.abort()
-        if self.is_busy:
+        if self._transport is None or self.is_busy:
             return
         if self._is_begun and not self._is_deaf:
-            if now - self._since > self._limits.read_s:
+            if now - self._since > self._limits.read_s or self._is_too_slow(now):
                 self._refuse(408)
         elif now - self._since > self._limits.idle_s:
             self.close()
@@ -362,8 +446,30 @@ class _Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End it."""
+        self._is_deaf = True
         if self._transport is not None:
             self._transport.abort()
+        elif self._is_opening:  # the loop has the socket, and closes it
+            with suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+        elif not self._is_lost:
+            self._is_lost = True
+            self._room.leave(self)
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+
+    def wait_for_hello(self, then: Callable[["_Connection"], None]) -> None:
+        """Call `then` when the client says something: who says nothing costs no handshake."""
+        self._loop.add_reader(self._sock.fileno(), self._on_hello, then)
+
+    def _on_hello(self, then: Callable[["_Connection"], None]) -> None:
+        self._loop.remove_reader(self._sock.fileno())
+        then(self)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is over."""
+        return self._is_lost
 
     # --- answers ----------------------------------------
 
@@ -383,8 +489,9 @@ class _Connection(asyncio.Protocol):
         except _UnreadError:
             transport.abort()
         except asyncio.CancelledError:
-            if not self._is_lost:  # the server stops; TLS of a lost connection has nothing left to abort
-                transport.abort()
+            if self._is_lost:  # TLS has nothing left to abort, and a traceback would keep all this alive
+                return
+            transport.abort()  # the server stops
             raise
         except Exception:
             _LOG.exception("a connection failed")
@@ -392,11 +499,9 @@ class _Connection(asyncio.Protocol):
 
     def _forget(self, request: Request) -> None:
         """It takes no room any more."""
-        if not self._is_lost:
-            self._admitted -= request.is_admitted
-            self._server.admitted -= request.is_admitted
-            self._held -= request.held
-            self._server.held -= request.held
+        if request.is_placed:
+            self._room.end(self)
+        self._room.release(self, request.held)
 
     async def _answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
         request = turn.request
@@ -418,7 +523,7 @@ class _Connection(asyncio.Protocol):
         else:
             transport.write(head)
             transport.write(body)
-        await self._until_taken(request, self._limits.idle_s)
+        await self._until_taken(request, self._limits.answer_s)
 
     async def _stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
         request, limit_s = turn.request, self._limits.send_s
@@ -449,16 +554,6 @@ class _Connection(asyncio.Protocol):
             self._drained = None
 
 
-async def _stop_accepting(listener: asyncio.Server) -> None:
-    """What asyncio accepts in the very turn in which its server is closed gets no transport, and stays open."""
-    loop = asyncio.get_running_loop()
-    for sock in listener.sockets:
-        with suppress(RuntimeError):  # of loops that look after their sockets themselves
-            loop.remove_reader(sock.fileno())
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
 class HttpServer:
     """Serves an App. `start`, then `stop`."""
 
@@ -467,75 +562,122 @@ class HttpServer:
         self.limits = limits
         self.heads = HeadWriter()
         self.connections: dict[_Connection, None] = {}
+        self.room: Room[_Connection] = Room(
+            connections=limits.connections,
+            requests=limits.requests,
+            size=limits.bodies,
+            share=limits.share,
+        )
         self.is_stopping = False
-        self.shaking_hands: WeakSet[_Connection] = WeakSet()
-        """Those whose TLS is not there yet; of one that fails nothing is told."""
-        self.admitted = 0
-        """Requests admitted and not answered yet."""
-        self.held = 0
-        """Bytes of their bodies."""
-        self._listener: asyncio.Server | None = None
+        self._tls: Callable[[], ssl.SSLContext] | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        self._hellos: dict[str, deque[_Connection]] = {}
+        """Those whose handshakes may begin, by address; the address whose turn it is comes first."""
+        self._listeners: list[socket.socket] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = 0.0
 
     @property
     def is_listening(self) -> bool:
         """Between start and stop."""
-        return self._listener is not None
+        return bool(self._listeners)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """Where it runs."""
         return asyncio.get_running_loop()
 
-    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> int:
-        """Listen; returns the port. Raises OSError."""
-        loop = asyncio.get_running_loop()
+    async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
+        """Listen; returns the port. Raises OSError. `tls` is asked for each connection; an empty host: everywhere."""
         self.is_stopping = False
-        listener = await loop.create_server(
-            self._accept,
-            host,
-            port,
-            ssl=tls,
-            ssl_handshake_timeout=min(_HANDSHAKE_S, self.limits.first_s) if tls is not None else None,
-            ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
-            backlog=256,
-        )
-        self._listener = listener
-        self._check_on(loop)
-        found: int = listener.sockets[0].getsockname()[1]
+        self._tls = tls
+        self._listeners = await _listening(host, port)
+        for listener in self._listeners:
+            self._accept_from(listener)
+        self._check_on()
+        found: int = self._listeners[0].getsockname()[1]
         return found
 
-    def _accept(self) -> "_Connection":
-        connection = _Connection(self)
-        self.shaking_hands.add(connection)
-        return connection
+    def _accept_from(self, listener: socket.socket) -> None:
+        if listener in self._listeners:
+            self.loop.add_reader(listener.fileno(), self._accept, listener)
 
-    def _check_on(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _accept(self, listener: socket.socket) -> None:
+        """Take new connections. By hand, so that a connection counts, and can be ended, from its first packet on."""
+        for _ in range(_ACCEPTS):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                _LOG.warning("no connection can be accepted: %s", error.strerror)
+                self.room.make_room(evict=_Connection.abort)
+                self.loop.remove_reader(listener.fileno())
+                self.loop.call_later(_NO_FILES_S, self._accept_from, listener)
+                return
+            sock.setblocking(False)
+            peer = address[0]
+            connection = _Connection(self, sock, peer)
+            if not self.room.enter(connection, peer, evict=_Connection.abort):
+                sock.close()
+            elif self._tls is None:
+                self._open(connection, None)
+            else:
+                connection.wait_for_hello(partial(self._queue, peer))
+
+    def _queue(self, peer: str, connection: _Connection) -> None:
+        if not self._hellos:
+            self.loop.call_soon(self._shake_hands)
+        self._hellos.setdefault(peer, deque()).append(connection)
+
+    def _shake_hands(self) -> None:
+        """Begin a few handshakes, one of each address in turn, and go on in the loop's next turn."""
+        begun = 0
+        while self._hellos and begun < _HANDSHAKES and self._tls is not None:
+            peer = next(iter(self._hellos))
+            waiting = self._hellos.pop(peer)
+            connection = waiting.popleft()
+            if waiting:
+                self._hellos[peer] = waiting
+            if not connection.is_lost:
+                begun += 1
+                self._open(connection, self._tls())
+        if self._hellos:
+            self.loop.call_soon(self._shake_hands)
+
+    def _open(self, connection: _Connection, tls: ssl.SSLContext | None) -> None:
+        opening = self.loop.create_task(connection.open(tls))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+
+    def _check_on(self) -> None:
         """Look at all connections now and then: a timer for each request would cost more."""
-        now = loop.time()
-        for connection in tuple(self.connections):
-            connection.check(now)
-        limits = self.limits
-        surplus = len(self.connections) - limits.connections if limits.connections else 0
-        silent = (
-            [connection for connection in self.connections if connection.is_silent] if surplus > 0 else []
-        )
-        for connection in silent[:surplus]:
-            connection.abort()
+        loop = self.loop
+        now, limits = loop.time(), self.limits
+        if now - self._looks_at < _LATE_S or not self._looks_at:
+            for connection in self.room:
+                connection.check(now)
         often_s = 1.0 if limits.connections else 5.0
         every_s = min(often_s, limits.read_s / 4, limits.idle_s / 4, limits.first_s / 4)
-        self._timer = loop.call_later(every_s, self._check_on, loop)
+        self._looks_at = now + every_s
+        self._timer = loop.call_at(self._looks_at, self._check_on)
 
     async def stop(self, *, grace_s: float | None = None) -> None:
         """Take no more connections, let requests under way finish (`grace_s`, or `Limits.stop_s`), and end all."""
-        listener, self._listener = self._listener, None
-        if listener is None:
+        listeners, self._listeners = self._listeners, []
+        if not listeners:
             return
         if self._timer is not None:
             self._timer.cancel()
         self.is_stopping = True
-        await _stop_accepting(listener)
-        listener.close()
+        for listener in listeners:
+            self.loop.remove_reader(listener.fileno())
+            listener.close()
+        self._hellos.clear()
+        opening = tuple(self._opening)
+        for connection in self.room:
+            if connection.transport is None:
+                connection.abort()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.limits.stop_s if grace_s is None else grace_s):
                 while any(connection.is_busy for connection in self.connections):  # noqa: ASYNC110 - nobody tells
@@ -550,8 +692,25 @@ class HttpServer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GOODBYE_S):
-                while self.shaking_hands:  # noqa: ASYNC110 - nobody tells
-                    await asyncio.sleep(0.005)
+        await asyncio.gather(*opening, return_exceptions=True)
         await asyncio.sleep(0)  # an abort takes place a moment later
+
+
+async def _listening(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at every address of a host."""
+    server = await asyncio.get_running_loop().create_server(
+        asyncio.Protocol, host or None, port, start_serving=False
+    )
+    try:
+        found = [socket.socket(fileno=os.dup(one.fileno())) for one in server.sockets]
+    finally:
+        server.close()
+    try:
+        for sock in found:
+            sock.setblocking(False)
+            sock.listen(_BACKLOG)
+    except OSError:
+        for sock in found:
+            sock.close()
+        raise
+    return found

@@ -26,13 +26,29 @@ _NO_QUERY: Final[Mapping[str, str]] = {}
 
 
 class Request:
-    """One request. `path` is percent-encoded, `query` is not; names of headers are in lower case.
+    """One request. `path` is percent-encoded, `query` is not, `target` is both as they came.
 
-    Of what is said twice the first counts; headers that may come several times are in lines. `noted` is what the
-    App wants to know again when the body is there, `most_body` how many bytes that may have.
+    Names of headers are in lower case. Of what is said twice the first counts; headers that may come several times
+    are in lines. `noted` is what the App wants to know again when the body is there, `most_body` how many bytes that
+    may have. `peer` is the client's address; `is_verified`: it has a certificate of an authority that the server
+    trusts. `is_counted`: it needs one of the places for requests, unless App.admit says otherwise.
     """
 
-    __slots__ = ("body", "headers", "held", "is_admitted", "method", "most_body", "noted", "path", "query")
+    __slots__ = (
+        "body",
+        "headers",
+        "held",
+        "is_counted",
+        "is_placed",
+        "is_verified",
+        "method",
+        "most_body",
+        "noted",
+        "path",
+        "peer",
+        "query",
+        "target",
+    )
 
     def __init__(
         self, method: str, path: str, query: Mapping[str, str], headers: dict[str, str], body: bytes = b""
@@ -44,7 +60,11 @@ class Request:
         self.body = body
         self.noted: object = None
         self.most_body = 0
-        self.is_admitted = False
+        self.target = b""
+        self.peer = ""
+        self.is_counted = True
+        self.is_placed = False
+        self.is_verified = False
         self.held = 0
 
 

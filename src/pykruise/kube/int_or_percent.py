@@ -8,7 +8,9 @@ from enum import Enum
 from fractions import Fraction
 from math import ceil, floor
 
-__all__ = ["IntOrPercent", "Rounding", "is_percent", "resolve"]
+from pykruise.kube.go_text import excerpt
+
+__all__ = ["IntOrPercent", "Rounding", "is_percent", "is_whole_percent", "resolve"]
 
 IntOrPercent = int | str
 """An int, or a string that ends in `%`."""
@@ -23,7 +25,13 @@ class Rounding(Enum):
     """Towards minus infinity."""
 
 
-_PERCENT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))%", re.ASCII)
+_DIGITS = 18
+"""Of a number in front of the % sign, and of its fraction: what 64 bits hold."""
+
+_PERCENT = re.compile(
+    rf"([+-]?(?:[0-9]{{1,{_DIGITS}}}(?:\.[0-9]{{0,{_DIGITS}}})?|\.[0-9]{{1,{_DIGITS}}}))%", re.ASCII
+)
+_WHOLE_PERCENT = re.compile(rf"[0-9]{{1,{_DIGITS}}}%", re.ASCII)
 
 
 def resolve(value: IntOrPercent, *, of: int, rounding: Rounding) -> int:
@@ -35,7 +43,7 @@ def resolve(value: IntOrPercent, *, of: int, rounding: Rounding) -> int:
     Rule: Kubernetes' IntOrString percentages; fractions as CloneSet admission accepts them.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{value!r} is neither a whole number nor a percentage such as 50%")
+        raise ValueError(f"{excerpt(repr(value))} is neither a whole number nor a percentage such as 50%")
     if isinstance(value, int):
         return value
     exact = _percentage(value) * of / 100
@@ -48,8 +56,13 @@ def is_percent(value: object) -> bool:
     return isinstance(value, str) and _PERCENT.fullmatch(value) is not None
 
 
+def is_whole_percent(value: object) -> bool:
+    """Whether it is a percentage without sign and fraction, as most kinds ask for: `50%`."""
+    return isinstance(value, str) and _WHOLE_PERCENT.fullmatch(value) is not None
+
+
 def _percentage(text: str) -> Fraction:
     match = _PERCENT.fullmatch(text)
     if match is None:
-        raise ValueError(f'"{text}" is neither a whole number nor a percentage such as 50%')
+        raise ValueError(f'"{excerpt(text)}" is neither a whole number nor a percentage such as 50%')
     return Fraction(match[1])

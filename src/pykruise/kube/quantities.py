@@ -34,9 +34,13 @@ _DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS
 _BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _BINARY_SUFFIXES = {0: ""} | {exponent: suffix for suffix, exponent in _BINARY_EXPONENTS.items()}
 
-_SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
-_EXPONENT = re.compile(r"[eE]([-+]?[0-9]+)", re.ASCII)
+_SHAPE = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
+_EXPONENT = re.compile(r"[eE]([-+]?[0-9]{1,18})", re.ASCII)
 _MAX_EXPONENT = 1000
+_LONGEST_KNOWN = 32
+_MOST_DIGITS = 4_000
+"""Python makes no texts of numbers with more than 4,300 digits, and no cluster has so much of anything."""
+
 _WRONG_SHAPE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
@@ -56,7 +60,8 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
 
         Raises ValueError with Kubernetes' text. Rule: Kubernetes' `resource.ParseQuantity`.
         """
-        return _parse(_as_text(text))
+        given = _as_text(text)
+        return _known(given) if len(given) <= _LONGEST_KNOWN else _parse(given)
 
     @property
     def amount(self) -> Fraction:
@@ -132,12 +137,18 @@ def _as_text(value: str | int | float) -> str:
 
 
 @lru_cache(maxsize=4_096)  # the same few amounts stand in every pod, and are read several times a write
+def _known(text: str) -> Quantity:
+    return _parse(text)
+
+
 def _parse(text: str) -> Quantity:
     match = _SHAPE.fullmatch(text)
     if match is None or not text:
         raise ValueError(_WRONG_SHAPE)
     sign, digits, fraction, suffix = match[1], match[2], match[3] or "", match[4]
     family, exponent = _interpret(suffix)
+    if len(digits) + len(fraction) + max(exponent, 0) > _MOST_DIGITS:
+        raise ValueError(f"quantities must have at most {_MOST_DIGITS} digits")
     number = int(digits + fraction or "0")
     nano = _nano(number, len(fraction), family, exponent)
     if family is Family.BINARY:

@@ -68,6 +68,7 @@ class Reflector:
         field_selector: str,
         rng: random.Random,
         idle_timeout_s: float,
+        metadata_only: bool = False,
     ) -> None:
         self.is_connected = False
         """A watch is open."""
@@ -87,6 +88,7 @@ class Reflector:
         self._field_selector = field_selector
         self._rng = rng
         self._idle_timeout_s = idle_timeout_s
+        self._metadata_only = metadata_only
         self._must_list = True
         self._distrust = ""
         self._end_watch: Callable[[], None] = _nothing
@@ -158,6 +160,7 @@ class Reflector:
             listing.restart,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
+            metadata_only=self._metadata_only,
         )
         version = int(text)
         self._check_not_stale(version, listing.floor)
@@ -196,6 +199,7 @@ class Reflector:
                 label_selector=self._label_selector,
                 field_selector=self._field_selector,
                 idle_timeout_s=self._idle_timeout_s,
+                metadata_only=self._metadata_only,
             )
             try:
                 async with asyncio.timeout(self._idle_timeout_s):

@@ -8,14 +8,14 @@ Pure. Grammar, validation and messages are those of the API server.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.go_text import quoted
+from pykruise.kube.go_text import excerpt, quoted
 from pykruise.kube.validation_rules import is_valid_label_key, is_valid_label_value
 
 __all__ = [
@@ -34,6 +34,10 @@ __all__ = [
     "parse_label_selector",
     "selector_from",
 ]
+
+
+_MOST_ERRORS: Final = 16
+"""Of one requirement."""
 
 
 class SelectorError(ValueError):
@@ -99,7 +103,59 @@ class Requirement(msgspec.Struct, frozen=True):
                 return f"{self.key}{self.operator}{self.values[0]}"
 
 
-class Selector(msgspec.Struct, frozen=True):
+class _KeyRule(msgspec.Struct, frozen=True):
+    """All requirements about one label, as one."""
+
+    is_required: bool
+    """Whether the label must be there."""
+    is_refused: bool
+    """Whether it must not be there."""
+    listed: frozenset[str] | None
+    """Values it may have; None: any."""
+    excluded: frozenset[str]
+    """Values it must not have."""
+    above: int | None
+    below: int | None
+
+    def allows(self, value: str) -> bool:
+        if self.is_refused or (self.listed is not None and value not in self.listed):
+            return False
+        if value in self.excluded:
+            return False
+        if self.above is None and self.below is None:
+            return True
+        number = _integer(value)
+        return (
+            number is not None
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+
+class _Index(msgspec.Struct, frozen=True):
+    """A large selector by its labels: what it costs to ask depends on the labels that are asked about."""
+
+    rules: dict[str, _KeyRule]
+    required: int
+    """How many labels must be there."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        found = 0
+        for key, value in labels.items():
+            rule = self.rules.get(key)
+            if rule is None:
+                continue
+            if not rule.allows(value):
+                return False
+            found += rule.is_required
+        return found == self.required
+
+
+_LARGE: Final = 16
+"""Requirements and values from which on a selector is asked through an index."""
+
+
+class Selector(msgspec.Struct, frozen=True, dict=True):
     """A label selector: all requirements must hold. Sorted by key; none at all matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -110,10 +166,20 @@ class Selector(msgspec.Struct, frozen=True):
         """Whether it selects an object with these labels."""
         if self.selects_nothing:
             return False
+        if (index := self._index) is not None:
+            return index.matches(labels)
         for requirement in self.requirements:  # noqa: SIM110 - a generator would cost as much again
             if not requirement.matches(labels):
                 return False
         return True
+
+    @cached_property
+    def _index(self) -> _Index | None:
+        size = len(self.requirements) + sum(len(one.values) for one in self.requirements)
+        if size <= _LARGE:
+            return None
+        rules = {key: _rule_of(found) for key, found in _by_key(self.requirements).items()}
+        return _Index(rules, sum(rule.is_required for rule in rules.values()))
 
     @property
     def is_empty(self) -> bool:
@@ -179,10 +245,32 @@ def overlap(one: Selector, other: Selector) -> bool:
     """Whether there could be an object that both select. Exact, but for < and >, which it takes as met."""
     if one.selects_nothing or other.selects_nothing:
         return False
-    by_key: dict[str, list[Requirement]] = {}
-    for requirement in (*one.requirements, *other.requirements):
-        by_key.setdefault(requirement.key, []).append(requirement)
+    by_key = _by_key((*one.requirements, *other.requirements))
     return all(_can_be_met(requirements) for requirements in by_key.values())
+
+
+def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:
+    found: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        found.setdefault(requirement.key, []).append(requirement)
+    return found
+
+
+def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
+    """What the requirements, all about one label, say together."""
+    listed = [frozenset(one.values) for one in requirements if one.operator in _LISTING]
+    above = [int(one.values[0]) for one in requirements if one.operator is Operator.GREATER_THAN]
+    below = [int(one.values[0]) for one in requirements if one.operator is Operator.LESS_THAN]
+    return _KeyRule(
+        is_required=any(one.operator not in _MET_BY_ABSENCE for one in requirements),
+        is_refused=any(one.operator is Operator.DOES_NOT_EXIST for one in requirements),
+        listed=frozenset.intersection(*listed) if listed else None,
+        excluded=frozenset(
+            value for one in requirements if one.operator in _EXCLUDING for value in one.values
+        ),
+        above=max(above, default=None),
+        below=min(below, default=None),
+    )
 
 
 def _can_be_met(requirements: Sequence[Requirement]) -> bool:
@@ -220,7 +308,7 @@ def _from_expression(expression: Any) -> Requirement:
     name = expression.get("operator", "")
     operator = _DOCUMENT_OPERATORS.get(name) if isinstance(name, str) else None
     if operator is None:
-        raise SelectorError(f"{quoted(str(name))} is not a valid label selector operator")
+        raise SelectorError(f"{quoted(excerpt(str(name)))} is not a valid label selector operator")
     return _requirement(expression.get("key", ""), operator, expression.get("values") or [])
 
 
@@ -228,35 +316,40 @@ def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Require
     """A valid requirement, or SelectorError with everything that is wrong with it."""
     if not isinstance(key, str) or not all(isinstance(value, str) for value in values):
         raise SelectorError(
-            f"keys and values of a label selector are strings, got {key!r} and {list(values)!r}"
+            f"keys and values of a label selector are strings, got {excerpt(repr(key))} "
+            f"and {excerpt(repr(list(values)))}"
         )
-    return _checked(key, operator, tuple(values))
+    given = tuple(values)
+    return _checked(key, operator, given) if len(given) <= _LARGE else _check(key, operator, given)
 
 
 @lru_cache(maxsize=4096)
 def _checked(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
     """Selectors are read again with each turn of their owner, and hardly ever change."""
+    return _check(key, operator, values)
+
+
+def _check(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
     errors = [*_key_errors("key", key), *_count_errors(operator, values)]
     for index, value in enumerate(values):
-        errors += _value_errors(f"values[{index}][{key}]", value)
+        errors += _value_errors(f"values[{index}][{excerpt(key)}]", value)
     if errors:
-        distinct = list(dict.fromkeys(errors))
+        distinct = list(dict.fromkeys(errors))[:_MOST_ERRORS]
         raise SelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
     return Requirement(key, operator, values)
 
 
 def _key_errors(path: str, key: str) -> list[str]:
     problems = is_valid_label_key(key)
-    return [f"{path}: Invalid value: {quoted(key)}: {'; '.join(problems)}"] if problems else []
+    return [f"{path}: Invalid value: {quoted(excerpt(key))}: {'; '.join(problems)}"] if problems else []
 
 
 def _value_errors(path: str, value: str) -> list[str]:
     problems = is_valid_label_value(value)
-    return [f"{path}: Invalid value: {quoted(value)}: {'; '.join(problems)}"] if problems else []
+    return [f"{path}: Invalid value: {quoted(excerpt(value))}: {'; '.join(problems)}"] if problems else []
 
 
 def _count_errors(operator: Operator, values: Sequence[str]) -> list[str]:
-    found = f"[]string{{{', '.join(map(quoted, values))}}}" if values else "[]string(nil)"
     match operator:
         case Operator.IN | Operator.NOT_IN:
             problem = "" if values else "for 'in', 'notin' operators, values set can't be empty"
@@ -266,12 +359,15 @@ def _count_errors(operator: Operator, values: Sequence[str]) -> list[str]:
             problem = "values set must be empty for exists and does not exist" if values else ""
         case Operator.GREATER_THAN | Operator.LESS_THAN:
             return [
-                f"values[{index}]: Invalid value: {quoted(value)}: "
+                f"values[{index}]: Invalid value: {quoted(excerpt(value))}: "
                 "for 'Gt', 'Lt' operators, the value must be an integer"
                 for index, value in enumerate(values)
                 if _integer(value) is None
             ]
-    return [f"values: Invalid value: {found}: {problem}"] if problem else []
+    if not problem:
+        return []
+    found = f"[]string{{{', '.join(map(quoted, values))}}}" if values else "[]string(nil)"
+    return [f"values: Invalid value: {excerpt(found)}: {problem}"]
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)

@@ -27,6 +27,8 @@ IMAGE = f"pykruise/kruise-manager:v{__version__}"
 MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
 NOBODY = 65534
+CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
+"""Where the authority of API servers' client certificates is mounted."""
 
 POD_LABELS = {"control-plane": "controller-manager"}
 """Of the manager's pods; the Service selects by them."""
@@ -52,6 +54,10 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 8080
     health_port: int = 8000
     verbosity: int = 4
+    api_servers: tuple[str, ...] = ()
+    """Addresses (CIDR) that reviews come from; with them, a NetworkPolicy lets nobody else reach the webhooks."""
+    client_authority: str = ""
+    """A ConfigMap in `namespace` with `ca.crt`: who issued the certificates that API servers show to webhooks."""
 
 
 def manifests(wanted: Installation) -> list[Document]:
@@ -86,8 +92,13 @@ def manifests(wanted: Installation) -> list[Document]:
 
 
 def workload(wanted: Installation) -> list[Document]:
-    """What runs: Service, Deployment, PodDisruptionBudget."""
-    return [_service(wanted), _deployment(wanted), *([_budget(wanted)] if wanted.replicas > 1 else [])]
+    """What runs, and who may reach it: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
+    return [
+        _service(wanted),
+        _deployment(wanted),
+        *([_budget(wanted)] if wanted.replicas > 1 else []),
+        *([_policy(wanted)] if wanted.api_servers else []),
+    ]
 
 
 def _namespace(wanted: Installation) -> Document:
@@ -114,6 +125,25 @@ def _budget(wanted: Installation) -> Document:
         "kind": "PodDisruptionBudget",
         "metadata": {"name": MANAGER, "namespace": wanted.namespace},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(POD_LABELS)}},
+    }
+
+
+def _policy(wanted: Installation) -> Document:
+    """Probes come from nodes, whose addresses are not known here: their port is open, as is that of metrics."""
+    sources = [{"ipBlock": {"cidr": cidr}} for cidr in wanted.api_servers]
+    open_ports = [{"protocol": "TCP", "port": port} for port in (wanted.health_port, wanted.metrics_port)]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": MANAGER, "namespace": wanted.namespace},
+        "spec": {
+            "podSelector": {"matchLabels": dict(POD_LABELS)},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"from": sources, "ports": [{"protocol": "TCP", "port": wanted.webhook_port}]},
+                {"ports": open_ports},
+            ],
+        },
     }
 
 
@@ -169,7 +199,15 @@ def _pod(wanted: Installation) -> dict[str, Any]:
             }
         ],
         "containers": [_container(wanted)],
-        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "log", "emptyDir": {}}],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "log", "emptyDir": {}},
+            *(
+                [{"name": "webhook-clients", "configMap": {"name": wanted.client_authority}}]
+                if wanted.client_authority
+                else []
+            ),
+        ],
     }
 
 
@@ -206,6 +244,11 @@ def _container(wanted: Installation) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "log", "mountPath": "/log"},
+            *(
+                [{"name": "webhook-clients", "mountPath": CLIENTS_FOLDER, "readOnly": True}]
+                if wanted.client_authority
+                else []
+            ),
         ],
     }
 
@@ -220,4 +263,5 @@ def _flags(wanted: Installation) -> Sequence[str]:
         f"--v={wanted.verbosity}",
         "--sync-period=0",
         f"--feature-gates={wanted.feature_gates}",
+        *([f"--webhook-client-ca-file={CLIENTS_FOLDER}/ca.crt"] if wanted.client_authority else []),
     )

@@ -8,6 +8,7 @@ Settings, Connection ──▶ run_process(): transports ─ election ─ Manage
 """
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -20,7 +21,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,11 +50,19 @@ _log = logging.getLogger(__name__)
 
 USER_AGENT = "kruise-manager"
 
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_MALLOC = {_M_MMAP_THRESHOLD: 128 * 1024, _M_TRIM_THRESHOLD: 128 * 1024, _M_ARENA_MAX: 2}
+
+SWITCH_S = 0.001
+"""How soon the loop gets the interpreter back from a thread with long work: it asks for it at each of its turns."""
+
 
 async def run_process(connection: Connection, settings: Settings) -> None:
     """Run a manager until SIGTERM or SIGINT. Raises LeaseLostError, OSError for an address in use, ApiError when
     the cluster refuses the credentials.
     """
+    sys.setswitchinterval(SWITCH_S)
+    _return_memory()
     async with AsyncExitStack() as stack:
         transport = HttpTransport(connection, user_agent=USER_AGENT)
         stack.push_async_callback(transport.close)
@@ -93,6 +102,17 @@ async def run_process(connection: Connection, settings: Settings) -> None:
             watchdog.start()
             stack.callback(watchdog.stop)
         await _together(manager, servers)
+
+
+def _return_memory() -> None:
+    """Have large buffers given back to the system as soon as they are free, where the C library is glibc.
+
+    It learns from the first large one that is freed to keep the others: the buffers of TLS, 256 KiB a connection.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        adjust = ctypes.CDLL(None).mallopt
+        for option, value in _MALLOC.items():
+            adjust(option, value)
 
 
 async def _together(manager: Manager, servers: Sequence[PlainServer]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.kinds import conversions, crds, kinds
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.persistentpodstate.readers import RIGHTS as STATE_RIGHTS
 from pykruise.kinds.sidecarset.readers import RIGHTS as SIDECAR_RIGHTS
 from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
@@ -25,11 +26,15 @@ from pykruise.kube.resources import (
     SECRETS,
 )
 from pykruise.kube.rights import READ, Right, merged, on
+from pykruise.manager.settings import WebhookSettings
 
 __all__ = ["aggregated_roles", "needed", "roles"]
 
 ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
+
+CERTIFICATE_SECRET = WebhookSettings().secret
+"""The Secret that roles name; a manager with another SECRET_NAME needs the right to that one."""
 
 SHARED_RIGHTS: Sequence[Right] = (
     on(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
@@ -63,16 +68,30 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
             on(resource, *READ, names=(name,), why="webhook configurations")
             for resource, name in configurations
         ),
-        on(SECRETS, *READ, in_namespace=True, why="the certificate of the webhooks"),
+        on(
+            SECRETS,
+            *READ,
+            names=(CERTIFICATE_SECRET,),
+            in_namespace=True,
+            why="the certificate of the webhooks",
+        ),
         *SIDECAR_RIGHTS,
+        *STATE_RIGHTS,
     ]
     if gates["WorkloadSpread"]:
         rights += SPREAD_RIGHTS
     if not gates["EnableExternalCerts"]:
         rights += [
             on(
-                SECRETS, "create", "patch", "update", in_namespace=True, why="the certificate of the webhooks"
+                SECRETS,
+                "patch",
+                "update",
+                names=(CERTIFICATE_SECRET,),
+                in_namespace=True,
+                why="the certificate of the webhooks",
             ),
+            # RBAC cannot name what is not there yet; a Secret that was deleted is made again.
+            on(SECRETS, "create", in_namespace=True, why="the certificate of the webhooks"),
             on(
                 CUSTOM_RESOURCE_DEFINITIONS,
                 "patch",

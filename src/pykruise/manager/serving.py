@@ -1,24 +1,44 @@
 """Small plain HTTP servers for probes, metrics and diagnosis: GET only, text answers.
 
-kubelet, Prometheus, a person ──▶ PlainServer ──▶ one function for each path ──▶ text
+kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
+
+HTTP and its limits are kube/http_server.py: half a request is closed after some seconds, as is a connection that
+nobody uses, and when there are too many the one that has been idle for longest goes.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qs, unquote
 
 import msgspec
-from aiohttp import web
 
+from pykruise.kube.http_server import HttpServer, Limits
+from pykruise.kube.http_wire import Request
+from pykruise.kube.transport import Response
 from pykruise.manager.settings import Address
 
 __all__ = ["Answer", "PlainServer", "Query"]
 
 _log = logging.getLogger(__name__)
 
-_STOP_S = 2.0
+_STOP_S: Final = 2.0
 
-Query = Mapping[str, str]
+LIMITS: Final = Limits(
+    head=16 * 1024,
+    body=0,
+    connections=64,
+    share=0.5,
+    first_s=5.0,
+    read_s=5.0,
+    answer_s=10.0,
+    idle_s=90.0,
+)
+"""Who asks keeps one connection, or opens one for each question."""
+
+Query = Mapping[str, Sequence[str]]
+"""Every value of each parameter."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -36,10 +56,13 @@ Responder = Callable[[str, Query], Answer]
 class PlainServer:
     """A Component that serves `paths` (each with everything below it) at `address`."""
 
-    def __init__(self, name: str, address: Address, paths: Mapping[str, Responder]) -> None:
+    def __init__(
+        self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: Limits = LIMITS
+    ) -> None:
         self._name = name
         self._address = address
         self._paths = dict(paths)
+        self._limits = limits
         self._stopping = asyncio.Event()
         self.port = address.port
         """Where it listens, once it does."""
@@ -55,43 +78,43 @@ class PlainServer:
 
     async def run(self) -> None:
         """Serve until `stop()`. Raises OSError when the address cannot be used."""
-        # Dots and spaces in errors are aiohttp's; a log line for each probe would be noise.
-        server = web.Server(self._answer, access_log=None)
-        loop = asyncio.get_running_loop()
+        server = HttpServer(self, limits=self._limits)
         try:
-            listener = await loop.create_server(server, self._address.host or None, self._address.port)
+            self.port = await server.start(self._address.host, self._address.port, tls=None)
         except OSError as error:
             raise OSError(
                 error.errno, f"cannot serve {self._name}: {error.strerror}", str(self._address)
             ) from error
-        self.port = listener.sockets[0].getsockname()[1]
         _log.info("%s are served at %s:%d", self._name, self._address.host, self.port)
         try:
             await self._stopping.wait()
         finally:
-            listener.close()
-            await server.shutdown(_STOP_S)
+            await server.stop(grace_s=_STOP_S)
 
     async def stop(self) -> None:
         """Serve no longer."""
         self._stopping.set()
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    # ── what HttpServer asks ─────────────────────────────────────────────────
+
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of what asks for nothing."""
         if request.method not in ("GET", "HEAD"):
-            return web.Response(
-                status=405, text="only GET is answered here\n", headers={"Allow": "GET, HEAD"}
-            )
-        responder, rest = self._responder(request.path)
+            return _plain("only GET is answered here\n", 405, allow="GET, HEAD")
+        return None
+
+    async def answer(self, request: Request) -> Response:
+        """What the function of its path says."""
+        responder, rest = self._responder(unquote(request.path))
         if responder is None:
-            return web.Response(status=404, text="not found\n")
-        try:
-            answer = responder(rest, request.query)
-        except Exception:  # a figure that cannot be computed must not end a probe's connection
-            _log.exception("%s cannot be answered", request.path)
-            return web.Response(status=500, text="internal error\n")
-        return web.Response(
-            status=answer.status, body=answer.text.encode(), headers={"Content-Type": answer.content_type}
-        )
+            return _plain("not found\n", 404)
+        query = parse_qs(request.target.partition(b"?")[2].decode("latin-1"), keep_blank_values=True)
+        answer = responder(rest, query)
+        return Response(answer.status, {"content-type": answer.content_type}, answer.text.encode())
+
+    def failed(self, code: int, request: Request) -> Response:
+        """The answer to what is no request, or breaks a limit, or could not be computed."""
+        return _plain("internal error\n" if code == 500 else "this cannot be answered\n", code)
 
     def _responder(self, path: str) -> tuple[Responder | None, str]:
         found = self._paths.get(path)
@@ -101,3 +124,7 @@ class PlainServer:
             if path.startswith(prefix.rstrip("/") + "/"):
                 return responder, path[len(prefix.rstrip("/")) + 1 :]
         return None, ""
+
+
+def _plain(text: str, status: int, **headers: str) -> Response:
+    return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, text.encode())

@@ -23,11 +23,12 @@ from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.counts import LiveCounts
 from pykruise.admission.match_conditions import ConditionRemover
-from pykruise.admission.pods.refusals import RefusalEvents
+from pykruise.admission.pods.budget import PreventedDisruption
+from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, RefusalEvents
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
-from pykruise.admission.selector_index import SelectorIndex
+from pykruise.admission.selector_index import Known, SelectorIndex, selecting_kinds
 from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import admission_settings
 from pykruise.admission.stores import (
@@ -41,23 +42,33 @@ from pykruise.admission.stores import (
 from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
+from pykruise.kinds.persistentpodstate.readers import CachedStates
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
+from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import CachedSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import CachedSpreads
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
+from pykruise.kube.aside import Aside
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.definitions import Renewal
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.metadata_view import MetadataView, project_metadata
+from pykruise.kube.quota import Quota
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.review import live_lookups
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -77,6 +88,10 @@ PASS_S: Final = 30.0
 
 BACKOFF_S: Final = (0.5, 30.0)
 """The first wait after a pass that failed, and the longest; each is twice the one before, with jitter."""
+
+SPREADING: Final = 128
+"""Reviews of pods that may wait for WorkloadSpread's writes at once, half of them of one namespace: a quarter of what
+the server answers at once."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
@@ -142,14 +157,39 @@ class Webhooks:
             rng=self._rng,
         )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
+        self._states = CachedStates(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self.spreading = Spreading(
-            self._spreads, clock=clock, rng=rng, versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds
+            self._spreads,
+            clock=clock,
+            rng=rng,
+            versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds,
+            quota=Quota(SPREADING, most_of_one=SPREADING // 2),
         )
+        self._budgets = CachedBudgets(client, clock=clock, rng=rng)
+        budget_settings = settings.of(POD_UNAVAILABLE_BUDGET)
+        self.budgeting = Budgeting(
+            self._budgets,
+            clock=clock,
+            rng=rng,
+            in_place=budget_settings.in_place,
+            is_resize_apart=budget_settings.is_resize_apart,
+        )
+        self._has_budgets = admission.pod_webhook and admission.has_budgets
+        self._pub_recorder = EventRecorder(client, PUB_COMPONENT, clock=clock, rng=rng)
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
-        self._selectors = SelectorIndex(client, self._sidecars, self._spreads if self._spreads_pods else None)
+        self._selecting = {
+            SIDECAR_SETS: Known(self._sidecars.known, self._sidecars.sets),
+            WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.cache),
+            POD_UNAVAILABLE_BUDGETS: Known(self._budgets.known, self._budgets.cache),
+            PERSISTENT_POD_STATES: Known(self._states.known, self._states.cache),
+        }
+        self._selectors = SelectorIndex(
+            client, {one: self._selecting[one] for one in selecting_kinds(admission)}
+        )
         remover = ConditionRemover(client)
+        aside = Aside()
         rules = over(
             reviewers(
                 admission,
@@ -158,19 +198,26 @@ class Webhooks:
                 lookups=live_lookups(
                     lambda: client,
                     namespace=settings.own_namespace,
-                    readers={"sidecarset": self._sidecars},
+                    readers={"sidecarset": self._sidecars, "persistentpodstate": self._states},
                 ),
                 on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
                 spreading=self.spreading,
+                budgeting=self.budgeting,
+                on_prevented=self._prevented,
                 announce=remover.remove if self._store.is_managed else None,
                 rng=rng,
+                aside=aside,
             )
         )
-        reviews = Reviews(rules, observe=self.metrics.observe)
+        reviews = Reviews(rules, observe=self.metrics.observe, aside=aside)
         paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
         self.server = WebhookServer(
-            paths, host=bind, port=webhook.port if port is None else port, limits=limits
+            paths,
+            host=bind,
+            port=webhook.port if port is None else port,
+            limits=limits,
+            client_authority=Path(webhook.client_authority) if webhook.client_authority else None,
         )
         self._sync = WebhookSync(
             client,
@@ -195,7 +242,7 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
-        self._crds.subscribe(Renewal((self._sidecars.sets, self._spreads.cache)).on_definition)
+        self._crds.subscribe(Renewal(tuple(one.cache for one in self._selecting.values())).on_definition)
         self._wake = asyncio.Event()
         self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()
@@ -226,6 +273,10 @@ class Webhooks:
         if crd is not None and crd.conversion is not None:
             self._wake.set()
 
+    def _prevented(self, prevented: PreventedDisruption) -> None:
+        self.metrics.prevent(prevented)
+        PreventionEvents(self._pub_recorder).tell(prevented)
+
     # ── as a component ───────────────────────────────────────────────────────
 
     def problems(self) -> Sequence[str]:
@@ -234,7 +285,9 @@ class Webhooks:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
         found += self._sidecars.problems()
-        found += self._spreads.problems() if self._spreads_pods else ()
+        found += self._states.problems()
+        found += self._spreads.objects.problems() if self._spreads_pods else ()
+        found += self._budgets.problems() if self._has_budgets else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -258,10 +311,14 @@ class Webhooks:
                     "webhook-sync": self._keep_up(),
                     "webhook-check": self._check(),
                     "webhook-sidecars": self._sidecars.run(),
+                    "webhook-states": self._states.run(),
                     "webhook-events": self._recorder.run(),
                 }
                 if self._spreads_pods:
                     parts["webhook-spreads"] = self._spreads.run()
+                if self._has_budgets:
+                    parts["webhook-budgets"] = self._budgets.run()
+                    parts["webhook-budget-events"] = self._pub_recorder.run()
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
                 for task in background:

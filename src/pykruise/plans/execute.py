@@ -118,6 +118,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Writes that took effect."""
     failure: Failure | None = None
     """The first failed write that is a fault; a stale one only when there is no other."""
+    failures: tuple[Failure, ...] = ()
+    """All of them, but for those of optional stages."""
     interrupted: bool = False
     """True when `until` ended the plan early: plan anew at once."""
     is_incomplete: bool = False
@@ -139,7 +141,7 @@ class _Run:
         """Purposes of optional stages of which something has failed."""
         self.is_incomplete = False
         self.passed_over = 0
-        """Failures of earlier stages that the present one does not mind."""
+        """Failures that the present stage does not mind: of earlier ones, or its own."""
 
     @property
     def goes_on(self) -> bool:
@@ -196,6 +198,7 @@ class Executor:
         return Outcome(
             written=run.written,
             failure=_worst(run.failures),
+            failures=tuple(run.failures),
             interrupted=run.interrupted,
             is_incomplete=run.is_incomplete,
             notes=merged(run.notes),
@@ -240,6 +243,7 @@ class Executor:
                 failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
                     run.failures.append(failure)
+                    run.passed_over += stage.is_independent
                 else:
                     run.is_incomplete = True
                     if not failure.is_stale:
@@ -330,6 +334,7 @@ class Executor:
                 uid=action.uid,
                 resource_version=action.resource_version,
                 grace_period_s=action.grace_period_s,
+                propagation=action.propagation,
                 priority=priority,
             )
         except NotFoundError:

@@ -6,7 +6,7 @@ kinds/<kind>/kind.py ──▶ KIND ──▶ definitions, conversion, roles, fl
 Pure values and functions. What a kind does not have (a definition, a controller, reviews) is None.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, get_type_hints
 
 import msgspec
@@ -15,6 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Version, definition
 from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.execute import Failure
@@ -24,7 +25,7 @@ from pykruise.plans.read import Read
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import Views
 from pykruise.plans.wakes import Wake
-from pykruise.pods.settings import NoSettings
+from pykruise.pods.settings import Gate, NoSettings
 
 __all__ = ["Control", "Kind", "ObjectView", "SpecSchema", "is_same_object", "workload_rights"]
 
@@ -86,6 +87,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """What its snapshots and wakes look up besides, under these settings."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Which events enqueue which keys, under these settings."""
+    absent: Callable[[Key], Any] | None = None
+    """The view of an object that is not there, without a uid: for kinds whose objects are also made because others ask
+    for them. Its snapshot is taken whenever its name is enqueued. None: what is not there is forgotten."""
     snapshot: Callable[[Any, Read[Any]], Awaitable[Any | None]]
     """Everything that a decision about one object needs. The manager, explain, plan, simulate and tests call it.
     None: there is nothing to decide."""
@@ -95,6 +99,10 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Decide: same snapshot, same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
     """The status when the plan ended with a fault (never a stale one); None: what the plan says."""
+    learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
+    """Notes failed writes in the object's memory, from which the next snapshot, made at once, knows them. For kinds
+    that say in their plan what becomes of each: when it is tried again, and what the status shows. Else a failed
+    write ends the reconcile with an error, and the object comes back with a backoff."""
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
     """Notes what was planned in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation
@@ -116,6 +124,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that all must be on; else its objects are refused and no controller runs."""
     any_gate: tuple[str, ...] = ()
     """At least one of these must be on, where there are any."""
+    own_gates: Mapping[str, Gate] = {}
+    """Gates that OpenKruise does not have, by name (its own are in kinds/gates.py)."""
     settings: type[msgspec.Struct] = NoSettings
     """A frozen Struct; each field says where its value is from (pods/settings.py)."""
     reviews: Reviews = Reviews()

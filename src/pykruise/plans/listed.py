@@ -118,7 +118,12 @@ async def _list(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
     resource, project = views.resource, views.projector()
     namespace = wanted.namespace if resource.namespaced else ""
     try:
-        found = await client.list(resource, namespace, label_selector=wanted.label_selector)
+        found = await client.list(
+            resource,
+            namespace,
+            label_selector=wanted.label_selector,
+            metadata_only=views.is_metadata_only,
+        )
     except NotFoundError:
         return Listed(views, (), synced=False)
     except ForbiddenError as error:

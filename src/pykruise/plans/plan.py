@@ -101,6 +101,13 @@ class Purpose(StrEnum):
     END_SIDECARS = "end sidecars"
     START_CONTAINERS = "let containers start"
     SET_READINESS = "readiness"
+    DISTRIBUTE = "distribute"
+    GENERATE_STATES = "keep what workloads ask for"
+    DELETE_COPIES = "delete copies"
+    CREATE_JOBS = "create jobs"
+    REPLACE_JOBS = "replace jobs"
+    PAUSE_JOB = "pause the job"
+    DELETE_JOB = "delete the job"
     REPORT_STATUS = "status"
     TIDY_UP = "tidy up"
 
@@ -119,6 +126,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     is_optional: bool = False
     """What fails in it is told, and the plan goes on; it is tried again after a while."""
     regardless: bool = False
+    is_independent: bool = False
+    """A chain that fails does not stop the others of the stage; the stages after it do not begin."""
     only_after: Purpose | None = None
     """An optional stage: this one is left out when something of that has failed."""
 

@@ -143,7 +143,9 @@ class Reconciler:
         view = self._objects.get(key)
         if view is None:
             self.forget(key)
-            return None
+            if self._control.absent is None:
+                return None
+            view = self._control.absent(key)
         read = self._read_for(view)
         snapshot = await self._control.snapshot(view, read)
         if snapshot is None:
@@ -151,7 +153,7 @@ class Reconciler:
         plan = self._control.plan(snapshot)
         if self._control.remember is not None:
             self._control.remember(read, snapshot, plan)
-        return await self._carry_out(snapshot, plan)
+        return await self._carry_out(read, snapshot, plan)
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of an object that is gone."""
@@ -162,7 +164,7 @@ class Reconciler:
     def _past_of(self, owner: Owner) -> _Past:
         return self._memories.of(owner.key, owner.uid, _Past)
 
-    async def _carry_out(self, snapshot: Any, plan: Plan) -> float | None:
+    async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
         view = self._control.object_of(snapshot)
         owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
         past = self._past_of(owner)
@@ -189,6 +191,11 @@ class Reconciler:
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
         for note, count in outcome.notes:
             self._record(owner, note, count)
+        failure = outcome.failure
+        if failure is not None and self._control.learn is not None and not failure.is_stale:
+            self._control.learn(read, snapshot, [one for one in outcome.failures if not one.is_stale])
+            _log_failures(owner, outcome)
+            return 0.0
         if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
             # The end of the owner, or of what it owns, wakes the key; trying again before would change nothing.
             past.in_terminating = True
@@ -235,7 +242,9 @@ class Reconciler:
     def _is_current(self, planned: Any) -> bool:
         """False once the spec's generation is no longer the one this plan was made for."""
         now = self._objects.get(Key(planned.namespace, planned.name))
-        return now is not None and self._control.is_current(planned, now)
+        if now is None:
+            return not planned.uid
+        return self._control.is_current(planned, now)
 
     async def _failed(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> Never:
         if not failure.is_stale:
@@ -317,6 +326,16 @@ def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> N
                 "duration_s": round(duration_s, 4),
             }
         },
+    )
+
+
+def _log_failures(owner: Owner, outcome: Outcome) -> None:
+    _log.warning(
+        "%s %s: %d writes failed, the first: %s",
+        owner.resource.kind,
+        owner.key,
+        len(outcome.failures),
+        outcome.failure.error if outcome.failure is not None else "",
     )
 
 

@@ -71,10 +71,12 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     """The reviews of one kind. Each is made from the kind's settings and what it may look up."""
 
     mutating: Callable[[Any, Lookups], Reviewer] | None = None
-    """Of creations and updates."""
+    """Of creations and updates, computed from the request alone: a long one is computed beside the event loop."""
     validating: Callable[[Any, Lookups], Reviewer] | None = None
     spoke: Callable[[Any, Lookups], SpokeRules] | None = None
     """Rules of the older version alone."""
+    validates_alone: bool = False
+    """So is the validation of the hub version."""
     is_protected: bool = False
     """Deletions are decided by deletion protection."""
     announces: tuple[str, ...] | None = None

@@ -66,6 +66,7 @@ class Sources:
             clock=self._clock,
             rng=self._rng,
             pace=None if views.is_apart else self._paces.get(resource),
+            metadata_only=views.is_metadata_only,
         )
         if not views.is_apart:
             self._by_resource[resource] = cache

@@ -55,6 +55,9 @@ NO_PROTECT_ANNOTATION: Final = "pub.kruise.io/no-protect"
 PROTECT_OPERATIONS_ANNOTATION: Final = "kruise.io/pub-protect-operations"
 """On a PodUnavailableBudget of v1alpha1: comma-separated operations."""
 
+PROTECT_TOTAL_REPLICAS_ANNOTATION: Final = "pub.kruise.io/protect-total-replicas"
+"""On a PodUnavailableBudget of v1alpha1: the number of pods that shares are of."""
+
 MATCHED_SPREAD_ANNOTATION: Final = "apps.kruise.io/matched-workloadspread"
 """On a pod: of which WorkloadSpread and which of its subsets it is, as JSON."""
 
@@ -85,6 +88,9 @@ SIDECARSET_LIST_ANNOTATION: Final = "kruise.io/sidecarset-injected-list"
 
 SIDECARSET_STATE_ANNOTATION: Final = "kruise.io/sidecarset-inplace-update-state"
 """On a pod: JSON, by SidecarSet, which images its sidecars had before the last upgrade."""
+
+INJECTED_STATE_ANNOTATION: Final = "kruise.io/injected-persistent-pod-state"
+"""On a pod that was brought back where it was: the PersistentPodState."""
 
 SIDECARSET_WORKING_ANNOTATION: Final = "kruise.io/sidecarset-working-hotupgrade-container"
 """On a pod: JSON, by sidecar that is upgraded hot, which of its two containers does the work."""

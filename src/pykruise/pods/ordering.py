@@ -19,6 +19,8 @@ from pykruise.kube.selectors import Selector
 from pykruise.pods.views import PodView
 
 __all__ = [
+    "MOST_SCATTERED",
+    "MOST_WEIGHTS",
     "Term",
     "by_ordered_keys",
     "by_weight",
@@ -31,6 +33,13 @@ __all__ = [
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _INT64_MAX: Final = 2**63 - 1
+_INT64_DIGITS: Final = 19
+
+MOST_WEIGHTS: Final = 256
+"""Terms of a weightPriority: each is asked about each pod."""
+
+MOST_SCATTERED: Final = 256
+"""Terms by which pods are scattered, of those that change anything: each goes through all pods."""
 
 P = TypeVar("P")
 
@@ -73,13 +82,16 @@ def spread_ranks(
     if not topology_keys:
         return same_node
     ranks: defaultdict[str, float] = defaultdict(float)
-    for topology_key in topology_keys:
+    known = {key for labels in node_labels.values() for key in labels}
+    for topology_key, times in Counter(topology_keys).items():
+        if topology_key not in known:
+            continue
         groups: defaultdict[str, list[PodView]] = defaultdict(list)
         for pod in pods:
             value = node_labels.get(pod.node_name, {}).get(topology_key)
             if value is not None:
                 groups[value].append(pod)
-        weight = log(len(groups) + 2)
+        weight = times * log(len(groups) + 2)
         inner: Mapping[str, float] = {} if topology_key == HOSTNAME else same_node
         for group in groups.values():
             for position, pod in enumerate(_sorted_by_rank(group, inner)):
@@ -138,9 +150,13 @@ def update_order(pods: Iterable[PodView]) -> list[PodView]:
 
 
 def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:
-    """Stable: the larger the sum of the weights of all selectors that match, the earlier."""
+    """Stable: the larger the sum of the weights of all selectors that match, the earlier.
+
+    Of the terms the first MOST_WEIGHTS count; admission lets no object have more that did not have them before.
+    """
+    used = terms[:MOST_WEIGHTS]
     return sorted(
-        pods, key=lambda pod: -sum(weight for selector, weight in terms if selector.matches(pod.labels))
+        pods, key=lambda pod: -sum(weight for selector, weight in used if selector.matches(pod.labels))
     )
 
 
@@ -149,21 +165,20 @@ def by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> lis
 
     The number is what the label's value ends with: `sts-10` is 10; none, or beyond 63 bits, is 0.
     """
-    return sorted(pods, key=lambda pod: _level(pod, ordered_keys))
-
-
-def _level(pod: PodView, ordered_keys: Sequence[str]) -> tuple[int, int]:
+    levels: dict[str, int] = {}
     for level, key in enumerate(ordered_keys):
-        if key in pod.labels:
-            return level, -_trailing_number(pod.labels[key])
-    return -1, 0
+        levels.setdefault(key, level)
+    return sorted(pods, key=lambda pod: _level(pod, levels))
+
+
+def _level(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
+    level, key = min(((levels[key], key) for key in pod.labels if key in levels), default=(-1, ""))
+    return level, -_trailing_number(pod.labels[key]) if key else 0
 
 
 def _trailing_number(text: str) -> int:
-    digits = len(text)
-    while digits and "0" <= text[digits - 1] <= "9":
-        digits -= 1
-    number = int(text[digits:] or "0")
+    digits = text[len(text.rstrip("0123456789")) :].lstrip("0")
+    number = int(digits or "0") if len(digits) <= _INT64_DIGITS else 0
     return number if number <= _INT64_MAX else 0
 
 
@@ -178,16 +193,18 @@ def scatter(
 ) -> list[PodView]:
     """Spread candidates that carry a label evenly over the rollout; `everyone` are all active pods.
 
-    Several terms are applied one after another, those that match most candidates first.
+    Several terms are applied one after another, those that match most candidates first; the first MOST_SCATTERED
+    of those by which anything can be scattered.
     """
     if not terms or len(candidates) <= 1:
         return list(candidates)
-    matches: Counter[Term] = Counter()
-    for term in terms:
-        matches[term] += sum(_has(pod, term) for pod in candidates)
+    carried = Counter(label for pod in candidates for label in pod.labels.items())
+    listed = Counter(terms)
+    matches = {term: carried[term.key, term.value] for term in listed}
+    used = [term for term in listed if 1 < matches[term] < len(candidates) - 1]
+    used.sort(key=lambda term: -matches[term] * listed[term])
     ordered = list(candidates)
-    used = terms if len(terms) == 1 else sorted((t for t in matches if matches[t]), key=lambda t: -matches[t])
-    for term in used:
+    for term in used[:MOST_SCATTERED]:
         ordered = _scatter_one(ordered, everyone, term)
     return ordered
 
@@ -214,10 +231,10 @@ def _scatter_one(candidates: Sequence[PodView], everyone: Sequence[PodView], ter
         groups = min(len(matched) // size, len(others) // other_size)
         rest = len(others) - groups * other_size
     result, others = others[:rest], others[rest:]
-    for _ in range(groups):
-        result += matched[:size] + others[:other_size]
-        matched, others = matched[size:], others[other_size:]
-    return [*result, *matched, *others, last]
+    for number in range(groups):
+        result += matched[number * size : (number + 1) * size]
+        result += others[number * other_size : (number + 1) * other_size]
+    return [*result, *matched[groups * size :], *others[groups * other_size :], last]
 
 
 def _group(first_count: int, second_count: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ Rank = tuple[int, int, int, int, float, int, int, int, float, str]
 known, -creation, name. Ascending: who goes first. The name makes the order total."""
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
-_COST: Final = re.compile(r"0|(?:-[0-9]|[1-9])[0-9]*", re.ASCII)
+_COST: Final = re.compile(r"0|(?:-[0-9]|[1-9])[0-9]{0,9}", re.ASCII)
 _INT32: Final = range(-(2**31), 2**31)
 
 

@@ -25,10 +25,12 @@ class Code(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
     SELECTOR_CHANGED = "SelectorChanged"
-    TERMINATING_OBJECT = "Terminating set"
+    TERMINATING_OBJECT = "TerminatingObject"
     NO_MANAGER = "NoManager"
     NO_TARGET = "NoTarget"
     CONFLICT = "Conflict"
+    NAME_TAKEN = "NameTaken"
+    NO_NAMESPACE = "NoNamespace"
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
@@ -41,6 +43,7 @@ class Code(StrEnum):
     # a pod that stays as it is until a person does something
     NODE_LOST = "NodeLost"
     NODE_NOT_READY = "NodeNotReady"
+    NOT_READ = "NotRead"
     FINALIZER = "Finalizer"
     IMAGE_PULL = "ImagePull"
     CONTAINER_FAILS = "ContainerFails"
@@ -99,6 +102,7 @@ class Code(StrEnum):
     CLAIMS = "Claims"
     ORPHAN = "Orphan"
     OTHER_OWNERS = "OtherOwners"
+    OTHER_BUDGET = "OtherBudget"
     DEADLINE = "Deadline"
     NOT_UPDATE = "NotUpdate"
     NOT_SELECTED = "NotSelected"
@@ -109,6 +113,10 @@ class Code(StrEnum):
     CREATING = "Creating"
     LEAVING = "Leaving"
     SURPLUS = "Surplus"
+    PARALLELISM = "Parallelism"
+    JOB_OVER = "JobOver"
+    CHILD_ACTIVE = "ChildActive"
+    NEXT_TICK = "NextTick"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -140,6 +148,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the workload that is named is not there", "create it"),
     Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
+    Code.NAME_TAKEN: Meaning(
+        "an object of that name is there, and not by this distribution; it is left alone",
+        "rename or delete it, or leave the namespace out",
+    ),
+    Code.NO_NAMESPACE: Meaning("a namespace is not there, or is being deleted", "create it, or leave it out"),
     Code.NO_WEBHOOK: Meaning("API servers do not ask the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
     Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),
@@ -150,6 +163,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
     Code.NODE_NOT_READY: Meaning("a pod's node is not ready", "bring the node back, or delete it"),
+    Code.NOT_READ: Meaning("a pod could not be read; it is tried again", "see what the API server says"),
     Code.FINALIZER: Meaning(
         "a pod that ends is held by a finalizer", "whoever set the finalizer takes it off"
     ),
@@ -260,6 +274,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.OTHER_OWNERS: Meaning(
         "the selector matches pods of other owners too", "give one of them other labels and another selector"
     ),
+    Code.OTHER_BUDGET: Meaning(
+        "another PodUnavailableBudget protects the pod, and is the only one asked about it",
+        "have one budget for each pod",
+    ),
     Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
     Code.NOT_UPDATE: Meaning(
         "updateStrategy.type is NotUpdate",
@@ -275,6 +293,15 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLOSED: Meaning("a subset is passed over, since pods found no node there", "make room on its nodes"),
     Code.CREATING: Meaning("pods are missing and being created, or admitted and not seen yet"),
     Code.LEAVING: Meaning("a pod is on its way out of a subset"),
+    Code.PARALLELISM: Meaning(
+        "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
+    ),
+    Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
+    Code.CHILD_ACTIVE: Meaning(
+        "what was made before is active still, and concurrencyPolicy is Forbid",
+        "wait until it ends, or set concurrencyPolicy to Allow or Replace",
+    ),
+    Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
 }
 """Every code."""
@@ -290,7 +317,8 @@ AT_REST: Final = frozenset(
     {
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
-        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS),
+        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
+        *(Code.NEXT_TICK, Code.OTHER_BUDGET),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""

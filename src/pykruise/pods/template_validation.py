@@ -14,13 +14,15 @@ from pykruise.kube.builtin_types import DecodeError, decoder_for
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.kube.go_text import excerpt, quoted
 from pykruise.kube.pod_rules import check_pod_spec, check_whitespace
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_value
 from pykruise.pods.template_defaults import with_defaults
 
-__all__ = ["labels_errors", "pod_spec_errors", "template_errors"]
+__all__ = ["labels_errors", "pod_spec_errors", "template_errors", "unknown_field_warnings"]
 
+MOST_WARNINGS: Final = 16
 _TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
 
 _LENIENT: Final = re.compile(
@@ -53,6 +55,20 @@ def template_errors(
     if spec.get("ephemeralContainers"):
         errors.append(forbidden(f"{path}.spec.ephemeralContainers", "not allowed in a pod template"))
     return errors
+
+
+def unknown_field_warnings(template: Mapping[str, Any], path: str) -> list[str]:
+    """A warning for each field of a template that Kubernetes does not know. It stays: a newer one may know it.
+
+    The first MOST_WARNINGS; worded as API servers word theirs.
+    """
+    decoder = decoder_for(_TEMPLATE)
+    assert decoder is not None, "its types are in the package's data"
+    try:
+        _, unknown = decoder.decode(template)
+    except DecodeError:
+        return []
+    return [f"unknown field {quoted(excerpt(f'{path}.{place}'))}" for place in unknown[:MOST_WARNINGS]]
 
 
 def pod_spec_errors(spec: Mapping[str, Any], path: str) -> list[Cause]:

@@ -17,6 +17,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, Status
 from pykruise.kube.field_errors import bad_request, refusal
 from pykruise.kube.resources import Resource
+from pykruise.pods.template_validation import unknown_field_warnings
 
 __all__ = ["Reviews"]
 
@@ -69,9 +70,15 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             if errors:
                 name = (request.object.get("metadata") or {}).get("name") or request.name
                 return AdmissionAnswer(refusal=refusal(self.resource, name, errors))
-            return AdmissionAnswer(warnings=tuple(warnings_of(spec)))
+            return AdmissionAnswer(warnings=(*warnings_of(spec), *self._unknown_fields(request.object)))
 
         return review
+
+    def _unknown_fields(self, doc: Document) -> list[str]:
+        template = (doc.get("spec") or {}).get("template")
+        if "template" not in self.placeholders or not isinstance(template, Mapping):
+            return []
+        return unknown_field_warnings(template, "spec.template")
 
     def _unreadable(self, request: AdmissionRequest) -> Status | None:
         """The 400 for an object that cannot be read as one of this kind."""

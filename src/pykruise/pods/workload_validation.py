@@ -18,6 +18,7 @@ from pykruise.kube.field_errors import (
     invalid_shown,
     not_supported,
     required,
+    without_stored,
 )
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
@@ -68,15 +69,21 @@ def pod_errors(
 ) -> Iterator[Cause]:
     """`spec.template` as a pod that is always to run.
 
-    `stored`: the object that is updated. A template that it has already, however it got there, keeps nobody
-    from changing something else; its owner's status says what is wrong with it.
+    `stored`: the object that is updated. What is wrong with its template already, however it got there, keeps
+    nobody from changing something else; its owner's status says what is wrong with it.
     """
     template = spec.get("template")
     if not template:
         yield required("spec.template")
         return
     if stored is None or not _has_template(stored, spec):
-        yield from template_errors(template, "spec.template", further_volumes=list(further_volumes))
+        old = ((stored or {}).get("spec") or {}).get("template") or {}
+        yield from without_stored(
+            template_errors(template, "spec.template", further_volumes=list(further_volumes)),
+            lambda: (
+                template_errors(old, "spec.template", further_volumes=list(further_volumes)) if old else ()
+            ),
+        )
     pod: Mapping[str, Any] = template.get("spec") or {}
     policy = pod.get("restartPolicy")
     if policy and policy != "Always":

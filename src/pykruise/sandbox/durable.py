@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 _FILE: Final = "cluster.db"
 _APPLICATION: Final = 0x70796B72  # "pykr", in the file's header
 _FORMAT: Final = 2
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
 _SCHEMA: Final = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE objects (
@@ -47,6 +49,13 @@ class DataDirError(Exception):
     """The data directory cannot be used; the text is one line that says why."""
 
 
+def _make_private(directory: Path) -> None:
+    """The directory for its owner alone: Secrets are in it. One that has other things in it too keeps its mode."""
+    directory.mkdir(parents=True, exist_ok=True, mode=_DIRECTORY_MODE)
+    if all(one.name.startswith(_FILE) for one in directory.iterdir()):
+        directory.chmod(_DIRECTORY_MODE)
+
+
 class DurableStorage:
     """A Storage in `directory`, which is made when it is missing. Close it when the API server has ended.
 
@@ -57,7 +66,7 @@ class DurableStorage:
         self.path = directory / _FILE
         self._is_full = False
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            _make_private(directory)
         except OSError as err:
             raise DataDirError(f"{directory}: cannot be made: {err.strerror or err}") from err
         try:
@@ -136,6 +145,10 @@ class DurableStorage:
     def _open(self) -> sqlite3.Connection:
         if self.path.exists() and self.path.stat().st_size:
             self._check_header()
+        # SQLite gives its further files the mode of the first.
+        self.path.touch(mode=_FILE_MODE)
+        for one in self.path.parent.glob(f"{_FILE}*"):
+            one.chmod(_FILE_MODE)
         db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
         try:
             # One process, and nobody beside it: a second one must not write what the first does not know.

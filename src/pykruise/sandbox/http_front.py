@@ -88,8 +88,9 @@ class HttpFront:
     async def start(self) -> None:
         """Listen. Raises OSError, with a message that says what to do, when the port is taken."""
         server = HttpServer(self, limits=Limits(body=MAX_BODY, send_s=self._send_timeout_s))
+        tls = _tls(self._certificate)
         try:
-            port = await server.start(self._host, self._port, tls=_tls(self._certificate))
+            port = await server.start(self._host, self._port, tls=lambda: tls)
         except OSError as err:
             raise _explained(err, self._host, self._port) from err
         self._http = server

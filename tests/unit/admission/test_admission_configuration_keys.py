@@ -12,12 +12,13 @@ from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import CONFIGURATION, WHITE_LIST_KEY, LiveSpreads
+from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY, LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
 from pykruise.plans.review import Lookups
+from pykruise.pods.white_list import CONFIGURATION
 from support.reviews import request
 from support.sandbox import small_cluster
 

@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.conversion import review
+from pykruise.admission import conversion
+from pykruise.kube.documents import MOST_BYTES, decode, encode
 
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
+
+
+def review(document: dict[str, Any]) -> dict[str, Any]:
+    return decode(conversion.review(encode(document)))
 
 
 def cloneset(name: str = "web", version: str = OLD) -> dict[str, Any]:
@@ -48,7 +53,7 @@ def test_one_object_that_cannot_be_converted_fails_the_review_and_is_named() -> 
         "status": "Failure",
         "message": (
             "default/strange: there is no conversion of apps.kruise.io/v1alpha1 Unheard; "
-            "object 2: it is no object"
+            "object 2: not a JSON document: expected an object, got a number"
         ),
     }
 
@@ -70,9 +75,7 @@ def test_no_objects_are_converted_to_none() -> None:
     assert review(request())["response"]["convertedObjects"] == []
 
 
-@pytest.mark.parametrize(
-    "request_part", [{"objects": []}, {"desiredAPIVersion": NEW}, {"desiredAPIVersion": 1}]
-)
+@pytest.mark.parametrize("request_part", [{"objects": []}, {"desiredAPIVersion": NEW}])
 def test_a_request_without_its_parts_fails(request_part: dict[str, Any]) -> None:
     document = {**request(), "request": request_part}
     assert review(document)["response"]["result"]["status"] == "Failure"
@@ -87,8 +90,42 @@ def test_a_request_without_its_parts_fails(request_part: dict[str, Any]) -> None
         {**request(), "apiVersion": None},
         {**request(), "request": None},
         {**request(), "request": []},
+        {**request(), "request": {"desiredAPIVersion": 1}},
     ],
 )
 def test_what_is_no_review_is_an_error_of_the_caller(document: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="ConversionReview"):
         review(document)
+
+
+def test_an_object_larger_than_an_api_server_takes_is_not_converted() -> None:
+    # given
+    large = cloneset("large")
+    large["metadata"]["annotations"] = {"x": "y" * MOST_BYTES}
+    # when
+    response = review(request(cloneset(), large))["response"]
+    # then
+    assert response["convertedObjects"] == []
+    assert f"object 1: may have {MOST_BYTES} bytes" in response["result"]["message"]
+
+
+def test_an_object_of_nothing_but_brackets_is_not_read() -> None:
+    # given
+    deep = cloneset("deep")
+    deep["spec"]["x"] = [[] for _ in range(250_000)]
+    # when
+    response = review(request(deep))["response"]
+    # then
+    assert "object 0: may have 250000 lists and objects, has 250" in response["result"]["message"]
+
+
+def test_a_request_of_nothing_but_commas_is_not_read() -> None:
+    many = {**request(), "request": {"desiredAPIVersion": NEW, "objects": [1] * 1_000_001}}
+    with pytest.raises(ValueError, match="a request may have 1000000 values"):
+        review(many)
+
+
+def test_of_many_objects_that_cannot_be_converted_the_first_are_named() -> None:
+    message = review(request(*[7] * 1000))["response"]["result"]["message"]
+    assert "object 15" in message
+    assert "object 16" not in message

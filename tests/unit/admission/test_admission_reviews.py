@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
 from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import Reviews
+from pykruise.admission.reviews import LONG_REVIEW, Reviews
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import (
@@ -18,6 +19,7 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
+from pykruise.kube.aside import Aside
 from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from support.cloneset_builder import cloneset
@@ -106,9 +108,10 @@ async def test_a_reviewer_is_told_everything_about_the_write() -> None:
         PODS, {"a": 1}, old={"b": 2}, name="x", subresource="resize", options={"fieldManager": "me"}
     )
     # when
-    await reply(serving(witness), posted(asked))
+    body = posted(asked)
+    await reply(serving(witness), body)
     # then
-    assert witness.asked == [asked]
+    assert witness.asked == [msgspec.structs.replace(asked, size=len(body))]
 
 
 @pytest.mark.parametrize(
@@ -235,6 +238,46 @@ async def test_both_spellings_of_a_path_lead_to_the_same_review() -> None:
     # then
     assert new == old
     assert read(new).applied_to(doc)["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+
+
+async def test_a_long_review_is_done_aside_and_answered_like_a_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given
+    class Counting(Aside):
+        runs = 0
+
+        async def run(self, function: Any, *arguments: Any) -> Any:
+            self.runs += 1
+            return await super().run(function, *arguments)
+
+    aside = Counting()
+    rules = reviewers(aside=aside)
+    reviews = Reviews(rules, aside=aside)
+    doc = cloneset(3).document
+    del doc["spec"]["updateStrategy"]
+    doc["metadata"]["annotations"] = {"long": "x" * LONG_REVIEW}
+    body = posted(request(CLONE_SETS, doc))
+    mutate, validate = "/mutate-apps-kruise-io-cloneset", "/validate-apps-kruise-io-cloneset"
+    # when
+    long = [await reviews.answer(path, body) for path in (mutate, validate)]
+    # then the body was read, the review was done and the answer was written in a thread
+    assert aside.runs == 6
+    # and the answers are those of the same object, had it been short enough
+    monkeypatch.setattr("pykruise.admission.reviews.LONG_REVIEW", 10 * LONG_REVIEW)
+    monkeypatch.setattr("pykruise.admission.reviewers.LONG_REVIEW", 10 * LONG_REVIEW)
+    assert long == [await reviews.answer(path, body) for path in (mutate, validate)]
+    assert aside.runs == 6
+    assert read(long[0]).applied_to(doc)["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+
+
+async def test_an_object_of_nothing_but_brackets_is_refused_before_it_is_read() -> None:
+    witness = Witness()
+    asked = request(CONFIG_MAPS, {"data": [[]] * 250_000})
+    found = await reply(serving(witness), posted(asked))
+    assert (found.allowed, found.code) == (False, 400)
+    assert "request.object: may have 250000 lists and objects" in found.message
+    assert witness.asked == []
 
 
 def test_every_webhook_of_the_original_that_exists_here_has_its_name_and_path() -> None:

@@ -3,17 +3,34 @@
 import asyncio
 import gc
 import gzip
+import io
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from pykruise.admission.conversion import review
 from pykruise.admission.reviews import Reviews
-from pykruise.admission.server import Limits, PostPath, WebhookServer, review_paths
+from pykruise.admission.server import (
+    LONG_OBJECT,
+    Limits,
+    LongBodies,
+    PostPath,
+    WebhookServer,
+    conversion_path,
+    review_paths,
+)
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
+from pykruise.kube.documents import decode, encode
+from pykruise.kube.http_room import Room
+from pykruise.kube.http_server import HttpServer
+from pykruise.kube.http_server import Limits as HttpLimits
+from pykruise.kube.quota import Quota
 from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
 from support.reviews import posted, read, request
@@ -54,11 +71,21 @@ Reviewing = Callable[[AdmissionRequest], object]
 
 @asynccontextmanager
 async def running(
-    folder: Path, reviewer: Reviewing = at_once, *, limits: Limits | None = None
+    folder: Path,
+    reviewer: Reviewing = at_once,
+    *,
+    limits: Limits | None = None,
+    client_authority: Path | None = None,
 ) -> AsyncIterator[WebhookServer]:
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")  # type: ignore[arg-type]
-    server = WebhookServer(review_paths(Reviews([rule])), host="127.0.0.1", port=0, limits=limits)
+    server = WebhookServer(
+        {**review_paths(Reviews([rule])), **conversion_path("/convert")},
+        host="127.0.0.1",
+        port=0,
+        limits=limits,
+        client_authority=client_authority,
+    )
     server.load_certificate(*pair(folder, "server"))
     await server.start()
     try:
@@ -69,9 +96,11 @@ async def running(
 
 @asynccontextmanager
 async def client(
-    server: WebhookServer, *, authority: Authority = AUTHORITY
+    server: WebhookServer, *, authority: Authority = AUTHORITY, shows: tuple[Path, Path] | None = None
 ) -> AsyncIterator[aiohttp.ClientSession]:
     context = ssl.create_default_context(cadata=authority.pem.decode())
+    if shows is not None:
+        context.load_cert_chain(*shows)
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     url = f"https://127.0.0.1:{server.port}"
     async with aiohttp.ClientSession(url, connector=connector) as session:
@@ -161,7 +190,7 @@ async def test_a_compressed_body_is_taken_as_it_is(tmp_path: Path) -> None:
 async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_path: Path) -> None:
     # given a server that is busy with all it takes on
     gate = Gate()
-    limits = Limits(requests=3, overloaded_s=0.2)
+    limits = Limits(requests=3, share=1.0, overloaded_s=0.2)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
         busy = [asyncio.create_task(reviews(session)) for _ in range(3)]
         await until(lambda: gate.waiting == 3)
@@ -182,7 +211,7 @@ async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_p
 
 async def test_bodies_together_have_a_limit_too(tmp_path: Path) -> None:
     gate = Gate()
-    limits = Limits(bodies=len(BODY) + 10)
+    limits = Limits(bodies=len(BODY) + 10, share=1.0)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
         busy = asyncio.create_task(reviews(session))
         await until(lambda: gate.waiting == 1)
@@ -277,7 +306,7 @@ async def test_nonsense_inside_tls_is_refused_or_cut_off(tmp_path: Path, sent: b
 
 async def test_too_many_silent_connections_make_room(tmp_path: Path) -> None:
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-    limits = Limits(connections=5, request_s=30)
+    limits = Limits(connections=5, share=1.0, request_s=30)
     async with running(tmp_path, limits=limits) as server:
         silent = [await asyncio.open_connection("127.0.0.1", server.port, ssl=context) for _ in range(9)]
         async with client(server) as session:
@@ -287,6 +316,186 @@ async def test_too_many_silent_connections_make_room(tmp_path: Path) -> None:
                     assert await reader.read() == b""
         for _, writer in silent:
             writer.close()
+
+
+Open = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connected(server: WebhookServer, said: bytes = b"") -> Open:
+    context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    writer.write(said)
+    return reader, writer
+
+
+async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
+    # given more clients than requests are answered at once, which all send a head and a part of a body
+    head = b"POST /review HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+    async with running(tmp_path, limits=Limits(requests=4, share=1.0)) as server:
+        halves = [await connected(server, head) for _ in range(16)]
+        await asyncio.sleep(0.05)
+        # when
+        async with client(server) as session:
+            assert await reviews(session)
+        # then
+        assert (server.requests, server.shed) == (0, 0)
+        for _, writer in halves:
+            writer.close()
+
+
+async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unready(tmp_path: Path) -> None:
+    gate = Gate()
+    async with (
+        running(tmp_path, gate, limits=Limits(requests=4, share=0.5)) as server,
+        client(server) as session,
+    ):
+        busy = [asyncio.create_task(reviews(session)) for _ in range(2)]
+        await until(lambda: gate.waiting == 2)
+        async with session.post("/review", data=BODY) as answer:
+            assert answer.status == 429
+        assert (server.shed, server.is_overloaded) == (1, False)
+        gate.open.set()
+        assert all(await asyncio.gather(*busy))
+
+
+async def test_idle_connections_that_have_asked_before_make_room_too(tmp_path: Path) -> None:
+    # given
+    limits = Limits(connections=5, share=1.0)
+    async with running(tmp_path, limits=limits) as server:
+        idle = []
+        for _ in range(12):
+            reader, writer = await connected(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            idle.append((reader, writer))
+        # then those that were used least recently are closed at once
+        for reader, _ in idle[:7]:
+            await asyncio.wait_for(reader.read(), 5)
+        async with client(server) as session:
+            assert await reviews(session)
+        for _, writer in idle:
+            writer.close()
+
+
+async def test_connections_that_never_shake_hands_make_room_too(tmp_path: Path) -> None:
+    async with running(tmp_path, limits=Limits(connections=5, share=1.0, request_s=30)) as server:
+        # given
+        mute = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(12)]
+        # then
+        for reader, _ in mute[:7]:
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 5) == b""
+        async with client(server) as session:
+            assert await reviews(session)
+        for _, writer in mute:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"POST /review HTTP/1.1\r\n",
+        b"POST /review HTTP/1.1\r\nContent-Length: 9\r\n\r\n{",
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"no HTTP\r\n\r\n",
+    ],
+)
+async def test_what_a_lost_connection_held_does_not_wait_for_the_garbage_collector(
+    tmp_path: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    made: list[weakref.ref[object]] = []
+    enter = Room.enter
+
+    def entering(room: Any, connection: Any, *arguments: Any, **more: Any) -> bool:
+        made.append(weakref.ref(connection))
+        return enter(room, connection, *arguments, **more)
+
+    monkeypatch.setattr(Room, "enter", entering)
+    async with running(tmp_path) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            # when
+            _, writer = await connected(server, said)
+            await asyncio.sleep(0.05)
+            writer.close()
+            # then
+            await until(lambda: made[0]() is None)
+        finally:
+            gc.enable()
+
+
+async def test_an_address_with_many_new_connections_does_not_keep_those_of_another_waiting() -> None:
+    # given
+    begun: list[str] = []
+
+    class Counting(HttpServer):
+        def _open(self, connection: Any, tls: ssl.SSLContext | None) -> None:
+            begun.append(connection)
+
+    class Coming:
+        is_lost = False
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __repr__(self) -> str:
+            return self.name
+
+    server = Counting(WebhookServer({}), limits=HttpLimits())
+    server._tls = lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for number in range(100):
+        server._queue("pod", Coming(f"pod-{number}"))  # type: ignore[arg-type]
+    server._queue("api-server", Coming("api-server"))  # type: ignore[arg-type]
+    # when
+    for turn in range(1, 4):
+        await asyncio.sleep(0)
+        # then so many begin in each turn of the loop
+        assert len(begun) == 2 * turn
+    assert str(begun[1]) == "api-server"
+
+
+async def test_a_conversion_may_have_four_mebibytes(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, client(server) as session:
+        try:
+            async with session.post("/convert", data=io.BytesIO(b"x" * 15_000_000)) as answer:
+                assert answer.status == 413
+        except aiohttp.ClientConnectionError:
+            pass  # cut off while it was still sending
+        assert await reviews(session)
+
+
+async def test_with_an_authority_for_clients_reviews_want_a_certificate(tmp_path: Path) -> None:
+    # given
+    authority, other = Authority(), Authority()
+    file = tmp_path / "clients.pem"
+    file.write_bytes(authority.pem)
+    async with running(tmp_path, client_authority=file) as server:
+        # when a client has one
+        async with client(server, shows=pair(tmp_path, "api-server", authority=authority)) as session:
+            assert await reviews(session)
+        # or none: API servers show none when they ask for a conversion
+        async with client(server) as session:
+            async with session.post("/review", data=BODY) as answer:
+                assert answer.status == 401
+            async with session.post("/convert", data=b"{}") as answer:
+                assert answer.status == 200
+            async with session.get("/healthz") as answer:
+                assert answer.status == 200
+        # or one of somebody else
+        async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
+            with pytest.raises(aiohttp.ClientError):
+                await reviews(session)
+        # and when the file changes, it counts from the next connection on
+        file.with_suffix(".new").write_bytes(other.pem)
+        file.with_suffix(".new").replace(file)
+        async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
+            assert await reviews(session)
+        # and a file that cannot be read changes nothing
+        file.write_text("no certificate")
+        async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
+            assert await reviews(session)
 
 
 async def test_a_new_certificate_is_used_without_one_failed_request(tmp_path: Path) -> None:
@@ -386,3 +595,70 @@ async def test_a_port_that_is_taken_is_an_error_at_the_start(tmp_path: Path) -> 
 
 async def _never(path: str, body: bytes, timeout_s: float) -> bytes:
     raise AssertionError
+
+
+async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: Path) -> None:
+    # given
+    go, begun = asyncio.Event(), 0
+
+    async def post(path: str, body: bytes, timeout_s: float) -> bytes:
+        nonlocal begun
+        begun += 1
+        await go.wait()
+        return b"{}"
+
+    long = LongBodies(10, Quota(8, most_of_one=2))
+    server = WebhookServer({"/convert": PostPath(post, long=long)}, host="127.0.0.1", port=0)
+    server.load_certificate(*pair(tmp_path, "server"))
+    await server.start()
+    async with client(server) as session:
+
+        async def asked(body: bytes) -> int:
+            async with session.post("/convert", data=body) as answer:
+                return answer.status
+
+        # when
+        waiting = [asyncio.create_task(asked(b"x" * 10)) for _ in range(2)]
+        await until(lambda: begun == 2)
+        # then
+        assert await asked(b"x" * 10) == 429
+        assert not server.is_overloaded
+        # and its body is not even waited for
+        _, writer = answer = await connected(
+            server, b"POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+        )
+        assert (await answer[0].readline()).startswith(b"HTTP/1.1 429")
+        writer.close()
+        short = asyncio.create_task(asked(b"x"))
+        await until(lambda: begun == 3)
+        go.set()
+        assert await asyncio.gather(*waiting, short) == [200, 200, 200]
+    await server.stop()
+
+
+async def test_a_long_conversion_lets_others_have_their_turn_and_is_answered_as_a_whole() -> None:
+    # given forty objects, one of which is long
+    turns = 0
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(count)
+
+    loop = asyncio.get_running_loop()
+    metadata = [{"name": f"a-{number}", "annotations": {"x": "y" * 10_000}} for number in range(40)]
+    metadata[7]["annotations"] = {"x": "y" * LONG_OBJECT}
+    spec = {"selector": {}, "template": {}}
+    version = "apps.kruise.io/v1alpha1"
+    objects = [{"apiVersion": version, "kind": "CloneSet", "metadata": one, "spec": spec} for one in metadata]
+    request = {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": objects}
+    body = encode({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request})
+    (path,) = conversion_path("/convert").values()
+    # when
+    count()
+    answer = await path.poster("/convert", body, 10.0)
+    # then
+    assert turns >= 20
+    assert answer == review(body)
+    names = [one["metadata"]["name"] for one in decode(answer)["response"]["convertedObjects"]]
+    assert names == [f"a-{number}" for number in range(40)]

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import conversions
-from pykruise.kube.conversion import ConversionError, convert
+from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
 
 TABLE = conversions()
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
@@ -369,22 +372,45 @@ def test_annotations_of_a_v1alpha1_budget_are_fields() -> None:
     assert to_new(to_old(found))["spec"] == found["spec"]
 
 
-@pytest.mark.parametrize(
-    ("annotations", "why"),
-    [
-        ({OPERATIONS: "DELETE,BOGUS"}, "BOGUS"),
-        ({TOTAL: "many"}, "many"),
-        ({TOTAL: "4294967296"}, "4294967296"),
-    ],
-)
-def test_a_v1alpha1_budget_that_cannot_be_understood_is_refused(annotations: Document, why: str) -> None:
-    """podunavailablebudget case 15"""
+UNCLEAR: list[Document] = [
+    {OPERATIONS: "DELETE,BOGUS"},
+    {TOTAL: "many"},
+    {TOTAL: "4294967296"},
+    {TOTAL: "9" * 5000},
+]
+
+
+@pytest.mark.parametrize("annotations", UNCLEAR)
+def test_a_v1alpha1_budget_that_cannot_be_understood_can_be_listed(annotations: Document) -> None:
+    """podunavailablebudget case 15; a conversion that failed would fail the list of all budgets"""
+    # given one that was stored before anybody looked at it
     doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
-    with pytest.raises(ConversionError, match=why):
-        to_new(doc)
+    # then it has the default, which protects from every operation, and comes back as it was
+    assert to_new(doc)["spec"] == {}
+    assert to_old(to_new(doc)) == doc
     # in v1beta1 the annotations mean nothing
     stored = document("PodUnavailableBudget", NEW_POLICY, {"annotations": annotations}, spec={})
     assert to_new(to_old(stored)) == stored
+
+
+@pytest.mark.parametrize("annotations", UNCLEAR)
+async def test_such_a_budget_is_not_written_and_a_stored_one_can_be_changed(annotations: Document) -> None:
+    """podunavailablebudget case 15"""
+    # given
+    doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
+    labelled = document(
+        "PodUnavailableBudget", OLD_POLICY, {"annotations": annotations, "labels": {"a": "b"}}, spec={}
+    )
+    resource = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
+    created = AdmissionRequest(uid="u", operation="CREATE", resource=resource, object=doc)
+    updated = AdmissionRequest(
+        uid="u", operation="UPDATE", resource=resource, object=labelled, old_object=doc
+    )
+    # when
+    errors = await SPOKE_RULES.errors(created)
+    # then
+    assert [error.field for error in errors] == [f"metadata.annotations[{key}]" for key in annotations]
+    assert not await SPOKE_RULES.errors(updated)
 
 
 def test_fields_of_a_budget_are_annotations_in_v1alpha1() -> None:

@@ -1,6 +1,8 @@
 """HTTP as the sandbox speaks it: what a connection carries, and what it does not bear. Plain TCP, no API server."""
 
 import asyncio
+import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -371,3 +373,58 @@ async def test_of_a_header_said_twice_the_first_counts_and_groups_are_told_in_li
         # then
         assert seen[0]["a"] == "1"
         assert seen[0]["impersonate-group"] == "b\nc"
+
+
+async def test_a_body_that_comes_slower_than_the_least_rate_is_given_up() -> None:
+    async with talking(least_rate=100_000, grace_s=0.1, read_s=2.0) as talk:
+        # given a body that is not there in time
+        talk.send("POST /a HTTP/1.1\nHost: x\nContent-Length: 5000\n\nhello")
+        # then
+        assert (await talk.answer())[0] == 408
+
+
+async def test_the_wait_for_permission_to_send_does_not_count_as_slow() -> None:
+    app = Echo()
+    async with talking(app, least_rate=100_000, grace_s=0.1, read_s=0.4) as talk:
+        # given a second request that has to wait for the answer to the first
+        talk.send("GET /wait HTTP/1.1\nHost: x\n\n")
+        talk.send("POST /a HTTP/1.1\nHost: x\nContent-Length: 2\nExpect: 100-continue\n\n")
+        await app.waiting.wait()
+        await asyncio.sleep(0.5)
+        # when
+        app.go.set()
+        # then
+        assert [(await talk.answer())[0], (await talk.answer())[0]] == [200, 100]
+        talk.send("ok")
+        assert (await talk.answer())[2] == b"POST /a {} ok"
+
+
+async def test_a_body_in_the_smallest_parts_takes_no_more_room_than_its_bytes() -> None:
+    # given
+    count = 60_000
+    async with talking() as talk:
+        talk.send("POST /a HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n")
+        tracemalloc.start()
+        try:
+            # when
+            talk.send(b"2\r\nxy\r\n" * count)
+            talk.send(b"0\r\n\r\n")
+            _, _, body = await talk.answer()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    # then: what was sent (7 bytes a part), twice on its way, and the body some times; 50 bytes more for each in a list
+    assert body.count(b"xy") == count
+    assert peak < 60 * count
+
+
+async def test_a_look_that_comes_late_judges_nobody() -> None:
+    # given a server whose loop stands still while a body arrives
+    async with talking(least_rate=1_000_000, grace_s=0.05, read_s=0.8) as talk:
+        talk.send("POST /a HTTP/1.1\nHost: x\nContent-Length: 2\n\n")
+        await asyncio.sleep(0.01)
+        talk.send("ok")
+        # when
+        time.sleep(1.0)  # noqa: ASYNC251 - that is the point
+        # then
+        assert (await talk.answer())[0] == 200

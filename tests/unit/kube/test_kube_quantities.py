@@ -132,3 +132,15 @@ def test_whole_and_milli_values_round_away_from_zero() -> None:
     assert Quantity.parse("-1.2").whole == -2
     assert Quantity.parse("100u").milli == 1
     assert Quantity.parse("2").milli == 2000
+
+
+@pytest.mark.parametrize("text", ["1" * 5_000, "0." + "1" * 5_000, "1" * 3_500 + "e900", "1e" + "9" * 5_000])
+def test_amounts_of_very_many_digits_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"at most 4000 digits|unable to parse quantity's suffix"):
+        Quantity.parse(text)
+
+
+def test_what_ends_in_something_else_is_refused_without_trying_again() -> None:
+    """The shape is found in one go: digits are never given back to be tried as an exponent."""
+    with pytest.raises(ValueError, match="quantities must match"):
+        Quantity.parse("1" * 200_000 + "x")

@@ -156,3 +156,24 @@ def test_crds_and_namespace_can_be_somebody_else_s() -> None:
 def test_the_timeout_of_all_webhooks_is_a_value() -> None:
     entries = webhooks(render(CHART, webhookConfiguration={"timeoutSeconds": 30}))
     assert {entry["timeoutSeconds"] for entry in entries} == {30}
+
+
+def test_who_may_reach_the_webhooks_is_the_same_as_install_prints() -> None:
+    # given
+    wanted = Installation(api_servers=("10.0.0.0/24", "fd00::/64"), client_authority="api-server-clients")
+    # when
+    rendered = by_name(
+        render(
+            CHART,
+            networkPolicy={"apiServers": ["10.0.0.0/24", "fd00::/64"]},
+            manager={"webhook": {"port": 9876, "clientAuthority": "api-server-clients"}},
+        )
+    )
+    # then
+    for key, doc in by_name(manifests(wanted)).items():
+        assert rendered[key] == doc, key
+    assert ("NetworkPolicy", "kruise-controller-manager") in rendered
+    assert (
+        "--webhook-client-ca-file=/etc/kruise-webhook-clients/ca.crt"
+        in container(list(rendered.values()))["args"]
+    )

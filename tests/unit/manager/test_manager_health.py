@@ -8,7 +8,7 @@ from pykruise.manager.health import responder
 def test_all_checks_pass() -> None:
     respond = responder("readyz", {"ping": lambda: (), "webhook-ready": lambda: ()})
     assert respond("", {}).text == "ok"
-    assert respond("", {"verbose": "1"}).text == "[+]ping ok\n[+]webhook-ready ok\nreadyz check passed\n"
+    assert respond("", {"verbose": ["1"]}).text == "[+]ping ok\n[+]webhook-ready ok\nreadyz check passed\n"
     assert respond("webhook-ready", {}).text == "ok"
 
 
@@ -29,8 +29,10 @@ def test_a_check_that_fails_is_named_with_its_reason() -> None:
 
 
 def test_a_check_can_be_left_out() -> None:
-    respond = responder("readyz", {"ping": lambda: (), "other": lambda: ("broken",)})
-    assert respond("", {"exclude": "other"}).status == 200
+    broken = {name: lambda: ("broken",) for name in ("one", "other")}
+    respond = responder("readyz", {"ping": lambda: (), **broken})
+    assert respond("", {"exclude": ["other"]}).status == 500
+    assert respond("", {"exclude": ["other", "one"]}).status == 200
 
 
 def test_a_check_that_is_not_known_is_not_found() -> None:

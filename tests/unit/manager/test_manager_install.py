@@ -167,6 +167,12 @@ def test_the_command_refuses_gates_that_cannot_be_meant() -> None:
     assert done.stderr.startswith("error: gate 'Foo' is not known")
 
 
+def test_the_command_refuses_addresses_that_cannot_be_meant() -> None:
+    done = pykruise("install", "--api-server", "10.0.0.1/24")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: --api-server: 10.0.0.1/24 has host bits set; write 10.0.0.0/24")
+
+
 def test_uninstall_without_check_removes_nothing_and_says_how() -> None:
     done = pykruise("uninstall")
     assert done.returncode == 2

@@ -69,6 +69,7 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabcdefgh\nijklmnop\n-----END RSA PRI
         (f"cannot read {KEY} from the Secret", "MIIEabcdefgh"),
         ("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE cut off", "MHcCAQEE"),
         ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "c2lnbmF0dXJl"),
+        ("in a.b.prefix-eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl.more", "c2lnbmF0dXJl"),
         ("GET https://admin:pa55word@10.0.0.1/ failed", "pa55word"),
         ('{"tls.key": "TUlJRXBBSUJBQUtD"}', "TUlJRXBBSUJBQUtD"),
     ],

@@ -52,7 +52,7 @@ def test_everything_that_is_declared_is_allowed() -> None:
                     )
 
 
-def test_the_only_wildcard_is_to_read_scales_and_no_secret_outside_the_own_namespace_can_be_read() -> None:
+def test_the_only_wildcard_is_to_read_scales_and_of_secrets_only_the_own_one_can_be_read() -> None:
     """users 10: least privilege by construction"""
     documents = roles(Gates(), namespace=NAMESPACE)
     rules: list[dict[str, Any]] = [rule for doc in documents for rule in doc.get("rules", ())]
@@ -62,9 +62,15 @@ def test_the_only_wildcard_is_to_read_scales_and_no_secret_outside_the_own_names
     # WorkloadSpread: workloads of kinds on its white list tell by their scale how many pods they want
     assert wild == [{"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["get"]}]
     allowed = authorizer()
-    assert allowed.allows("get", "", "secrets", namespace=NAMESPACE)
-    assert not allowed.allows("get", "", "secrets", namespace="default")
-    assert not allowed.allows("list", "", "secrets")
+    own = "kruise-webhook-certs"
+    for verb in ("get", "list", "watch", "patch", "update"):
+        assert allowed.allows(verb, "", "secrets", namespace=NAMESPACE, name=own)
+        assert not allowed.allows(verb, "", "secrets", namespace=NAMESPACE, name="another")
+        assert not allowed.allows(verb, "", "secrets", namespace=NAMESPACE)
+        assert not allowed.allows(verb, "", "secrets", namespace="default", name=own)
+    # which cannot be named: RBAC knows no name of what is not there yet
+    assert allowed.allows("create", "", "secrets", namespace=NAMESPACE)
+    assert not allowed.allows("delete", "", "secrets", namespace=NAMESPACE, name=own)
 
 
 def test_what_is_not_the_manager_s_cannot_be_changed() -> None:

@@ -20,7 +20,7 @@ class Page(msgspec.Struct):
 class Reader:
     """May read pods. May not read PVCs and nodes; ImagePullJobs are not served."""
 
-    async def list(self, resource: Resource, namespace: str = "", *, label_selector: str = "") -> Page:
+    async def list(self, resource: Resource, namespace: str = "", **_: Any) -> Page:
         if resource == PODS:
             return Page([msgspec.json.encode(pod) for pod in cloneset(2).pods.values()])
         if resource in (PERSISTENT_VOLUME_CLAIMS, NODES):

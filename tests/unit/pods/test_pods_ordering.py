@@ -15,6 +15,7 @@ from pykruise.pods.ordering import (
     scatter,
     update_order,
 )
+from pykruise.pods.ranks import deletion_cost
 from pykruise.pods.views import PodView
 from support.cloneset_builder import CloneSetBuilder, cloneset
 
@@ -171,3 +172,9 @@ def test_pods_that_are_updated_already_count_for_the_ratio() -> None:
 
 def test_a_term_that_no_candidate_has_changes_nothing() -> None:
     assert scattered(4, {"A": {3}, "B": set()}) == "0 1 2 3"
+
+
+def test_a_deletion_cost_of_very_many_digits_is_none() -> None:
+    """Such an annotation made its pod unreadable, and so invisible."""
+    assert deletion_cost("9" * 5_000) == 0
+    assert deletion_cost("2147483647") == 2147483647

@@ -284,3 +284,26 @@ async def test_the_newest_version_goes_on_after_a_deletion(tmp_path: Path) -> No
     assert again.revision == newest
     assert again.scan("configmaps").items == ()
     again.close()
+
+
+def test_what_is_kept_is_its_owners_alone(tmp_path: Path) -> None:
+    """Secrets are in it."""
+    # given a directory and a file that everybody may read, as earlier versions made them
+    directory = tmp_path / "data"
+    DurableStorage(directory).close()
+    directory.chmod(0o755)
+    (directory / "cluster.db").chmod(0o644)
+    # when
+    storage = DurableStorage(directory)
+    modes = {one.name: one.stat().st_mode & 0o777 for one in directory.iterdir()}
+    storage.close()
+    # then
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert set(modes.values()) == {0o600}
+    # a directory with other things in it is not shut to others
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    (shared / "notes").touch()
+    DurableStorage(shared).close()
+    assert shared.stat().st_mode & 0o777 == 0o755
+    assert (shared / "cluster.db").stat().st_mode & 0o777 == 0o600

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from pykruise.kube.patterns import compile_pattern
 from pykruise.sandbox.apiserver.formats import check_for
 from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
-from pykruise.sandbox.apiserver.schemas.go_regex import go_regex
 
 Node = dict[str, Any]
 
@@ -439,7 +439,7 @@ def test_other_formats_are_not_checked(name: str) -> None:
 )
 def test_patterns_mean_what_they_mean_in_go(pattern: str, good: str, bad: str) -> None:
     # given
-    compiled_pattern = go_regex(pattern)
+    compiled_pattern = compile_pattern(pattern)
     # then
     assert compiled_pattern.search(good)
     assert not compiled_pattern.search(bad)

@@ -6,9 +6,9 @@
 The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
 `judging_steps`:
 
-    changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · [PodUnavailableBudget]
-               · [PersistentPodState] · enhanced liveness · [PodProbeMarker]
-    judging    WorkloadSpread · [PodUnavailableBudget]
+    changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · PodUnavailableBudget
+               · PersistentPodState · enhanced liveness · [PodProbeMarker]
+    judging    WorkloadSpread · PodUnavailableBudget
 
 Those in brackets belong to kinds that do not exist here yet. While nobody judges, no API server asks.
 """
@@ -17,13 +17,17 @@ import logging
 import random
 from collections.abc import Sequence
 
+from pykruise.admission.pods.budget import BudgetGuard, BudgetTie, OnPrevented
 from pykruise.admission.pods.launch_priority import LaunchPriority
 from pykruise.admission.pods.liveness import EnhancedLiveness
+from pykruise.admission.pods.persistent_state import StateInjection
 from pykruise.admission.pods.readiness_gate import ReadinessGate
 from pykruise.admission.pods.sidecars import Refused, SidecarInjection
 from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.admission.pods.steps import JudgingStep, PodStep, StepError, read_pod
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.persistentpodstate.readers import StateReader
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
@@ -37,6 +41,8 @@ __all__ = ["changing_steps", "condition_of", "judging", "judging_steps", "mutati
 
 _log = logging.getLogger(__name__)
 
+_TOO_MANY = 429
+
 CONDITION = "pykruise.io/asked-for"
 """The match condition of the pod webhooks, by which its keeper knows it (see configurations.py)."""
 
@@ -48,11 +54,15 @@ def changing_steps(
     clock: Clock = system_clock,
     spreading: Spreading | None = None,
     sidecars: SidecarReader | None = None,
+    budgeting: Budgeting | None = None,
+    states: StateReader | None = None,
     on_refused: Refused = lambda refusal: None,
 ) -> tuple[PodStep, ...]:
     """The steps of `/mutate-pod`, in their order.
 
-    Without `spreading` no pod gets a subset, without `sidecars` (a reader of SidecarSets) none gets sidecars.
+    Without `spreading` no pod gets a subset, without `sidecars` (a reader of SidecarSets) none gets sidecars,
+    without `budgeting` none gets a budget, without `states` (a reader of PersistentPodStates) none comes back to
+    where it was.
     """
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
     if settings.workload_spread:
@@ -63,16 +73,29 @@ def changing_steps(
         )
     )
     steps.append(LaunchPriority(rng))
+    if settings.has_budgets:
+        steps.append(BudgetTie(budgeting))
+    steps.append(StateInjection(states))
     if settings.enhanced_liveness:
         steps.append(EnhancedLiveness())
     return tuple(steps)
 
 
 def judging_steps(
-    settings: AdmissionSettings, *, spreading: Spreading | None = None
+    settings: AdmissionSettings,
+    *,
+    spreading: Spreading | None = None,
+    budgeting: Budgeting | None = None,
+    on_prevented: OnPrevented = lambda prevented: None,
 ) -> tuple[JudgingStep, ...]:
-    """The steps of `/validate-pod`, in their order. Without `spreading` no subset hears that a pod goes."""
-    return (SpreadRelease(spreading),) if settings.workload_spread else ()
+    """The steps of `/validate-pod`, in their order. Without `spreading` no subset hears that a pod goes, without
+    `budgeting` no budget is asked; `on_prevented` hears of pods that a budget kept."""
+    steps: list[JudgingStep] = []
+    if settings.workload_spread:
+        steps.append(SpreadRelease(spreading))
+    if settings.has_budgets:
+        steps.append(BudgetGuard(budgeting, settings=settings, on_prevented=on_prevented))
+    return tuple(steps)
 
 
 def condition_of(steps: Sequence[PodStep | JudgingStep], interests: Interests) -> tuple[MatchCondition, ...]:
@@ -100,7 +123,7 @@ def mutating(steps: Sequence[PodStep]) -> Reviewer:
             try:
                 changed = await step.change(pod, request)
             except StepError as error:
-                return AdmissionAnswer(refusal=_failed(step.name, str(error)))
+                return AdmissionAnswer(refusal=_failed(step.name, error))
             pod = pod if changed is None else changed
         return ALLOWED if same(pod, request.object) else AdmissionAnswer(object=pod)
 
@@ -117,7 +140,8 @@ def judging(steps: Sequence[JudgingStep]) -> Reviewer:
             try:
                 refusal = await step.judge(request)
             except StepError as error:
-                return AdmissionAnswer(refusal=bad_request(str(error)))
+                is_full = error.code == _TOO_MANY
+                return AdmissionAnswer(refusal=_too_many(error) if is_full else bad_request(str(error)))
             if refusal is not None:
                 return AdmissionAnswer(refusal=refusal)
         return ALLOWED
@@ -136,6 +160,12 @@ def _is_judged(request: AdmissionRequest) -> bool:
     return False
 
 
-def _failed(step: str, text: str) -> Status:
-    _log.warning("pod admission: %s: %s", step, text)
-    return Status(status="Failure", message=text, reason="InternalError", code=500)
+def _failed(step: str, error: StepError) -> Status:
+    _log.warning("pod admission: %s: %s", step, error)
+    if error.code == _TOO_MANY:
+        return _too_many(error)
+    return Status(status="Failure", message=str(error), reason="InternalError", code=error.code)
+
+
+def _too_many(error: StepError) -> Status:
+    return Status(status="Failure", message=str(error), reason="TooManyRequests", code=_TOO_MANY)

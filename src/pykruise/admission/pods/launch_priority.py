@@ -16,6 +16,7 @@ from pykruise.admission.pods.steps import StepError
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.go_text import excerpt
 from pykruise.kube.hashing import rand_suffix
 from pykruise.pods.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
 
@@ -35,7 +36,7 @@ ASKS_FOR_ORDER: Final = (
 )
 """CEL: the pod mentions launch priorities."""
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _LARGEST = 2**63
 
 
@@ -59,9 +60,9 @@ def _priority(container: Mapping[str, Any], number: int) -> int:
     if not values:
         return 0
     text = values[-1] or ""
-    if not _INTEGER.fullmatch(text) or not -_LARGEST <= int(text[:21]) < _LARGEST:
+    if not _INTEGER.fullmatch(text) or not -_LARGEST <= int(text) < _LARGEST:
         raise StepError(
-            f"spec.containers[{number}].env: {PRIORITY_VARIABLE} is {text!r}; it must be a whole number"
+            f"spec.containers[{number}].env: {PRIORITY_VARIABLE} is {excerpt(text)!r}; it must be a whole number"
         )
     return int(text)
 

@@ -6,16 +6,18 @@ DELETE of a pod, CREATE of pods/eviction ──▶ the place is noted as free; n
 Dry runs leave no trace: the pod of one is not changed either, since no place is taken for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
-from pykruise.admission.pods.steps import StepError
+from pykruise.admission.pods.steps import StepError, is_dry
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests, any_of, both, meant_by
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.quota import FullError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 
 __all__ = ["SpreadInjection", "SpreadRelease"]
@@ -49,10 +51,12 @@ class SpreadInjection:
         return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
-        if self._spreading is None or _is_dry(request):
+        if self._spreading is None or is_dry(request):
             return None
+        namespace = _namespace(pod, request)
         try:
-            return await self._spreading.assignment.placed(pod, namespace=_namespace(pod, request))
+            with _place(self._spreading, namespace):
+                return await self._spreading.assignment.placed(pod, namespace=namespace)
         except AssignmentError as error:
             raise StepError(str(error)) from error
 
@@ -70,15 +74,31 @@ class SpreadRelease:
         return any_of([_GOES, both(meant_by(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
 
     async def judge(self, request: AdmissionRequest) -> Status | None:
-        if self._spreading is None or _is_dry(request):
+        if self._spreading is None or is_dry(request):
             return None
         try:
-            pod = await _pod_of(request, self._spreading)
-            if pod is not None:
-                await self._spreading.assignment.gone(pod, namespace=_namespace(pod, request))
+            with _place(self._spreading, request.namespace):
+                pod = await _pod_of(request, self._spreading)
+                if pod is not None:
+                    await self._spreading.assignment.gone(pod, namespace=_namespace(pod, request))
         except (AssignmentError, KubeError) as error:
             raise StepError(str(error)) from error
         return None
+
+
+@contextmanager
+def _place(spreading: Spreading, namespace: str) -> Iterator[None]:
+    """What waits for a slow API server must leave room for all other reviews."""
+    if spreading.quota is None:
+        yield
+        return
+    try:
+        with spreading.quota.place(namespace):
+            yield
+    except FullError as error:
+        raise StepError(
+            f"too many pods wait for their place in a WorkloadSpread: {error}", code=429
+        ) from error
 
 
 async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document | None:
@@ -96,14 +116,3 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
 
 def _namespace(pod: Mapping[str, Any], request: AdmissionRequest) -> str:
     return (pod.get("metadata") or {}).get("namespace") or request.namespace
-
-
-def _is_dry(request: AdmissionRequest) -> bool:
-    """A dry run by the request, by its options, or by the options inside an eviction."""
-    found: Mapping[str, Any] = request.object or {}
-    eviction = found.get("deleteOptions") if request.subresource == "eviction" else None
-    return (
-        request.dry_run
-        or "All" in ((request.options or {}).get("dryRun") or ())
-        or "All" in ((eviction or {}).get("dryRun") or ())
-    )

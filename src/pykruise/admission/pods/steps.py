@@ -18,11 +18,15 @@ from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Status
 
-__all__ = ["JudgingStep", "PodShape", "PodStep", "StepError", "read_pod"]
+__all__ = ["JudgingStep", "PodShape", "PodStep", "StepError", "is_dry", "read_pod"]
 
 
 class StepError(Exception):
-    """A step cannot do its work: the pod is refused (500), with this text."""
+    """A step cannot do its work: the pod is refused with this text. `code`: 429 when it is worth another try soon."""
+
+    def __init__(self, text: str, *, code: int = 500) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class PodStep(Protocol):
@@ -60,7 +64,7 @@ class JudgingStep(Protocol):
     async def judge(self, request: AdmissionRequest) -> Status | None:
         """None, or why not: 403, and 429 for an eviction so that drain tools try again.
 
-        Raises StepError, which is answered with 400.
+        Raises StepError, which is answered with 400, or 429 when that is its code.
         """
         ...
 
@@ -115,3 +119,14 @@ def read_pod(doc: Mapping[str, Any] | None) -> PodShape:
     if doc is None:
         raise ValueError("the request has no object")
     return msgspec.convert(doc, PodShape)
+
+
+def is_dry(request: AdmissionRequest) -> bool:
+    """A dry run by the request, by its options, or by the options inside an eviction."""
+    found: Mapping[str, Any] = request.object or {}
+    eviction = found.get("deleteOptions") if request.subresource == "eviction" else None
+    return (
+        request.dry_run
+        or "All" in ((request.options or {}).get("dryRun") or ())
+        or "All" in ((eviction or {}).get("dryRun") or ())
+    )

@@ -7,6 +7,7 @@ Pure. Rule numbers are those of the specification's table. What the original acc
 could never work; int-or-percent fields are read by the very parser that the controller uses.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,9 +25,11 @@ from pykruise.kube.field_errors import (
     invalid,
     required,
 )
+from pykruise.kube.field_rules import check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
+from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
@@ -52,6 +55,7 @@ MUTABLE = (
 KIND = "cloneset"
 STRATEGY = "spec.updateStrategy"
 BLOCK = f"{STRATEGY}.rollingUpdate"
+WEIGHTS = ("spec", "updateStrategy", "rollingUpdate", "priorityStrategy", "weightPriority")
 
 
 def errors_of(
@@ -70,6 +74,7 @@ def errors_of(
     errors += pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
+    errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     if old is not None:
         errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE)  # section 5.2
     return errors
@@ -91,9 +96,8 @@ def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     strategy = spec.scale_strategy
     if strategy is None:
         return
-    names = strategy.pods_to_delete or []
-    twice = sorted({name for name in names if names.count(name) > 1})
-    for name in twice:
+    counts = Counter(strategy.pods_to_delete or ())
+    for name in sorted(name for name, count in counts.items() if count > 1):
         yield invalid("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
     yield from _scaled(strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", spec.replicas).errors
 
@@ -203,4 +207,4 @@ def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
 
 def _is_whole_number(value: int | str) -> bool:
     text = str(value)
-    return text.isascii() and text.isdecimal() and int(text) < 2**31
+    return len(text) <= 10 and text.isascii() and text.isdecimal() and int(text) < 2**31

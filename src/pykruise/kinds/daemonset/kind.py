@@ -129,7 +129,9 @@ KIND = Kind(
     short_names=("daemon", "ads"),
     conversion=CONVERSION,
     settings=Settings,
-    reviews=Reviews(mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset),
+    reviews=Reviews(
+        mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset, validates_alone=True
+    ),
     control=Control(
         name="daemonset",
         component="daemonset-controller",

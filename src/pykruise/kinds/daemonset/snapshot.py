@@ -50,6 +50,9 @@ TEMPLATE_GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 _RAW = frozenset({"template"})
 """Fields that stay documents."""
 
+_LONGEST_NUMBER: Final = 20
+_OUT_OF_RANGE: Final = 2**63
+
 
 class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
@@ -86,10 +89,10 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
         """The number in an annotation of old, as pods carry it in a label; empty: none that can be read."""
         text = self.annotations.get(TEMPLATE_GENERATION_ANNOTATION, "")
         try:
-            number = int(text)
+            number = int(text) if len(text) <= _LONGEST_NUMBER else _OUT_OF_RANGE
         except ValueError:
             return ""
-        return str(number) if -(2**63) <= number < 2**63 else ""
+        return str(number) if -_OUT_OF_RANGE <= number < _OUT_OF_RANGE else ""
 
 
 def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:

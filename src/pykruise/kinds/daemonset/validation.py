@@ -6,7 +6,6 @@ Pure. Rule numbers are those of the specification's table. What the original acc
 could never work; a bad value that is stored already does not stand in the way of other changes.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from pykruise.kinds.daemonset.types import (
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
-from pykruise.kube.int_or_percent import IntOrPercent
+from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.workload_validation import (
     immutable_errors,
@@ -49,7 +48,6 @@ KIND: Final = "daemonset"
 STRATEGY: Final = "spec.updateStrategy"
 BLOCK: Final = f"{STRATEGY}.rollingUpdate"
 
-_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
@@ -68,7 +66,7 @@ def errors_of(
     if old is not None and same(given, stored):
         return errors
     errors += selector_errors(given, kind=KIND)
-    errors += pod_errors(given, kind=KIND)
+    errors += pod_errors(given, kind=KIND, stored=old)
     if spec.min_ready_seconds < 0:  # rule 7
         errors.append(invalid("spec.minReadySeconds", spec.min_ready_seconds, _NOT_NEGATIVE))
     if spec.revision_history_limit < 0:  # rule 8
@@ -117,7 +115,7 @@ def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cau
         ("maxSurge", block.max_surge, surge),
     ):
         field = f"{BLOCK}.{name}"
-        is_new_text = isinstance(value, str) and not _PERCENT.fullmatch(value) and value != old.get(name)
+        is_new_text = isinstance(value, str) and not is_whole_percent(value) and value != old.get(name)
         if number != 0 or is_new_text:
             yield from _amount_errors(value, field)
     if down != 0 and surge != 0:
@@ -143,9 +141,9 @@ def _number(value: IntOrPercent | None) -> int:
         return 0
     if isinstance(value, int):
         return value
-    if _PERCENT.fullmatch(value):
+    if is_whole_percent(value):
         return int(value[:-1])
-    return int(value) if value.isascii() and value.isdecimal() else 0
+    return int(value) if len(value) <= 18 and value.isascii() and value.isdecimal() else 0
 
 
 def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
@@ -155,7 +153,7 @@ def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     if isinstance(value, int):
         if value < 0:
             yield invalid(field, value, _NOT_NEGATIVE)
-    elif not _PERCENT.fullmatch(value):
+    elif not is_whole_percent(value):
         yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
     elif int(value[:-1]) > 100:
         yield invalid(field, value, "must not be greater than 100%")

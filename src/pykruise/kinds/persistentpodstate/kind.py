@@ -1,13 +1,23 @@
-"""PersistentPodState: its definition; there is no controller yet.
+"""PersistentPodState, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion (plans/kind.py)
+KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from pykruise.kinds.persistentpodstate.admission import validating
 from pykruise.kinds.persistentpodstate.conversion import CONVERSION
+from pykruise.kinds.persistentpodstate.plan import plan_state
+from pykruise.kinds.persistentpodstate.readers import RIGHTS
+from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodState
 from pykruise.kinds.persistentpodstate.v1alpha1 import PersistentPodStateV1Alpha1
+from pykruise.kinds.persistentpodstate.view import STATE_VIEWS, WORKLOAD_VIEWS, absent
+from pykruise.kinds.persistentpodstate.wakes import wakes
 from pykruise.kube.crds import Version
-from pykruise.plans.kind import Kind
+from pykruise.kube.rights import READ, WRITE, on
+from pykruise.plans.insight import Insight
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 
 __all__ = ["KIND"]
 
@@ -18,4 +28,34 @@ KIND = Kind(
         Version(name="v1beta1", root=PersistentPodState, storage=True),
     ),
     conversion=CONVERSION,
+    settings=Settings,
+    reviews=Reviews(
+        validating=lambda _, lookups: validating(lookups.readers.get("persistentpodstate")), announces=()
+    ),
+    control=Control(
+        name="persistentpodstate",
+        component="persistentpodstate-controller",
+        objects=STATE_VIEWS,
+        reads=lambda _: (POD_VIEWS, NODE_VIEWS, *WORKLOAD_VIEWS.values()),
+        wakes=wakes,
+        absent=absent,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.state,
+        plan=plan_state,
+    ),
+    rights=(
+        *RIGHTS,
+        on(PERSISTENT_POD_STATES, *WRITE, why="PersistentPodState: those that workloads ask for"),
+        on(
+            PERSISTENT_POD_STATES,
+            "patch",
+            subresource="status",
+            why="PersistentPodState: to record where pods are",
+        ),
+        *(
+            on(views.resource, *READ, why="PersistentPodState: whose pods are remembered")
+            for views in WORKLOAD_VIEWS.values()
+        ),
+    ),
+    insight=Insight(containers=()),
 )

@@ -1,30 +1,33 @@
 """PodUnavailableBudgets between v1alpha1 and v1beta1.
 
-In v1alpha1 the operations and the total are annotations. In that view they always say what the fields say.
+In v1alpha1 the operations and the total are annotations. In that view they always say what the fields say. An
+annotation that says nothing, of a budget that was stored before anybody looked at it, makes no field: the budget then
+protects from every operation, and can be listed. That a budget is not written like that is for its review to say.
 """
 
+import re
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.types import OPERATIONS, POD_UNAVAILABLE_BUDGETS
-from pykruise.kube.conversion import Conversion, ConversionError, annotate, drop, section
+from pykruise.kube.conversion import Conversion, annotate, drop, section
 from pykruise.kube.documents import Document
+from pykruise.pods.keys import PROTECT_OPERATIONS_ANNOTATION, PROTECT_TOTAL_REPLICAS_ANNOTATION
 
-__all__ = ["CONVERSION", "PROTECT_OPERATIONS", "PROTECT_TOTAL_REPLICAS"]
+__all__ = ["CONVERSION", "PROTECT_OPERATIONS", "PROTECT_TOTAL_REPLICAS", "operations_of", "total_of"]
 
-PROTECT_OPERATIONS: Final = "kruise.io/pub-protect-operations"
-"""Annotation in v1alpha1: operations with commas between them."""
-PROTECT_TOTAL_REPLICAS: Final = "pub.kruise.io/protect-total-replicas"
-"""Annotation in v1alpha1: a number."""
+PROTECT_OPERATIONS: Final = PROTECT_OPERATIONS_ANNOTATION
+PROTECT_TOTAL_REPLICAS: Final = PROTECT_TOTAL_REPLICAS_ANNOTATION
 
 _INT32: Final = 2**31
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1. Raises ConversionError for an operation that is none, and a number that is none."""
+    """v1alpha1 as v1beta1."""
     spec = section(doc, "spec")
     annotations = section(doc, "metadata", "annotations") or {}
-    operations = _operations(annotations.get(PROTECT_OPERATIONS))
-    total = _total(annotations.get(PROTECT_TOTAL_REPLICAS))
+    operations = operations_of(annotations.get(PROTECT_OPERATIONS))
+    total = total_of(annotations.get(PROTECT_TOTAL_REPLICAS))
     if spec is not None and operations:
         spec["protectOperations"] = operations
     if spec is not None and total is not None:
@@ -46,30 +49,19 @@ def to_spoke(doc: Document) -> Document:
     return doc
 
 
-def _operations(text: object) -> list[str]:
-    found = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
-    found = [part for part in found if part]
-    for part in found:
-        if part not in OPERATIONS:
-            expected = ", ".join(OPERATIONS)
-            raise ConversionError(
-                f'metadata.annotations[{PROTECT_OPERATIONS}]: "{part}" is none of {expected}'
-            )
-    return found
+def operations_of(text: object) -> list[str] | None:
+    """The operations that the annotation names; None: it is absent, or something in it is no operation."""
+    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
+    found = [part for part in parts if part]
+    return found if found and all(part in OPERATIONS for part in found) else None
 
 
-def _total(text: object) -> int | None:
-    if not isinstance(text, str) or not text:
+def total_of(text: object) -> int | None:
+    """The number in the annotation; None: it is absent, or none of 32 bits."""
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         return None
-    try:
-        number = int(text)
-    except ValueError:
-        number = _INT32
-    if not -_INT32 <= number < _INT32:
-        raise ConversionError(
-            f'metadata.annotations[{PROTECT_TOTAL_REPLICAS}]: "{text}" is no number of pods'
-        )
-    return number
+    number = int(text)
+    return number if -_INT32 <= number < _INT32 else None
 
 
 CONVERSION: Final = Conversion(

@@ -6,11 +6,12 @@ AdmissionRequest ──▶ validating(trial) ──▶ allowed, or refused (422)
 v1beta1 only; another version is refused with 400.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistributionSpec
 from pykruise.kinds.resourcedistribution.validation import RESOURCE, errors_of
+from pykruise.kinds.resourcedistribution.view import read_spec
 from pykruise.kube.admission import (
     AdmissionAnswer,
     AdmissionRequest,
@@ -21,21 +22,16 @@ from pykruise.kube.admission import (
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
 from pykruise.kube.field_errors import forbidden, internal_error, invalid_shown, refusal
-from pykruise.kube.typed_documents import read
 from pykruise.plans.review import Trial
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["SPOKE_RULES", "validating"]
 
 
-def _read_spec(doc: Mapping[str, Any]) -> tuple[ResourceDistributionSpec | None, str]:
-    return read(doc, ResourceDistributionSpec, path="spec", raw=("resource",))
-
-
 _REVIEWS: Final = Reviews[ResourceDistributionSpec](
     resource=RESOURCE_DISTRIBUTIONS,
     versions=(RESOURCE_DISTRIBUTIONS.version,),
-    read_spec=_read_spec,
+    read_spec=read_spec,
     placeholders=("resource", "targets"),
 )
 

@@ -1,15 +1,23 @@
-"""ResourceDistribution: its definition, refused while its gates are off; there is no controller yet.
+"""ResourceDistribution, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
 from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, validating
 from pykruise.kinds.resourcedistribution.conversion import CONVERSION
+from pykruise.kinds.resourcedistribution.plan import plan_distribution
+from pykruise.kinds.resourcedistribution.snapshot import Settings, learn, snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistribution
 from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1Alpha1
+from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTED, DISTRIBUTION_VIEWS
+from pykruise.kinds.resourcedistribution.wakes import wakes
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
+from pykruise.kube.resources import NAMESPACES
+from pykruise.kube.rights import READ, WRITE, on
+from pykruise.plans.insight import Insight
+from pykruise.plans.kind import Control, Kind
 from pykruise.plans.review import Reviews
+from pykruise.plans.views import NAMESPACE_VIEWS
 
 __all__ = ["KIND"]
 
@@ -28,5 +36,36 @@ KIND = Kind(
     short_names=("distributor",),
     conversion=CONVERSION,
     gates=("ResourceDistributionGate",),
+    settings=Settings,
     reviews=Reviews(validating=lambda _, lookups: validating(lookups.trial), spoke=lambda *_: SPOKE_RULES),
+    control=Control(
+        name="resourcedistribution",
+        component="resourcedistribution-controller",
+        objects=DISTRIBUTION_VIEWS,
+        reads=lambda _: (NAMESPACE_VIEWS, *COPY_VIEWS.values()),
+        wakes=wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.distribution,
+        plan=plan_distribution,
+        learn=learn,
+    ),
+    rights=(
+        on(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to see them"),
+        on(
+            RESOURCE_DISTRIBUTIONS,
+            "patch",
+            subresource="status",
+            why="ResourceDistribution: to report their status",
+        ),
+        # Owners with blockOwnerDeletion: OwnerReferencesPermissionEnforcement asks for it.
+        on(
+            RESOURCE_DISTRIBUTIONS,
+            "update",
+            subresource="finalizers",
+            why="ResourceDistribution: to own copies",
+        ),
+        on(NAMESPACES, *READ, why="ResourceDistribution: which namespaces there are"),
+        *(on(one, *READ, *WRITE, why="ResourceDistribution: the copies") for one in DISTRIBUTED.values()),
+    ),
+    insight=Insight(names=frozenset({"distributor"}), containers=()),
 )

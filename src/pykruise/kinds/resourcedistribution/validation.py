@@ -73,7 +73,8 @@ def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iter
         for name in names:
             for problem in is_dns1123_label(name):
                 yield invalid(f"{_TARGETS}.{field}", name, problem)
-    for name in dict.fromkeys(name for name in included if name in excluded):
+    both = {*included} & {*excluded}
+    for name in dict.fromkeys(name for name in included if name in both):
         yield invalid(_TARGETS, name, "a namespace cannot be both included and excluded")
     try:
         selector_from(selector)

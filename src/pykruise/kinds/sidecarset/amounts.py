@@ -5,30 +5,24 @@ pod + policy ──▶ resources_for() ──▶ the `resources` of the sidecar
 Pure. Only at injection; a running pod is not resized.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.expressions import evaluate
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.types import ResourceAmounts, ResourcesPolicy
 from pykruise.kube.documents import Document
+from pykruise.kube.go_text import excerpt
+from pykruise.kube.patterns import PatternError, compile_pattern
 from pykruise.kube.quantities import Quantity
 
-__all__ = ["AmountError", "compiled", "resources_for"]
+__all__ = ["AmountError", "resources_for"]
 
 SUM: Final = "sum"
 
 
 class AmountError(ValueError):
     """The resources cannot be reckoned for this pod; the message says why."""
-
-
-@lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern of target containers. Raises re.error."""
-    return re.compile(pattern)
 
 
 def resources_for(
@@ -59,10 +53,10 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
     everyone = [one for one in pod_spec.get("initContainers") or () if is_native(one)]
     everyone += pod_spec.get("containers") or ()
     try:
-        matches = compiled(pattern).search
-    except re.error as error:
+        matches = compile_pattern(pattern).search
+    except PatternError as error:
         raise AmountError(
-            f"targetContainersNameRegex {pattern!r} is no regular expression: {error}"
+            f"targetContainersNameRegex {excerpt(pattern)!r} is no regular expression: {error}"
         ) from error
     targets = [
         one.get("resources") or {}
@@ -70,7 +64,7 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
         if one.get("name") not in sidecars and matches(str(one.get("name") or ""))
     ]
     if not targets:
-        raise AmountError(f"no containers match the regex pattern {pattern!r}")
+        raise AmountError(f"no containers match the regex pattern {excerpt(pattern)!r}")
     return targets
 
 
@@ -114,11 +108,11 @@ def _quantity(value: Any) -> Quantity:
     try:
         return Quantity.parse(value)
     except ValueError as error:
-        raise AmountError(f"{value!r} of a container is no quantity: {error}") from error
+        raise AmountError(f"{excerpt(str(value))!r} of a container is no quantity: {error}") from error
 
 
 def _evaluated(text: str, resource: str, amount: Quantity, bound: str) -> str:
     try:
         return str(evaluate(text, variable=resource, amount=amount))
     except ValueError as error:
-        raise AmountError(f"resourcesExpr.{bound}.{resource} {text!r} {error}") from error
+        raise AmountError(f"resourcesExpr.{bound}.{resource} {excerpt(text)!r} {error}") from error

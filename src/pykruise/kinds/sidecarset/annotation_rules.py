@@ -5,7 +5,6 @@ document + whitelist text ──▶ annotation_errors() ──▶ field errors
 Pure. The whitelist is JSON: {"rules": [{"selector": …, "allowedAnnotationKeyExprs": ["^oom-score$"]}]}.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -18,6 +17,8 @@ from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kube.documents import labels_of
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, not_supported, required
+from pykruise.kube.go_text import excerpt
+from pykruise.kube.patterns import Pattern, PatternError, compile_pattern
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_qualified_name
 
@@ -64,7 +65,7 @@ def annotation_errors(doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts
         elif entry.patch_policy not in POLICIES:
             yield not_supported(f"{field}.patchPolicy", entry.patch_policy, POLICIES)
         for key in seen & annotations.keys():
-            yield required(f"{field}.annotations", f"patch annotation {key} already exist")
+            yield required(f"{field}.annotations", f"patch annotation {excerpt(key)} already exist")
         seen |= annotations.keys()
 
 
@@ -80,10 +81,10 @@ def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: Facts) -> 
         return
     for key in dict.fromkeys(keys):
         if not any(one.search(key) for one in patterns):
-            yield required(FIELD, f"annotation {key} is not allowed by the whitelist ({_WHERE})")
+            yield required(FIELD, f"annotation {excerpt(key)} is not allowed by the whitelist ({_WHERE})")
 
 
-def _patterns(facts: Facts, labels: Mapping[str, str]) -> list[re.Pattern[str]]:
+def _patterns(facts: Facts, labels: Mapping[str, str]) -> list[Pattern]:
     """The patterns of all rules that are about a SidecarSet with these labels."""
     if facts.whitelist_problem:
         raise _NoWhitelistError(facts.whitelist_problem)
@@ -91,10 +92,10 @@ def _patterns(facts: Facts, labels: Mapping[str, str]) -> list[re.Pattern[str]]:
         return []
     try:
         rules = msgspec.convert(orjson.loads(facts.whitelist), _Whitelist).rules or []
-        found: list[re.Pattern[str]] = []
+        found: list[Pattern] = []
         for rule in rules:
             if rule.selector is None or selector_from(rule.selector).matches(labels):
-                found += [re.compile(one) for one in rule.allowed_annotation_key_exprs or ()]
-    except (orjson.JSONDecodeError, msgspec.ValidationError, SelectorError, re.error) as error:
+                found += [compile_pattern(one) for one in rule.allowed_annotation_key_exprs or ()]
+    except (orjson.JSONDecodeError, msgspec.ValidationError, SelectorError, PatternError) as error:
         raise _NoWhitelistError(f"the whitelist ({_WHERE}) cannot be read: {error}") from error
     return found

@@ -44,6 +44,19 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     """Volume mounts of its own containers with their paths, for those that share them."""
     mount_variables: tuple[Document, ...] = ()
     """Variables that the subPathExpr of these mounts need."""
+    variables: Mapping[str, Mapping[str, Document]] = {}
+    """Of each container its variables by name; the first of a name counts."""
+
+    def taken_by(self, sidecar: Sidecar) -> int:
+        """How many containers, mounts, devices and variables of the pod are looked at for the sidecar."""
+        fields, count = sidecar.fields, 0
+        if _is_enabled(fields.share_volume_policy):
+            count += len(self.mounts) + len(self.mount_variables)
+        if _is_enabled(fields.share_volume_device_policy):
+            count += sum(len(one.get("volumeDevices") or ()) for one in self.own)
+        if fields.resources_policy is not None:
+            count += len(self.by_name)
+        return count
 
 
 def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
@@ -61,6 +74,7 @@ def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
         mounts=tuple(mounts),
         mount_variables=tuple(variables),
         by_name={str(one.get("name") or ""): one for one in reversed(containers)},
+        variables={str(one.get("name") or ""): _variables(one) for one in reversed(containers)},
         sidecars=frozenset(one.name for one in sidecars),
     )
 
@@ -149,14 +163,10 @@ def _transferred(items: Sequence[TransferEnv], source: PodSource) -> list[Docume
 
 
 def _transfer(item: TransferEnv, source: PodSource) -> Iterator[Document]:
-    container = source.by_name.get(_source_name(item, source.pod) or "")
-    if container is None:
+    found = source.variables.get(_source_name(item, source.pod) or "")
+    if found is None:
         return
     wanted = {*(item.env_names or ()), *([item.env_name] if item.env_name else [])}
-    # The first of a name counts, so the last is put in first.
-    found = {
-        one.get("name"): one for one in reversed(container.get("env") or ()) if one.get("name") in wanted
-    }
     yield from (found[name] for name in sorted(wanted) if name in found)
 
 
@@ -178,8 +188,9 @@ def label_or_annotation(path: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
-def _variable(container: Mapping[str, Any], name: str) -> Document | None:
-    return next((one for one in container.get("env") or () if one.get("name") == name), None)
+def _variables(container: Mapping[str, Any]) -> dict[str, Document]:
+    """By name. The first of a name counts, so the last is put in first."""
+    return {str(one.get("name") or ""): one for one in reversed(container.get("env") or ())}
 
 
 # Volumes
@@ -190,13 +201,13 @@ def _shared_mounts(own: Iterable[Document]) -> tuple[list[tuple[str, Document]],
     mounts: list[tuple[str, Document]] = []
     needed: list[Document] = []
     for container in own:
+        variables = _variables(container)
         for mount in container.get("volumeMounts") or ():
             mounts.append((str(mount.get("mountPath") or ""), mount))
             expression = mount.get("subPathExpr")
             for name in _REFERENCE.findall(expression) if expression else ():
-                found = _variable(container, name)
-                if found is not None:
-                    needed.append(found)
+                if name in variables:
+                    needed.append(variables[name])
     return mounts, needed
 
 

@@ -117,11 +117,15 @@ def _base_rank(pod: PodView) -> tuple[Any, ...]:
 def _expanded(terms: Sequence[Term], pods: Sequence[PodView]) -> list[Term]:
     """`*` stands for every value of that label that there is."""
     found: dict[Term, None] = {}
-    for term in terms:
+    values: dict[str, set[str]] = {}
+    for pod in pods:
+        for key, value in pod.labels.items():
+            values.setdefault(key, set()).add(value)
+    for term in dict.fromkeys(terms):
         if term.value != EVERY_VALUE:
             found[term] = None
             continue
-        for value in sorted({pod.labels[term.key] for pod in pods if term.key in pod.labels}):
+        for value in sorted(values.get(term.key, ())):
             found[Term(term.key, value)] = None
     return list(found)
 

@@ -9,7 +9,7 @@ in is not changed.
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -36,6 +36,11 @@ from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import is_active
 
 __all__ = ["Surroundings", "inject"]
+
+
+MOST_TAKEN: Final = 50_000
+"""What all sidecars together take from the containers of one pod: with 30 bytes each it is as large as an object of
+a cluster can be (1.5 MB)."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +106,13 @@ def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, B
     """What each sidecar adds, with its SidecarSet; of every SidecarSet its init containers first."""
     source = pod_source(pod, contents=contents.values())
     found: list[tuple[str, Built]] = []
+    taken = 0
     for name, one in contents.items():
         for sidecar in (*one.init_containers, *one.containers):
+            taken += source.taken_by(sidecar)
+            if taken > MOST_TAKEN:
+                detail = f"sidecars may take at most {MOST_TAKEN} mounts, devices and resources from a pod"
+                raise InjectionError(f"SidecarSet {name}: {detail}", sidecarset=name)
             try:
                 found.append((name, build(sidecar, one, source)))
             except InjectionError as error:

@@ -5,7 +5,6 @@ spec [+ the stored one] ──▶ sidecar_errors() ──▶ field errors
 Pure. The containers are checked as those of a pod that has nothing else.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,16 @@ from pykruise.kinds.sidecarset.defaults import DISABLED
 from pykruise.kinds.sidecarset.expressions import ExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    without_stored,
+)
+from pykruise.kube.go_text import excerpt
+from pykruise.kube.patterns import PatternError, compile_pattern
 from pykruise.kube.pod_rules import check_probe
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
 from pykruise.pods.template_validation import pod_spec_errors
@@ -26,10 +34,20 @@ _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 
 def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
-    """All errors of the sidecars; `stored` is the spec that is replaced."""
+    """All errors of the sidecars; `stored` is the spec that is replaced, and what is wrong with it already is none."""
+    before = {one.get("name"): one for one in (stored or {}).get("containers") or ()}
+    errors = without_stored(
+        _own_errors(spec, before), lambda: _own_errors(stored or {}, before) if stored else ()
+    )
+    if stored is not None:
+        errors += _update_errors(spec.get("containers") or [], before)
+    return errors
+
+
+def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
+    """What is wrong with the sidecars by themselves; `before`: those that are stored, by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
-    before = {one.get("name"): one for one in (stored or {}).get("containers") or ()}
     errors: list[Cause] = []
     for index, one in enumerate(init):
         field = f"spec.initContainers[{index}]"
@@ -50,8 +68,6 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
     errors += pod_spec_errors(pod, "spec")
     known = {(one.reason, one.field) for one in errors}
     errors += [one for one in _startup_probe_errors(spec) if (one.reason, one.field) not in known]
-    if stored is not None:
-        errors += _update_errors(containers, before)
     return errors
 
 
@@ -92,7 +108,9 @@ def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Caus
         yield required(f"{field}.fieldPath")
         return
     if version != "v1":
-        yield invalid(f"{field}.fieldPath", path, f"apiVersion {version!r} is not supported; it must be 'v1'")
+        yield invalid(
+            f"{field}.fieldPath", path, f"apiVersion {excerpt(version)!r} is not supported; it must be 'v1'"
+        )
         return
     found = label_or_annotation(path)
     if found is None:
@@ -112,8 +130,8 @@ def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
         return
     pattern = policy.get("targetContainersNameRegex") or ".*"
     try:
-        re.compile(pattern)
-    except re.error as error:
+        compile_pattern(pattern)
+    except PatternError as error:
         yield invalid(f"{field}.targetContainersNameRegex", pattern, f"is no regular expression: {error}")
     texts = policy.get("resourcesExpr") or {}
     if texts.get("limits") is None and texts.get("requests") is None:

@@ -22,19 +22,21 @@ from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base
 from pykruise.kube.documents import annotations_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, not_supported, required
-from pykruise.kube.int_or_percent import IntOrPercent
+from pykruise.kube.field_rules import check_size
+from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import metadata_errors
 
 __all__ = ["errors_of"]
 
 STRATEGY: Final = "spec.updateStrategy"
+WEIGHTS: Final = ("spec", "updateStrategy", "priorityStrategy", "weightPriority")
 REVISION: Final = "spec.injectionStrategy.revision"
 LONGEST_NAME: Final = 63
 ROLLING_UPDATE: Final = "RollingUpdate"
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9\-]+", re.ASCII)
-_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
 
 
 def errors_of(
@@ -51,6 +53,7 @@ def errors_of(
     if old is None or not same(given, stored):
         errors += _spec_errors(given, spec, facts, name=(doc.get("metadata") or {}).get("name") or "")
         errors += _strategy_errors(spec.update_strategy, given.get("updateStrategy") or {})
+        errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
         errors += sidecar_errors(given, stored=stored if old is not None else None)
         errors += annotation_errors(doc, spec, facts)
     return errors or list(conflict_errors(doc, spec, facts.others))
@@ -157,7 +160,7 @@ def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     if isinstance(value, int):
         if value < 0:
             yield invalid(field, value, "must be greater than or equal to 0")
-    elif value is not None and not _PERCENT.fullmatch(value):
+    elif value is not None and not is_whole_percent(value):
         yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
 
 

@@ -74,4 +74,4 @@ def _with_warnings(request: AdmissionRequest, answer: AdmissionAnswer) -> Admiss
     spec, _ = read_spec(doc.get("spec") or {})
     if answer.refusal is not None or spec is None:
         return answer
-    return msgspec.structs.replace(answer, warnings=tuple(warnings_of(doc, spec)))
+    return msgspec.structs.replace(answer, warnings=(*answer.warnings, *warnings_of(doc, spec)))

@@ -9,7 +9,6 @@ from typing import Any, Final
 from pykruise.kinds.statefulset.admission import mutating, validating
 from pykruise.kinds.statefulset.conversion import CONVERSION
 from pykruise.kinds.statefulset.insight import INSIGHT
-from pykruise.kinds.statefulset.ordinals import split_name
 from pykruise.kinds.statefulset.plan import plan_statefulset, status_after
 from pykruise.kinds.statefulset.snapshot import (
     STATEFUL_SET_VIEWS,
@@ -40,6 +39,7 @@ from pykruise.plans.views import (
 from pykruise.plans.wakes import Later, Wake, adoptable, by_owner, itself, named_after
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.ordinals import split_name
 from pykruise.pods.views import PodView
 
 __all__ = ["KIND"]

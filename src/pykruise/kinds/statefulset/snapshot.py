@@ -13,7 +13,6 @@ import msgspec
 
 from pykruise.kinds.statefulset.defaults import DefaultingSettings
 from pykruise.kinds.statefulset.limits import limits_of
-from pykruise.kinds.statefulset.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
 from pykruise.kinds.statefulset.types import (
     ADVANCED_STATEFUL_SETS,
     StatefulSetSpec,
@@ -31,6 +30,7 @@ from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
+from pykruise.pods.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
 from pykruise.pods.revisions import RevisionView, candidate
 from pykruise.pods.settings import OnGate
 from pykruise.pods.views import PodView

@@ -7,13 +7,11 @@ Pure. Rule numbers are those of the specification's table. Int-or-percent fields
 them, but only `5` and `50%` are accepted: `"5"` is refused.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.ordinals import range_of
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -26,12 +24,15 @@ from pykruise.kinds.statefulset.types import (
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.field_rules import check_size
+from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.kube.patches import diff_json
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods import keys
 from pykruise.pods.api import PriorityStrategy
+from pykruise.pods.ordering import MOST_WEIGHTS
+from pykruise.pods.ordinals import range_of
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
@@ -59,11 +60,14 @@ MUTABLE: Final = (
 KIND: Final = "statefulset"
 STRATEGY: Final = "spec.updateStrategy"
 BLOCK: Final = f"{STRATEGY}.rollingUpdate"
+WEIGHTS: Final = (
+    *("spec", "updateStrategy", "rollingUpdate"),
+    *("unorderedUpdate", "priorityStrategy", "weightPriority"),
+)
 LONGEST_MIN_READY_S: Final = 300
 LONGEST_HOST_NAME: Final = 63
 
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
-_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
 
 
 def errors_of(
@@ -79,11 +83,12 @@ def errors_of(
     errors += _management_errors(spec)  # rules 2, 3 and 7
     errors += _reserved_errors(spec)  # rules 4 to 6
     errors += _strategy_errors(spec)  # rules 8 to 19
+    errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     errors += _retention_errors(spec)  # rule 20
     if spec.replicas is not None and spec.replicas < 0:  # rule 21
         errors.append(invalid("spec.replicas", spec.replicas, _NOT_NEGATIVE))
     errors += selector_errors(given, kind=KIND)  # rules 22 to 24
-    errors += pod_errors(given, kind=KIND, further_volumes=_claim_volumes(spec))  # rules 25 to 27
+    errors += pod_errors(given, kind=KIND, further_volumes=_claim_volumes(spec), stored=old)  # rules 25 to 27
     errors += _further_errors(spec)
     if old is not None:
         errors += immutable_errors(
@@ -141,7 +146,7 @@ def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
     """At least one pod, and just one unless pods are managed in parallel."""
-    if isinstance(value, str) and not _PERCENT.fullmatch(value):
+    if isinstance(value, str) and not is_whole_percent(value):
         yield invalid(field, value, "must be a whole number or a percentage such as 50%")
         return
     if isinstance(value, int) and value < 0:

@@ -12,13 +12,6 @@ from functools import cached_property
 import msgspec
 
 from pykruise.kinds.statefulset.limits import Limits
-from pykruise.kinds.statefulset.ordinals import (
-    NO_ORDINAL,
-    pod_name,
-    reserved_of,
-    split_name,
-    wanted_ordinals,
-)
 from pykruise.kinds.statefulset.snapshot import Settings, Snapshot, start_of
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.clock import Instant
@@ -27,6 +20,13 @@ from pykruise.plans.in_place import go_on
 from pykruise.pods.availability import is_available
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.lifecycle import LifecycleHook, LifecycleState
+from pykruise.pods.ordinals import (
+    NO_ORDINAL,
+    pod_name,
+    reserved_of,
+    split_name,
+    wanted_ordinals,
+)
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 

@@ -84,11 +84,11 @@ def _fill_in(status: Document, field: str, numbers: Any) -> None:
     if not isinstance(status.get("subsetStatuses") or [], list):
         return
     entries = {entry["name"]: entry for entry in _named(status)}
-    for name in sorted(numbers):
-        if name not in entries:
-            entries[name] = {"name": name}
-            status["subsetStatuses"] = [*(status.get("subsetStatuses") or []), entries[name]]
-        entries[name][field] = numbers[name]
+    missing = {name: {"name": name} for name in sorted(numbers) if name not in entries}
+    status["subsetStatuses"] = [*(status.get("subsetStatuses") or []), *missing.values()]
+    for name, entry in (entries | missing).items():
+        if name in numbers:
+            entry[field] = numbers[name]
 
 
 CONVERSION: Final = Conversion(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pykruise.kinds.workloadspread.readers import SpreadReader
-from pykruise.kinds.workloadspread.targets import BUILT_IN, WhiteList, WhiteListError
+from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpreadSpec
 from pykruise.kinds.workloadspread.validation import Surroundings, errors_of, target_of
 from pykruise.kinds.workloadspread.view import RAW
@@ -18,6 +18,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import ApiError, Cause, KubeError
 from pykruise.kube.field_errors import bad_request, invalid, refusal
 from pykruise.kube.typed_documents import read
+from pykruise.pods.white_list import WhiteList, WhiteListError
 from pykruise.pods.workload_validation import metadata_errors
 
 __all__ = ["validating"]

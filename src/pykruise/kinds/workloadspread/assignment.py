@@ -12,21 +12,26 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pykruise.kinds.workloadspread.claims import ClaimError, Desk
+from pykruise.kinds.workloadspread.claims import Desk
 from pykruise.kinds.workloadspread.injection import InjectionError, Matched, inject, read_matched
 from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
-from pykruise.kinds.workloadspread.readers import OwnerMissingError, SpreadReader
-from pykruise.kinds.workloadspread.targets import BUILT_IN, GroupKind, PathError, WhiteListError, group_kind
+from pykruise.kinds.workloadspread.readers import SpreadReader
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.batched_updates import UnsettledError
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError
+from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.quota import Quota
+from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import is_active
+from pykruise.pods.white_list import WhiteListError
 
 __all__ = ["Assignment", "AssignmentError", "Spreading"]
 
@@ -57,7 +62,7 @@ class Assignment:
             if view is None:
                 return None
             return await self._injected(pod, owner, view)
-        except (ClaimError, InjectionError, KubeError, OwnerMissingError, PathError) as error:
+        except (UnsettledError, InjectionError, KubeError, OwnerMissingError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
     async def gone(self, pod: Document, *, namespace: str) -> None:
@@ -76,7 +81,7 @@ class Assignment:
                 return
             version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
             await self._desk.give(view, version=version, pod_name=_name(pod), subset=matched.subset)
-        except (ClaimError, KubeError, PathError) as error:
+        except (UnsettledError, KubeError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
     # ── which WorkloadSpread ─────────────────────────────────────────────────
@@ -114,7 +119,7 @@ class Assignment:
             self._told = str(error)
             return BUILT_IN
         self._told = ""
-        return found.owners
+        return BUILT_IN | found.owners
 
     async def _is_about(
         self, view: SpreadView, chain: list[OwnerReference], known: Collection[GroupKind], namespace: str
@@ -173,7 +178,8 @@ class Assignment:
 class Spreading:
     """Everything that admission of pods needs of this kind: who reads, who counts, who assigns.
 
-    `versioned`: kinds as the flag --ws-enabled-versioned-status names them.
+    `versioned`: kinds as the flag --ws-enabled-versioned-status names them. `quota`: how many pods may wait for the
+    API server at once, in all and of one namespace; None: as many as there are.
     """
 
     def __init__(
@@ -183,8 +189,10 @@ class Spreading:
         clock: Clock,
         rng: random.Random,
         versioned: Collection[str] = DEFAULT_VERSIONED,
+        quota: Quota | None = None,
     ) -> None:
         self.reader = reader
+        self.quota = quota
         self.desk = Desk(reader, clock=clock, rng=rng)
         self.assignment = Assignment(reader, self.desk, versioned=versioned_kinds(versioned))
 

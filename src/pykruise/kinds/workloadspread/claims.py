@@ -1,17 +1,10 @@
 """Places in subsets are taken and given back here: many at once, never one of them twice.
 
 admission of a pod ──▶ Desk.take() ──┐
-deletion of a pod  ──▶ Desk.give() ──┴▶ all that wait for one WorkloadSpread ──▶ one status write ──▶ their answers
+deletion of a pod  ──▶ Desk.give() ──┴▶ kube/batched_updates.py: one status write for all that wait ──▶ their answers
 
-How no subset gets more than its maximum: a place is taken by a write of the status that names the
-resourceVersion it was decided on. Whoever was later gets 409, reads what is stored now and decides anew. It is
-the API server that serialises, so any number of replicas may serve. A place that is free only because the deletion of
-its pod was admitted is taken when the API server shows that the pod goes.
-
-How that costs little: while one write is under way, what else comes for the same object waits, and goes with the
-next write together. In a burst the next write waits a moment longer for more to come. Where another replica is at
-work on the same object, batches wait longer and by chance, so that the two do not always meet, and what comes while
-a batch is refused goes with its next attempt.
+A place that is free only because the deletion of its pod was admitted is taken when the API server shows that the pod
+goes.
 """
 
 import asyncio
@@ -19,9 +12,6 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
-
-import msgspec
 
 from pykruise.kinds.workloadspread.limits import LimitError, depends_on_replicas, limit_of
 from pykruise.kinds.workloadspread.places import (
@@ -33,56 +23,21 @@ from pykruise.kinds.workloadspread.places import (
     take,
 )
 from pykruise.kinds.workloadspread.readers import SpreadReader
-from pykruise.kinds.workloadspread.types import SubsetStatus
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.batched_updates import BatchedUpdates, BatchStats, UnsettledError, UpdateRequest
 from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
+from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.pods.views import is_active
 
-__all__ = ["ATTEMPTS", "ClaimError", "Desk", "DeskStats"]
+__all__ = ["Desk"]
 
-ATTEMPTS: Final = 4
-"""Writes of one batch before it is given up, each after a conflict."""
-
-FIRST_WAIT_S: Final = 0.01
-GROWTH: Final = 5.0
-JITTER: Final = 0.1
-"""Between attempts: 10, 50, 250 ms, each with up to 10 % more."""
-
-GATHER_S: Final = 0.03
-"""In a burst: how long a batch waits for more to come."""
-
-BURST_S: Final = 0.1
-"""A batch so soon after the one before is part of a burst."""
-
-CONTENDED_S: Final = 1.0
-"""So long after a conflict another replica counts as being at work on the same object. Then a batch is decided on
-what is stored, and not on what a cache shows: the other's writes reach a cache later than an answer comes."""
-
-CONTENDED_GATHER: Final = (1.0, 4.0)
-"""... and it waits GATHER_S so many times, by chance."""
-
-MOST: Final = 1000
-"""WorkloadSpreads that are remembered; idle ones beyond that are forgotten."""
+Lists = dict[str, Sequence[SubsetStatus]]
+"""What is to be stored, by version."""
 
 
-class ClaimError(Exception):
-    """The place could not be noted: the request that needs it must be refused, and tried again by its sender."""
-
-
-class DeskStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a desk has done."""
-
-    asked: int
-    """Places taken or given back, also those that needed no write."""
-    writes: int
-    """Status writes that were sent."""
-    conflicts: int
-    """... of which so many were too late."""
-
-
-class _Wish(msgspec.Struct, kw_only=True):
+class _Wish(UpdateRequest, kw_only=True):
     """One change that waits for its turn, and its answer."""
 
     version: str
@@ -90,38 +45,6 @@ class _Wish(msgspec.Struct, kw_only=True):
     subset: str = ""
     """Of a place that is given back; empty: one is to be taken."""
     taken: Taken | None = None
-    attempts: int = 0
-    """Writes that it was part of."""
-    error: Exception | None = None
-    is_settled: bool = False
-
-
-class _ContendedError(Exception):
-    """Every write of a batch met a conflict."""
-
-
-class _Queue:
-    """What waits for one WorkloadSpread."""
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.waiting: list[_Wish] = []
-        self.last: SpreadView | None = None
-        """As this process wrote it last."""
-        self.is_doubtful = False
-        """A write ended without an answer: what is stored must be read."""
-        self.written_at = float("-inf")
-        self.conflicted_at = float("-inf")
-        self.going: frozenset[tuple[str, str]] = frozenset()
-        """Pods that were seen to go, of those whose deletion was admitted, with when it was."""
-
-    def is_contended(self, now: float) -> bool:
-        """Whether another replica is at work on the same object, at this time of the loop."""
-        return now - self.conflicted_at < CONTENDED_S
-
-    @property
-    def is_idle(self) -> bool:
-        return not self.waiting and not self.lock.locked()
 
 
 class Desk:
@@ -138,131 +61,63 @@ class Desk:
         rng: random.Random,
         fresh_id: Callable[[], str] | None = None,
     ) -> None:
-        self._reader = reader
-        self._clock = clock
-        self._rng = rng
-        self._fresh_id = fresh_id or (lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)))
-        self._queues: dict[str, _Queue] = {}
-        self._asked = self._writes = self._conflicts = 0
+        draw = fresh_id or (lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)))
+        self.updates = BatchedUpdates(_Places(reader, clock=clock, fresh_id=draw), rng=rng)
 
-    def stats(self) -> DeskStats:
+    def stats(self) -> BatchStats:
         """What it has done so far."""
-        return DeskStats(asked=self._asked, writes=self._writes, conflicts=self._conflicts)
+        return self.updates.stats()
 
     async def take(self, view: SpreadView, *, version: str, pod_name: str) -> Taken:
         """A place for a new pod; without a subset when there is none, or when the WorkloadSpread is gone.
 
-        Raises ClaimError, and what reading the workload's replicas raises.
+        Raises UnsettledError, and what reading the workload's replicas raises.
         """
         wish = _Wish(version=version, pod_name=pod_name)
-        await self._settled(view, wish)
+        await self.updates.settle(view, wish)
         return wish.taken or Taken()
 
     async def give(self, view: SpreadView, *, version: str, pod_name: str, subset: str) -> None:
-        """Note that a pod of `subset` goes. Raises ClaimError."""
-        await self._settled(view, _Wish(version=version, pod_name=pod_name, subset=subset))
+        """Note that a pod of `subset` goes. Raises UnsettledError."""
+        await self.updates.settle(view, _Wish(version=version, pod_name=pod_name, subset=subset))
 
-    async def _settled(self, view: SpreadView, wish: _Wish) -> None:
-        self._asked += 1
-        queue = self._queue(view.uid)
-        if queue.is_idle and self._needs_no_write(queue, view, wish):
-            return
-        queue.waiting.append(wish)
-        async with queue.lock:
-            # Those before may have taken it along.
-            if not wish.is_settled:
-                await self._next_batch(queue, view, wish)
-        if wish.error is not None:
-            raise wish.error
 
-    def _needs_no_write(self, queue: _Queue, view: SpreadView, wish: _Wish) -> bool:
-        """Whether the answer is known already, from what is known without asking."""
-        if queue.is_doubtful:
-            return False
-        newest = _newer(queue.last, view)
-        entries = newest.entries(wish.version)
-        if not entries and not depends_on_replicas(newest.subsets):
-            entries = fresh_entries(newest.subsets, replicas=0)
-        return bool(entries) and self._applied(entries, wish) is None
+class _Places:
+    """The ledger of it: the status of WorkloadSpreads."""
 
-    async def _next_batch(self, queue: _Queue, view: SpreadView, own: _Wish) -> None:
-        await self._gather(queue)
-        batch, queue.waiting = queue.waiting, []
-        try:
-            await self._settle(queue, view.key, view.uid, batch)
-        except asyncio.CancelledError:
-            # Whoever sent `own` has given up; the others go on, from what is then stored.
-            queue.is_doubtful = True
-            queue.waiting[:0] = [wish for wish in batch if wish is not own]
-            raise
-        except _ContendedError:
-            # Those that joined it later have attempts left.
-            queue.waiting[:0] = [wish for wish in batch if wish.attempts < ATTEMPTS]
-            batch = [wish for wish in batch if wish.attempts >= ATTEMPTS]
-            error = ClaimError(f"WorkloadSpread {view.key} was changed by others {ATTEMPTS} times; try again")
-            _fail(batch, error)
-        except Exception as error:
-            _fail(batch, error)
+    kind = WORKLOAD_SPREADS.kind
+
+    def __init__(self, reader: SpreadReader, *, clock: Clock, fresh_id: Callable[[], str]) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._fresh_id = fresh_id
+        self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
+        """By WorkloadSpread: pods that were seen to go, of those whose deletion was admitted, with when it was."""
+
+    async def newest(self, key: Key) -> SpreadView | None:
+        return await self._reader.newest(key)
+
+    async def fresh(self, key: Key) -> SpreadView | None:
+        return await self._reader.fresh(key)
+
+    async def write(self, view: SpreadView, change: Lists) -> SpreadView:
+        return await self._reader.write(view, change)
+
+    def settle_without(self, batch: Sequence[_Wish]) -> None:
         for wish in batch:
-            wish.is_settled = True
+            wish.taken = Taken()
 
-    async def _gather(self, queue: _Queue) -> None:
-        """In a burst, let more come."""
-        now = asyncio.get_running_loop().time()
-        if queue.is_contended(now):
-            await asyncio.sleep(GATHER_S * self._rng.uniform(*CONTENDED_GATHER))
-        elif now - queue.written_at < BURST_S:
-            await asyncio.sleep(GATHER_S)
+    def is_free(self, view: SpreadView, request: _Wish) -> bool:
+        entries = view.entries(request.version)
+        if not entries and not depends_on_replicas(view.subsets):
+            entries = fresh_entries(view.subsets, replicas=0)
+        return bool(entries) and self._applied(entries, request) is None
 
-    async def _settle(self, queue: _Queue, key: Key, uid: str, batch: list[_Wish]) -> None:
-        """Store what the batch wants; it grows by what comes while it is refused."""
-        wait_s = FIRST_WAIT_S
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                await asyncio.sleep(wait_s * self._rng.uniform(1.0, 1.0 + JITTER))
-                wait_s *= GROWTH
-                batch += queue.waiting
-                queue.waiting = []
-            view = await self._base(queue, key)
-            if view is None or view.uid != uid or view.is_deleting:
-                _settle_without_place(batch)
-                return
-            going = await self._going(queue, view, batch)
-            lists = await self._decided(view, batch, going)
-            if not lists:
-                return
-            for wish in batch:
-                wish.attempts += 1
-            try:
-                self._writes += 1
-                queue.last = await self._reader.write(view, lists)
-                queue.written_at = asyncio.get_running_loop().time()
-            except ConflictError:
-                self._conflicts += 1
-                queue.conflicted_at = asyncio.get_running_loop().time()
-                continue
-            except NotFoundError:
-                _settle_without_place(batch)
-                return
-            except KubeError as error:
-                queue.is_doubtful = True
-                raise ClaimError(f"WorkloadSpread {key}: {error}") from error
-            return
-        raise _ContendedError
+    async def decide(self, view: SpreadView, batch: Sequence[_Wish]) -> Lists | None:
+        going = await self._going(view, batch)
+        return await self._decided(view, batch, going) or None
 
-    async def _base(self, queue: _Queue, key: Key) -> SpreadView | None:
-        """What to decide on: the newest that is known, or what is stored."""
-        try:
-            if queue.is_contended(asyncio.get_running_loop().time()) or queue.is_doubtful:
-                found = await self._reader.fresh(key)
-                queue.is_doubtful = False
-                return found
-            found = await self._reader.newest(key)
-        except KubeError as error:
-            raise ClaimError(f"WorkloadSpread {key} cannot be read: {error}") from error
-        return _newer(queue.last, found) if found is not None else None
-
-    async def _going(self, queue: _Queue, view: SpreadView, batch: Sequence[_Wish]) -> Collection[str]:
+    async def _going(self, view: SpreadView, batch: Sequence[_Wish]) -> Collection[str]:
         """Of the pods whose deletion was admitted those that are seen to go. Asked is only for what matters."""
         takes = Counter(wish.version for wish in batch if not wish.subset)
         noted = {
@@ -271,13 +126,15 @@ class Desk:
             for entry in view.entries(version)
             for pod in (entry.deleting_pods or {}).items()
         }
-        queue.going &= noted
+        seen = self._seen_going.pop(view.uid, frozenset()) & noted
         for version, wanted in takes.items():
-            known = {name for name, _ in queue.going}
+            known = {name for name, _ in seen}
             for names, lacking in doubtful(view.entries(version), wanted=wanted, going=known):
                 gone = await self._gone(view, names, lacking)
-                queue.going |= {(name, since) for name, since in noted if name in gone}
-        return {name for name, _ in queue.going}
+                seen |= {(name, since) for name, since in noted if name in gone}
+        if seen:
+            self._seen_going[view.uid] = seen
+        return {name for name, _ in seen}
 
     async def _gone(self, view: SpreadView, names: Sequence[str], wanted: int) -> Collection[str]:
         """So many of these pods that go, if there are so many; the others need not be asked about."""
@@ -292,7 +149,7 @@ class Desk:
         try:
             pod = await self._reader.pod(view.namespace, pod_name)
         except KubeError as error:
-            raise ClaimError(f"pod {view.namespace}/{pod_name} cannot be read: {error}") from error
+            raise UnsettledError(f"pod {view.namespace}/{pod_name} cannot be read: {error}") from error
         return pod is not None and is_active(pod)
 
     async def _decided(
@@ -339,28 +196,3 @@ class Desk:
             return give_back(entries, pod_name=wish.pod_name, subset=wish.subset, now=now, limit=limit)
         wish.taken = take(entries, pod_name=wish.pod_name, fresh_id=self._fresh_id, now=now, going=going)
         return wish.taken.entries
-
-    def _queue(self, uid: str) -> _Queue:
-        found = self._queues.get(uid)
-        if found is None:
-            if len(self._queues) >= MOST:
-                self._queues = {one: queue for one, queue in self._queues.items() if not queue.is_idle}
-            found = self._queues[uid] = _Queue()
-        return found
-
-
-def _fail(batch: Sequence[_Wish], error: Exception) -> None:
-    for wish in batch:
-        wish.error = error
-
-
-def _settle_without_place(batch: Sequence[_Wish]) -> None:
-    for wish in batch:
-        wish.taken = Taken()
-
-
-def _newer(last: SpreadView | None, found: SpreadView) -> SpreadView:
-    """Of two copies the later one. Another object of the same name counts as later."""
-    if last is None or last.uid != found.uid or last.resource_version < found.resource_version:
-        return found
-    return last

@@ -14,38 +14,28 @@ from typing import Annotated, Final
 import msgspec
 
 from pykruise.kinds.workloadspread.injection import read_matched
-from pykruise.kinds.workloadspread.readers import CLONE_SETS, STATEFUL_SETS_OF_KRUISE, TargetReader
-from pykruise.kinds.workloadspread.snapshot import Snapshot, TargetView, latest_version, project_target
-from pykruise.kinds.workloadspread.targets import (
-    BUILT_IN,
-    GroupKind,
-    PathError,
-    WhiteListError,
-    replicas_of,
-)
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kinds.workloadspread.readers import TargetReader
+from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
+from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
-from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import SelectorError, parse_label_selector
-from pykruise.plans.read import Mirrors, Read
-from pykruise.plans.views import BY_CONTROLLER, BY_NAMESPACE, NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.read import Read
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
+from pykruise.pods.white_list import WhiteListError
 
 __all__ = [
-    "BY_TARGET",
-    "DEPLOYMENT",
-    "REPLICA_SET",
-    "SPREAD_VIEWS",
-    "TARGET_VIEWS",
     "GatherError",
     "Settings",
-    "deployment_of",
     "snapshot",
 ]
 
@@ -55,15 +45,6 @@ POLL_S: Final = 10.0
 READS_AT_ONCE: Final = 16
 MOST_READ: Final = 200
 """Pods that are read whole in one reconcile."""
-
-_OF_OTHERS: Final = (CLONE_SETS, STATEFUL_SETS_OF_KRUISE)
-_KUBERNETES: Final = (DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS)
-
-DEPLOYMENT: Final = GroupKind("apps", "Deployment")
-REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
-
-BY_TARGET: Final = "target"
-"""Index of WorkloadSpreads: namespace, kind and name of the workload."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,45 +60,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 class GatherError(KubeError):
     """What the WorkloadSpread, or the white list, says cannot be followed."""
-
-
-def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
-    target = spread.target
-    return ((spread.namespace, *target),) if target is not None and not spread.is_deleting else ()
-
-
-SPREAD_VIEWS: Final = Views[SpreadView](
-    resource=WORKLOAD_SPREADS,
-    projector=lambda: project_spread,
-    indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda one: (one.namespace,)},
-)
-
-
-def _target_views(resource: Resource) -> Views[TargetView]:
-    return Views[TargetView](
-        resource=resource,
-        projector=lambda: project_target,
-        indexes={BY_CONTROLLER: lambda one: (one.controller_uid,) if one.controller_uid else ()},
-        # Their own controllers mirror these too, as something else.
-        is_apart=resource in _OF_OTHERS,
-    )
-
-
-TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
-    GroupKind(one.group, one.kind): _target_views(one) for one in (*_KUBERNETES, *_OF_OTHERS)
-}
-"""Workloads of the built-in kinds."""
-
-
-def deployment_of(namespace: str, replica_set: str, known: Mirrors) -> str:
-    """The name of the Deployment that controls a ReplicaSet; empty: none does."""
-    found = known.get(TARGET_VIEWS[REPLICA_SET], Key(namespace, replica_set))
-    if found is None or not found.controller_uid:
-        return ""
-    # Its name begins with the Deployment's; the uid says whether it is that one.
-    name = replica_set.rpartition("-")[0]
-    above = known.get(TARGET_VIEWS[DEPLOYMENT], Key(namespace, name))
-    return name if above is not None and above.uid == found.controller_uid else ""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

@@ -194,7 +194,10 @@ def _score(pod: Document, node: NodeView, subset: Subset) -> int | None:
     if subset.required_node_selector is not None:
         affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
         terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-        wanted = required_terms(terms, subset)
+        try:
+            wanted = required_terms(terms, subset)
+        except InjectionError:
+            return None
         if not any(matches_term(term, labels=node.labels, name=node.name) for term in wanted):
             return None
     weight: int = sum(

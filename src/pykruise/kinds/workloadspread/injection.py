@@ -29,6 +29,12 @@ assert _found is not None
 _POD: Final = _found
 
 
+MOST_EXPRESSIONS: Final = 50_000
+"""With 30 bytes each they are as large as an object of a cluster can be (1.5 MB)."""
+
+_EXPRESSIONS: Final = ("matchExpressions", "matchFields")
+
+
 class InjectionError(ValueError):
     """A patch cannot be applied to the pod."""
 
@@ -98,16 +104,25 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
 
 
 def required_terms(terms: list[Mapping[str, Any]], subset: Subset) -> list[Document]:
-    """The terms of a pod, each also with what the subset requires: one of the terms must hold, so this is an AND."""
+    """The terms of a pod, each also with what the subset requires: one of the terms must hold, so this is an AND.
+
+    Raises InjectionError for more expressions than an object of a cluster can hold.
+    """
     wanted: Document = _plain(subset.required_node_selector) if subset.required_node_selector else {}
     if not terms:
         return [wanted]
+    count = len(terms) * sum(len(wanted.get(field) or ()) for field in _EXPRESSIONS)
+    if count > MOST_EXPRESSIONS:
+        raise InjectionError(
+            f"requiredNodeSelector would add {count} expressions to the pod's {len(terms)} terms; "
+            f"at most {MOST_EXPRESSIONS} fit an object"
+        )
     return [_both(term, wanted) for term in terms]
 
 
 def _both(term: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
     found: Document = dict(term)
-    for field in ("matchExpressions", "matchFields"):
+    for field in _EXPRESSIONS:
         if wanted.get(field):
             found[field] = [*(term.get(field) or ()), *wanted[field]]
     return found

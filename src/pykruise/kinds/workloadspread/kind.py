@@ -9,31 +9,25 @@ from functools import partial
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.conversion import CONVERSION
 from pykruise.kinds.workloadspread.gathering import (
-    BY_TARGET,
-    DEPLOYMENT,
-    REPLICA_SET,
-    SPREAD_VIEWS,
-    TARGET_VIEWS,
     Settings,
-    deployment_of,
     snapshot,
 )
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.readers import RIGHTS
-from pykruise.kinds.workloadspread.snapshot import TargetView
-from pykruise.kinds.workloadspread.targets import GroupKind
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
-from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kinds.workloadspread.view import BY_TARGET, SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Control, Kind
 from pykruise.plans.read import Around
 from pykruise.plans.review import Reviews
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import BY_NAMESPACE, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION

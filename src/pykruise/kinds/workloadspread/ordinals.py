@@ -7,21 +7,35 @@ StatefulSet leaves out (`reserveOrdinals`, `ordinals.start`) take no place.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, Final
+
+import msgspec
 
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.places import is_schedulable
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.documents import get_path
+from pykruise.kube.ranges import Ranges, merged
 
-__all__ = ["Numbering", "numbering_of", "ordinal_of", "subset_by_ordinal"]
+__all__ = ["Numbering", "numbering_of", "ordinal_of", "ordinals_beyond", "rank_of", "subset_by_ordinal"]
 
 _ORDINAL: Final = re.compile(r"-([0-9]{1,18})$", re.ASCII)
 _RANGE: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:-\s*([0-9]{1,10})\s*)?", re.ASCII)
 
-Numbering = tuple[int, tuple[tuple[int, int], ...]]
-"""The first number, and the ranges of numbers that are left out (both ends belong to them)."""
+
+class Numbering(msgspec.Struct, frozen=True):
+    """Which numbers a StatefulSet gives its pods."""
+
+    start: int = 0
+    """The first one."""
+    reserved: Ranges = Ranges()
+    """Those that are left out."""
+
+
+PLAIN: Final = Numbering()
+"""From 0 on, without gaps."""
 
 
 def ordinal_of(pod_name: str) -> int:
@@ -37,16 +51,23 @@ def numbering_of(target: Mapping[str, Any] | None) -> Numbering:
     for one in get_path(target, "spec", "reserveOrdinals") or ():
         if (found := _RANGE.fullmatch(str(one))) is not None:
             reserved.append((int(found[1]), int(found[2] or found[1])))
-    return (start if isinstance(start, int) else 0, tuple(reserved))
+    return Numbering(start if isinstance(start, int) else 0, merged(reserved))
 
 
 def rank_of(ordinal: int, numbering: Numbering) -> int:
-    """How many pods have smaller numbers when all are there."""
-    start, reserved = numbering
-    left_out: set[int] = set()
-    for first, last in reserved:
-        left_out.update(range(max(first, start), min(last, ordinal - 1) + 1))
-    return ordinal - start - len(left_out) if ordinal >= 0 else -1
+    """How many pods have smaller numbers when all are there; -1: the name has no number."""
+    if ordinal < 0:
+        return -1
+    start, reserved = numbering.start, numbering.reserved
+    return ordinal - start - max(reserved.count_below(ordinal) - reserved.count_below(start), 0)
+
+
+def ordinals_beyond(replicas: int, numbering: Numbering) -> Iterator[int]:
+    """The numbers that pods get when there are more than `replicas`, ascending, without end."""
+    for first, last in numbering.reserved.gaps_from(numbering.start):
+        size = replicas if last is None else min(last - first + 1, replicas)
+        replicas -= size
+        yield from count(first + size) if last is None else range(first + size, last + 1)
 
 
 def subset_by_ordinal(
@@ -54,7 +75,7 @@ def subset_by_ordinal(
     statuses: Sequence[SubsetStatus],
     *,
     pod_name: str,
-    numbering: Numbering = (0, ()),
+    numbering: Numbering = PLAIN,
     replicas: int = 0,
 ) -> Subset | None:
     """The subset whose numbers the pod's is among. Subsets in which pods find no node are passed over."""

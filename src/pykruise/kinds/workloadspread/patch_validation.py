@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.workloadspread.injection import InjectionError, tried
-from pykruise.kinds.workloadspread.targets import BUILT_IN, KRUISE, GroupKind
+from pykruise.kinds.workloadspread.targets import BUILT_IN, KRUISE
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.view import STATEFUL_SET
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.pods.placement_validation import toleration_errors
 from pykruise.pods.template_defaults import with_defaults
 from pykruise.pods.template_shape import shape_problem

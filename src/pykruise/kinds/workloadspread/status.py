@@ -81,10 +81,11 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
     stored = spread.status.versioned_subset_statuses or {}
     versioned: dict[str, list[SubsetStatus]] = {}
-    for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(stored)}:
+    noted = [version for version, entries in stored.items() if any(map(_has_notes, entries or ()))]
+    for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(noted)}:
         members = groups.versions.get(version, {})
         entries = _entries(snapshot, members, stored.get(version) or (), tally, decides=False)
-        if version in groups.versions or any(one.creating_pods or one.deleting_pods for one in entries):
+        if version in groups.versions or any(map(_has_notes, entries)):
             versioned[version] = entries
     return Computed(
         status=WorkloadSpreadStatus(
@@ -97,6 +98,11 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
         timed_out=tuple(tally.timed_out.values()),
         due=min(tally.due, default=None),
     )
+
+
+def _has_notes(entry: SubsetStatus) -> bool:
+    """Whether admission noted places in it."""
+    return bool(entry.creating_pods or entry.deleting_pods)
 
 
 def _shown(snapshot: Snapshot, entries: Iterable[SubsetStatus]) -> str | None:

@@ -13,18 +13,20 @@ import msgspec
 import orjson
 
 from pykruise.kinds.workloadspread.patch_validation import patch_errors
-from pykruise.kinds.workloadspread.targets import BUILT_IN, GroupKind, WhiteList, group_kind
+from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, WorkloadSpreadSpec
 from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid, required
+from pykruise.kube.field_errors import invalid, required, too_many
+from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.placement_validation import (
     node_term_errors,
     preferred_terms_errors,
     toleration_errors,
 )
+from pykruise.pods.white_list import WhiteList
 
 __all__ = ["Surroundings", "errors_of", "target_of"]
 
@@ -32,8 +34,11 @@ TARGET: Final = "spec.targetRef"
 WINDOW_S: Final = 295
 """A pod is to be tried in every subset before the first one opens again, after 300 s."""
 
+MOST_SUBSETS: Final = 256
+"""Each is looked at for each pod, and is there once more in the status for each version of the workload."""
+
 _INT32_MAX: Final = 2**31 - 1
-_PERCENT: Final = re.compile(r"-?[0-9]+%", re.ASCII)
+_PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +70,8 @@ def errors_of(
     """All field errors. `has_target`: whether targetRef was given at all; `old`: the stored spec on an update."""
     errors = [*_target_errors(spec, around, has_target=has_target)]
     errors += _subsets_errors(spec, around)
+    if len(spec.subsets) > MOST_SUBSETS and (old is None or old.subsets != spec.subsets):
+        errors.append(too_many("spec.subsets", len(spec.subsets), MOST_SUBSETS))
     errors += _strategy_errors(spec)
     errors += _filter_errors(spec)
     if old is not None and has_target and target_of(old) != target_of(spec):

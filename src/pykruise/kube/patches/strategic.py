@@ -3,6 +3,8 @@
 document + patch, definition ──▶ apply_strategic_merge() ──▶ document
 old + new, definition        ──▶ diff_strategic()        ──▶ patch
 
+Every step costs as much as its lists are long: items are found by an index of their keys.
+
 Pure; inputs are not changed and share nothing mutable with the result, unless a document is given to be used up.
 
 Maps merge, null deletes, lists are replaced unless their field says `merge`: then items are matched by
@@ -18,11 +20,12 @@ What is not known to the merge metadata (fields of a newer Kubernetes, free-form
 JSON. Order of merged lists, and messages, are those of the API server.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pykruise.kube.documents import Document, deep_copy, same
-from pykruise.kube.go_text import go_type, quoted, shown
+from pykruise.kube.go_text import excerpt, go_type, quoted, shown
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.schemas import FieldRule, Schema, has_definition
 
@@ -131,13 +134,13 @@ def _merge_list(original: list[Any], patch: list[Any], rule: FieldRule) -> list[
 def _after_item_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """What is left to merge once `$patch` items are carried out: the base list, and the plain items."""
     plain, replace = [], False
+    deleted: set[tuple[type, Any]] = set()
     for item in patch:
         match item.get(_PATCH):
             case None if _PATCH not in item:
                 plain.append(item)
             case "delete":
-                value = _key_value(item, key)
-                original = [other for other in original if not _has_key(other, key, value)]
+                deleted.add(_identity(item, key))
             case "replace":
                 replace = True
             case "merge":
@@ -146,27 +149,25 @@ def _after_item_directives(original: list[Any], patch: list[Any], key: str) -> t
                 raise _unknown_directive(directive, item)
     if replace:
         return [_plain_map(item) for item in plain], []
+    if deleted:
+        original = [item for item in original if _key_of(item, key) not in deleted]
     return original, plain
 
 
 def _merge_items(original: list[Any], patch: list[Any], key: str, schema: Schema) -> list[Any]:
     merged = list(original)
+    places: dict[tuple[type, Any] | None, int] = {}
+    for place, item in enumerate(original):
+        places.setdefault(_key_of(item, key), place)
     for item in patch:
-        value = _key_value(item, key)
-        at = _place_of(merged, key, value)
+        identity = _identity(item, key)
+        at = places.get(identity)
         if at is None:
+            places[identity] = len(merged)
             merged.append(_plain_map(item))
         else:
             merged[at] = _merge_map(merged[at], item, schema)
     return merged
-
-
-def _place_of(items: list[Any], key: str, value: Any) -> int | None:
-    """Where the item with this key is. A plain loop: it runs for every item of every patch."""
-    for place, item in enumerate(items):
-        if _has_key(item, key, value):
-            return place
-    return None
 
 
 def _retain_keys(original: Document, patch: Document) -> None:
@@ -175,11 +176,12 @@ def _retain_keys(original: Document, patch: Document) -> None:
     keep = patch.pop(_RETAIN_KEYS)
     if not isinstance(keep, list):
         raise PatchError(_BAD_RETAIN_KEYS)
+    kept = {name for name in keep if isinstance(name, str)}
     for name, change in patch.items():
         directive = name.startswith((_DELETE_FROM_LIST, _ORDER))
-        if change is not None and not directive and name not in keep:
+        if change is not None and not directive and name not in kept:
             raise PatchError(_BAD_RETAIN_KEYS)
-    for name in original.keys() - {name for name in keep if isinstance(name, str)}:
+    for name in original.keys() - kept:
         del original[name]
 
 
@@ -221,7 +223,7 @@ def _check_order(change: list[Any], order: list[Any], key: str) -> None:
         place += 1
     if at < len(items) and place >= len(order):
         raise PatchError(
-            f"The order in patch list:\n{shown(change)}\n doesn't match {_ORDER} list:\n{shown(order)}\n",
+            f"The order in patch list:\n{_excerpt(change)}\n doesn't match {_ORDER} list:\n{_excerpt(order)}\n",
             code=500,
         )
 
@@ -246,7 +248,8 @@ def _delete_from_list(original: Document, name: str, gone: Any) -> None:
     elif isinstance(before, list) and isinstance(gone, list) and (before or gone):
         if _is_list_of_maps(before, gone):
             raise PatchError("cannot merge lists without merge key for struct", code=500)
-        original[name] = [item for item in before if not _contains(gone, item)]
+        deleted = {(type(item), item) for item in gone}
+        original[name] = [item for item in before if (type(item), item) not in deleted]
 
 
 # --- order of merged lists ---
@@ -262,18 +265,16 @@ def _in_order(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], k
     """
     given_at, live_at = _positions(given, key), _positions(live, key)
     last = len(given) + len(live)
-    ours: list[tuple[Any, Any]] = []
-    others: list[tuple[Any, Any]] = []
-    for item in merged:
-        identity = _identity(item, key)
-        (ours if identity in given_at else others).append((identity, item))
-    ours.sort(key=lambda one: given_at[one[0]])
-    others.sort(key=lambda one: live_at.get(one[0], last))
+    known = [(_identity(item, key), item) for item in merged]
+    ours = deque(sorted((one for one in known if one[0] in given_at), key=lambda one: given_at[one[0]]))
+    others = deque(
+        sorted((one for one in known if one[0] not in given_at), key=lambda one: live_at.get(one[0], last))
+    )
     ordered: list[Any] = []
     while ours and others:
         first, other = live_at.get(ours[0][0]), live_at.get(others[0][0])
         goes_first = first is not None and other is not None and other < first
-        ordered.append((others if goes_first else ours).pop(0)[1])
+        ordered.append((others if goes_first else ours).popleft()[1])
     return [*ordered, *(item for _, item in ours), *(item for _, item in others)]
 
 
@@ -294,8 +295,14 @@ def _identity(item: Any, key: str) -> tuple[type, Any]:
     if isinstance(value, list):
         raise PatchError("lists of lists are not supported", code=422)
     if isinstance(value, dict):
-        raise PatchError(f"map: {shown(value)} does not contain declared merge key: {key}", code=500)
+        raise PatchError(f"map: {_excerpt(value)} does not contain declared merge key: {key}", code=500)
     return kind, value
+
+
+def _key_of(item: Any, key: str) -> tuple[type, Any] | None:
+    """The same of an item of the document; None where it has no merge key that could be one."""
+    value = _map(item).get(key, _ABSENT)
+    return None if value is _ABSENT or isinstance(value, (list, dict)) else (type(value), value)
 
 
 # --- small questions about items and values ---
@@ -305,15 +312,8 @@ def _key_value(item: Any, key: str) -> Any:
     if type(item) is dict and key in item:
         return item[key]
     if key not in _map(item):
-        raise PatchError(f"map: {shown(item)} does not contain declared merge key: {key}", code=500)
+        raise PatchError(f"map: {_excerpt(item)} does not contain declared merge key: {key}", code=500)
     return item[key]
-
-
-def _has_key(item: Any, key: str, value: Any) -> bool:
-    if type(item) is not dict:
-        item = _map(item)
-    found = item.get(key, _ABSENT)
-    return type(found) is type(value) and bool(found == value)
 
 
 def _map(item: Any) -> Document:
@@ -322,8 +322,9 @@ def _map(item: Any) -> Document:
     return item
 
 
-def _contains(items: Iterable[Any], wanted: Any) -> bool:
-    return any(type(item) is type(wanted) and item == wanted for item in items)
+def _excerpt(value: Any) -> str:
+    """A value of users in a message."""
+    return excerpt(shown(value))
 
 
 def _distinct(items: Iterable[Any]) -> list[Any]:
@@ -339,7 +340,7 @@ def _is_list_of_maps(*lists: list[Any]) -> bool:
     if list in types:
         raise PatchError("lists of lists are not supported", code=422)
     if len(types) > 1:
-        raise PatchError(f"list element types are not identical: {shown(lists)}", code=500)
+        raise PatchError(f"list element types are not identical: {_excerpt(lists)}", code=500)
     return dict in types
 
 
@@ -359,7 +360,8 @@ def _field_of(directive: str, prefix: str, message: str) -> str:
 
 def _unknown_directive(directive: Any, patch: Mapping[str, Any]) -> PatchError:
     return PatchError(
-        f"unknown patch type: {shown(directive)} in map: {shown({_PATCH: directive, **patch})}", code=500
+        f"unknown patch type: {_excerpt(directive)} in map: {_excerpt({_PATCH: directive, **patch})}",
+        code=500,
     )
 
 
@@ -422,7 +424,7 @@ def _diff_list(name: str, old: list[Any], new: list[Any], schema: Schema) -> Doc
         # whole.
         return {name: [{_PATCH: "replace"}, *map(_storable, new)]}
     if before is None or after is None:
-        raise PatchError(f"a patch cannot make a list with duplicates: {name}: {shown(new)}")
+        raise PatchError(f"a patch cannot make a list with duplicates: {name}: {_excerpt(new)}")
     patch = _item_changes(name, before, after, rule) if key else _scalar_changes(name, before, after)
     if not _makes(new, patch, name, old, schema):
         patch[f"{_ORDER}/{name}"] = [{key: item[key]} for item in new] if key else list(new)
@@ -470,7 +472,7 @@ def _storable(value: Any) -> Any:
     if isinstance(value, dict):
         for name in value:
             if _is_directive(name):
-                raise PatchError(f"a strategic merge patch cannot store the field {quoted(name)}")
+                raise PatchError(f"a strategic merge patch cannot store the field {quoted(excerpt(name))}")
         return {name: _storable(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_storable(item) for item in value]

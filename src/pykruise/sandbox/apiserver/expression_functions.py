@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from pykruise.kube.go_text import quoted
+from pykruise.kube.patterns import compile_pattern
 from pykruise.kube.quantities import Quantity
 
 __all__ = ["FUNCTIONS"]
@@ -20,12 +21,12 @@ __all__ = ["FUNCTIONS"]
 
 
 def _find(text: str, pattern: str) -> str:
-    match = re.search(pattern, text)
+    match = compile_pattern(pattern).search(text)
     return match[0] if match else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in re.finditer(pattern, text)]
+    found = [match[0] for match in compile_pattern(pattern).finditer(text)]
     return found if limit < 0 else found[:limit]
 
 

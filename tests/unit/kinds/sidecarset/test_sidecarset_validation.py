@@ -570,3 +570,23 @@ def test_the_custom_version_is_a_label_in_the_older_version() -> None:
     assert new["spec"]["customVersion"] == "v1"
     assert label not in (new["metadata"].get("labels") or {})
     assert convert(new, "apps.kruise.io/v1alpha1", TABLE)["metadata"]["labels"][label] == "v1"
+
+
+@pytest.mark.parametrize("setting", ["shareVolumeDevicePolicy", "volumeMounts"])
+def test_sidecars_that_were_stored_with_an_error_can_be_changed_elsewhere(setting: str) -> None:
+    """The original accepts a policy of any type; and a mount without a volume was accepted once."""
+    # given
+    wrong: dict[str, Any] = {
+        "shareVolumeDevicePolicy": {"type": "sometimes"},
+        "volumeMounts": [{"name": "x", "mountPath": "/x"}],
+    }
+    old = sidecarset("s", container("a", **{setting: wrong[setting]}))
+    new = sidecarset("s", container("a", **{setting: wrong[setting]}), updateStrategy={"paused": True})
+    # then
+    assert errors(new)
+    assert errors(new, old=old) == []
+
+
+def test_patterns_are_those_of_the_original() -> None:
+    """It has no look-around; a SidecarSet with one could not be taken back to it."""
+    assert errors(sidecarset("s", policy("(?=a)b", limits={"cpu": "cpu"})))

@@ -470,3 +470,71 @@ def test_a_client_of_v1alpha1_loses_nothing() -> None:
     # then
     assert again["spec"] == {**stored["spec"], "replicas": 5}
     assert again["metadata"] == stored["metadata"]
+
+
+def _pod(**spec: Any) -> Document:
+    found = copy.deepcopy(template())
+    found["spec"] |= spec
+    return found
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        _pod(containers=[{"name": "main"}]),
+        _pod(containers=[]),
+        _pod(containers=[{"name": "main", "image": "a", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]),
+    ],
+    ids=["no image", "no containers", "a mount without a volume"],
+)
+def test_a_template_that_was_stored_with_an_error_can_be_changed_elsewhere(stored: Document) -> None:
+    """OpenKruise accepts such templates, so clusters have them."""
+    # given
+    old, new = document(template=stored), document(template=copy.deepcopy(stored))
+    new["spec"]["template"]["metadata"]["annotations"] = {"team": "a"}
+    # then it is not written anew, but what is stored so can be changed, and not made worse
+    assert fields(new)
+    assert fields(new, old=old) == []
+    new["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    assert fields(new, old=old) == ["spec.template.spec.restartPolicy"]
+
+
+def test_a_field_that_kubernetes_does_not_know_is_kept_and_named_in_a_warning() -> None:
+    # given
+    unknown = _pod(newThing={"a": 1})
+    unknown["spec"]["containers"][0]["odd"] = "b"
+    doc = document(template=unknown)
+    # when
+    answer = review(VALIDATE, doc)
+    changed = review(mutating(DefaultingSettings()), doc).object or doc
+    # then
+    assert answer.refusal is None
+    assert answer.warnings == (
+        'unknown field "spec.template.spec.containers[0].odd"',
+        'unknown field "spec.template.spec.newThing"',
+    )
+    assert changed["spec"]["template"]["spec"]["newThing"] == {"a": 1}
+    assert changed["spec"]["template"]["spec"]["containers"][0]["odd"] == "b"
+
+
+def test_a_very_long_list_of_weights_is_refused_unless_it_is_stored_already() -> None:
+    # given
+    terms = [{"weight": 1, "matchSelector": {"matchLabels": {"a": f"v{number}"}}} for number in range(257)]
+    rolling = {"unorderedUpdate": {"priorityStrategy": {"weightPriority": terms}}}
+    doc = document(parallel=True, rolling=rolling)
+    # then
+    (cause,) = causes(doc)
+    assert cause.field == f"{BLOCK}.unorderedUpdate.priorityStrategy.weightPriority"
+    assert cause.message == "Too many: 257: must have at most 256 items"
+    assert fields(doc, old=doc) == []
+
+
+@pytest.mark.parametrize("amount", ["9" * 5_000 + "%", "9" * 5_000])
+def test_amounts_with_very_many_digits_are_field_errors(amount: str) -> None:
+    """Python refuses to read numbers of more than 4,300 digits, which was an answer 500."""
+    assert fields(document(rolling={"maxUnavailable": amount})) == [f"{BLOCK}.maxUnavailable"]
+    entries = {"reserveOrdinals": [f"1-{'9' * 5_000}"]}
+    assert fields(document(**entries)) == ["spec.reserveOrdinals[0]"]
+    limits = {"resources": {"limits": {"cpu": amount}}}
+    wrong = _pod(containers=[{"name": "main", "image": "a", **limits}])
+    assert fields(document(template=wrong)) == ["spec.template.spec.containers[0].resources.limits[cpu]"]

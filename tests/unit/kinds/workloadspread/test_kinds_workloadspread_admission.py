@@ -3,22 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pytest
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.workloadspread.admission import validating
-from pykruise.kinds.workloadspread.targets import (
-    GroupKind,
-    PathError,
-    WhiteListError,
-    read_white_list,
-    value_at,
-)
+from pykruise.kinds.workloadspread.injection import InjectionError, required_terms
+from pykruise.kinds.workloadspread.targets import PathError, value_at
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kinds.workloadspread.view import project_spread
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.white_list import WhiteListError, read_white_list
 from support.reviews import at_once, request
 from support.spreads import (
     CLONE_SET,
@@ -282,3 +281,36 @@ def test_a_path_leads_through_members_and_indexes() -> None:
     ):
         with pytest.raises(PathError):
             value_at(doc, path)
+
+
+def test_very_many_subsets_are_refused_unless_they_are_stored_already() -> None:
+    # given
+    doc = spread(*(subset(f"s{number}") for number in range(257)))
+    labelled = deep_copy(doc)
+    labelled["spec"]["targetFilter"] = {"selector": {"matchLabels": {"a": "b"}}}
+    # then
+    assert fields(doc) == ["spec.subsets"]
+    assert fields(labelled, old=doc) == []
+
+
+@pytest.mark.parametrize("most", ["9" * 5_000 + "%", "-" + "9" * 5_000 + "%"])
+def test_a_limit_with_very_many_digits_is_a_field_error(most: str) -> None:
+    """Python refuses to read numbers of more than 4,300 digits, which was an answer 500."""
+    assert fields(limits(most)) == ["spec.subsets[0].maxReplicas"]
+
+
+def test_a_node_selector_is_not_multiplied_without_end() -> None:
+    """Each of a pod's terms gets all that the subset requires."""
+    # given
+    terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "Exists"}]} for number in range(251)]
+    wanted = {"matchExpressions": [{"key": "zone", "operator": "Exists"}] * 200}
+    view = project_spread(orjson.dumps(spread(subset("a", requiredNodeSelector=wanted))))
+    # then
+    assert len(required_terms(terms[:250], view.subsets[0])) == 250
+    with pytest.raises(InjectionError, match="at most 50000 fit an object"):
+        required_terms(terms, view.subsets[0])
+
+
+def test_a_path_to_replicas_with_very_many_digits_leads_nowhere() -> None:
+    with pytest.raises(PathError):
+        value_at({"spec": [1]}, f"spec.{'9' * 5_000}")

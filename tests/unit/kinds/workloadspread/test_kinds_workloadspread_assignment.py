@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from pykruise.admission.pods.steps import StepError
-from pykruise.kinds.workloadspread.targets import GroupKind, Listed, WhiteList, WhiteListError
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import UnreachableError
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.quota import Quota
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.white_list import Listed, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,
@@ -306,7 +308,7 @@ async def test_a_workloadspread_that_vanished_meanwhile_places_nothing() -> None
     server = SpreadServer(spread(subset("a", 3)))
     replica = server.replica(is_stale=True)
     del server.spreads["ws"]
-    replica.spreading.desk._queue("uid-ws").is_doubtful = True
+    replica.spreading.desk.updates.note_unknown("uid-ws")
     assert await replica.create(pod("p1")) is None
 
 
@@ -646,3 +648,24 @@ async def test_a_replica_that_begins_anew_goes_on_from_what_is_stored() -> None:
     placed = [await second.create(pod(name)) for name in ("p2", "p3", "p4")]
     assert [placed_in(one) for one in placed] == ["a", "a", "b"]
     assert server.missing()["a"] == 0
+
+
+# ── a slow API server ────────────────────────────────────────────────────────
+
+
+async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what_others_need() -> None:
+    # given
+    quota = Quota(4, most_of_one=2)
+    server = SpreadServer(spread(subset("a", 9)))
+    replica = server.replica(quota=quota)
+    # when more pods come at once than may wait
+    answers = await asyncio.gather(
+        *(replica.create(pod(f"p{number}")) for number in range(5)), return_exceptions=True
+    )
+    # then those beyond are asked to come again
+    refused = [one for one in answers if isinstance(one, StepError)]
+    assert [one.code for one in refused] == [429] * 3
+    assert "too many pods wait for their place in a WorkloadSpread: 2 of shop" in str(refused[0])
+    # and the others had their places, which are free again
+    assert [placed_in(one) for one in answers if isinstance(one, dict)] == ["a", "a"]
+    assert placed_in(await replica.create(pod("again"))) == "a"

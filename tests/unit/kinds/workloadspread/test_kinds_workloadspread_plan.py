@@ -7,14 +7,15 @@ import orjson
 import pytest
 
 from pykruise.kinds.workloadspread.plan import plan_spread
-from pykruise.kinds.workloadspread.snapshot import Snapshot, TargetView, latest_version, project_target
-from pykruise.kinds.workloadspread.targets import GroupKind
+from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
 from pykruise.kinds.workloadspread.versions import UNVERSIONED, version_of, versioned_kinds
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.node_rules import Taint
 from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.plan import Plan
+from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod

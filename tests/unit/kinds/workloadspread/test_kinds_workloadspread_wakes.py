@@ -9,9 +9,9 @@ import pytest
 from pykruise.kinds.workloadspread.gathering import DEPLOYMENT as DEPLOYMENTS
 from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, Settings
 from pykruise.kinds.workloadspread.kind import KIND
-from pykruise.kinds.workloadspread.snapshot import TargetView, project_target
-from pykruise.kinds.workloadspread.targets import GroupKind
 from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod

@@ -8,7 +8,7 @@ All of it is what the manager and admission reckon with.
 """
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 
 from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.outlook import Batch, Fate, Outlook
@@ -16,7 +16,7 @@ from pykruise.cli.insight.spreads.look import SpreadSight, sight_of
 from pykruise.kinds.workloadspread.costs import wanted_costs
 from pykruise.kinds.workloadspread.grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.limits import LimitError, limit_of
-from pykruise.kinds.workloadspread.ordinals import numbering_of, rank_of, subset_by_ordinal
+from pykruise.kinds.workloadspread.ordinals import numbering_of, ordinals_beyond, subset_by_ordinal
 from pykruise.kinds.workloadspread.places import fresh_entries, take
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.status import computed
@@ -127,21 +127,16 @@ def _by_room(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
 def _by_ordinal(sight: SpreadSight) -> Iterator[str]:
     """Places of the ordinals that come after those that the StatefulSet has."""
     view, snapshot = sight.view, sight.snapshot
-    numbering, found, ordinal = numbering_of(sight.target), 0, 0
-    while found < NEXT:
-        rank = rank_of(ordinal, numbering)
-        is_taken_out = rank < 0 or rank == rank_of(ordinal + 1, numbering)
-        if rank >= snapshot.replicas and not is_taken_out:
-            subset = subset_by_ordinal(
-                view.subsets,
-                view.status.subset_statuses or (),
-                pod_name=f"{view.name}-{ordinal}",
-                numbering=numbering,
-                replicas=snapshot.replicas,
-            )
-            found += 1
-            yield subset.name if subset is not None else ""
-        ordinal += 1
+    numbering = numbering_of(sight.target)
+    for ordinal in islice(ordinals_beyond(snapshot.replicas, numbering), NEXT):
+        subset = subset_by_ordinal(
+            view.subsets,
+            view.status.subset_statuses or (),
+            pod_name=f"{view.name}-{ordinal}",
+            numbering=numbering,
+            replicas=snapshot.replicas,
+        )
+        yield subset.name if subset is not None else ""
 
 
 # ── what else ────────────────────────────────────────────────────────────────

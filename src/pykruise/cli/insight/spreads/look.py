@@ -17,7 +17,7 @@ from pykruise.kinds.workloadspread.gathering import GatherError
 from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import Snapshot
-from pykruise.kinds.workloadspread.targets import BUILT_IN, WhiteListError
+from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SpreadView, project_spread
 from pykruise.kube.client import Client
@@ -27,6 +27,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
+from pykruise.pods.white_list import WhiteListError
 
 __all__ = ["SpreadSight", "look_at", "sight_of"]
 

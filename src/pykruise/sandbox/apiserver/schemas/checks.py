@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pykruise.kube import field_errors as causes
 from pykruise.kube.go_text import quoted
+from pykruise.kube.patterns import compile_pattern
 from pykruise.sandbox.apiserver.formats import check_for
-from pykruise.sandbox.apiserver.schemas.go_regex import go_regex
 from pykruise.sandbox.apiserver.schemas.paths import (
     Check,
     Found,
@@ -122,7 +122,7 @@ def _compile_type(node: Schema) -> Check | None:
 def _compile_string(node: Schema) -> Check | None:
     longest, shortest = node.get("maxLength"), node.get("minLength")
     pattern = node.get("pattern")
-    matches = go_regex(pattern).search if pattern else None
+    matches = compile_pattern(pattern).search if pattern else None
     name_of_format = node.get("format", "")
     has_format = check_for(name_of_format) if name_of_format else None
     if longest is None and shortest is None and matches is None and has_format is None:

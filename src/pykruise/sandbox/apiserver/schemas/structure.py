@@ -3,14 +3,13 @@
 the schema of a CRD version ──▶ offences(), bad_defaults() ──▶ causes with paths into the schema
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
+from pykruise.kube.patterns import PatternError, compile_pattern
 from pykruise.sandbox.apiserver.schemas.checks import compile_check
-from pykruise.sandbox.apiserver.schemas.go_regex import go_regex
 from pykruise.sandbox.apiserver.schemas.paths import Found, Schema
 
 __all__ = ["ROOT", "bad_defaults", "offences"]
@@ -102,8 +101,8 @@ def _unsupported(node: Schema, path: str) -> Iterator[Cause]:
         yield causes.forbidden(f"{path}.uniqueItems", detail)
     if node.get("pattern"):
         try:
-            go_regex(node["pattern"])
-        except re.error as error:
+            compile_pattern(node["pattern"])
+        except PatternError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             yield causes.invalid(f"{path}.pattern", node["pattern"], detail)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kinds.statefulset.ordinals import reserved_of, split_name, wanted_ordinals
+from pykruise.pods.ordinals import reserved_of, split_name, wanted_ordinals
 from support.statefulset_builder import created, statefulset
 
 
@@ -67,7 +67,7 @@ def test_a_name_says_whose_and_which(name: str, expected: tuple[str, int]) -> No
 
 def test_entries_that_say_nothing_are_named_and_the_others_count() -> None:
     found = reserved_of(["5-2", "a-b", "3-3", 9])
-    assert found.ranges == ((3, 3), (9, 9))
+    assert list(found.ranges.pairs) == [(3, 3), (9, 9)]
     assert [problem.partition(":")[0] for problem in found.problems] == [
         "spec.reserveOrdinals[0]",
         "spec.reserveOrdinals[1]",

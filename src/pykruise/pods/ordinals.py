@@ -13,25 +13,25 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kube.go_text import excerpt
+from pykruise.kube.ranges import Ranges, merged
+
 __all__ = ["NO_ORDINAL", "Reserved", "pod_name", "range_of", "reserved_of", "split_name", "wanted_ordinals"]
 
 NO_ORDINAL: Final = -1
 """Of a pod whose name says none."""
 
 _LARGEST: Final = 2**31 - 1
-_RANGE: Final = re.compile(r"([0-9]+)-([0-9]+)", re.ASCII)
+_RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})", re.ASCII)
+_LONGEST_ORDINAL: Final = 10
 
 
 class Reserved(msgspec.Struct, frozen=True):
     """Ordinals that no pod gets."""
 
-    ranges: tuple[tuple[int, int], ...] = ()
-    """First and last of each, ascending, none touching another."""
+    ranges: Ranges = Ranges()
     problems: tuple[str, ...] = ()
     """`spec.reserveOrdinals[<index>]: <what is wrong>` of entries that say nothing; the others count."""
-
-    def __contains__(self, ordinal: int) -> bool:
-        return any(low <= ordinal <= high for low, high in self.ranges)
 
 
 def range_of(text: str) -> tuple[int, int] | None:
@@ -47,20 +47,10 @@ def reserved_of(entries: Iterable[int | str]) -> Reserved:
     for index, entry in enumerate(entries):
         pair = (entry, entry) if isinstance(entry, int) else range_of(entry)
         if pair is None or pair[0] > pair[1]:
-            problems.append(f'spec.reserveOrdinals[{index}]: "{entry}" is no range such as 5-8')
+            problems.append(f'spec.reserveOrdinals[{index}]: "{excerpt(str(entry))}" is no range such as 5-8')
         else:
             found.append(pair)
-    return Reserved(tuple(_merged(sorted(found))), tuple(problems))
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for low, high in ranges:
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
-        else:
-            merged.append((low, high))
-    return merged
+    return Reserved(merged(found), tuple(problems))
 
 
 def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[int]:
@@ -76,16 +66,11 @@ def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[in
 
 def _wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
     wanted: list[int] = []
-    ordinal = start
-    for low, high in reserved.ranges:
-        if high < ordinal:
-            continue
-        free = min(max(low - ordinal, 0), replicas - len(wanted))
-        wanted.extend(range(ordinal, ordinal + free))
-        if len(wanted) == replicas:
-            return wanted
-        ordinal = high + 1
-    wanted.extend(range(ordinal, ordinal + replicas - len(wanted)))
+    for first, last in reserved.ranges.gaps_from(start):
+        missing = replicas - len(wanted)
+        wanted.extend(range(first, first + missing if last is None else min(last + 1, first + missing)))
+        if len(wanted) >= replicas:
+            break
     return wanted
 
 
@@ -94,7 +79,7 @@ def split_name(name: str) -> tuple[str, int]:
     parent, dash, digits = name.rpartition("-")
     if not dash or not digits.isdecimal() or not digits.isascii():
         return "", NO_ORDINAL
-    ordinal = int(digits)
+    ordinal = int(digits) if len(digits) <= _LONGEST_ORDINAL else NO_ORDINAL
     return parent, ordinal if ordinal <= _LARGEST else NO_ORDINAL
 
 

@@ -1,0 +1,60 @@
+"""PersistentPodState: the step that has a new pod come back to where the pod of its name was.
+
+pod ──▶ its controller ──▶ the PersistentPodState that remembers its pods ──▶ inject() ──▶ the pod, or as it is
+
+A dry run is changed like every creation: nothing outside the pod is touched.
+"""
+
+from typing import Final
+
+from pykruise.admission.pods.steps import StepError
+from pykruise.kinds.persistentpodstate.injection import inject
+from pykruise.kinds.persistentpodstate.readers import StateReader
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.persistentpodstate.view import chosen
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import Interests, both, meant_by
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError
+from pykruise.kube.group_kinds import group_kind
+from pykruise.kube.owners import controller_of
+from pykruise.pods.white_list import WhiteListError
+
+__all__ = ["StateInjection"]
+
+_HAS_NAME: Final = (
+    "has(object.metadata.name) && has(object.metadata.ownerReferences) && "
+    "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
+)
+"""CEL: somebody controls the pod and chose its name."""
+
+
+class StateInjection:
+    """The step of `/mutate-pod`."""
+
+    name = "persistentpodstate"
+
+    def __init__(self, reader: StateReader | None) -> None:
+        self._reader = reader
+
+    def wanted(self, interests: Interests) -> str:
+        """Those with a controller and a name where there are PersistentPodStates."""
+        return both(meant_by(interests, PERSISTENT_POD_STATES.kind), _HAS_NAME)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        owner = controller_of(pod)
+        if self._reader is None or owner is None or not (pod.get("metadata") or {}).get("name"):
+            return None
+        kind = group_kind(owner.api_version, owner.kind)
+        try:
+            if not await self._reader.is_supported(kind):
+                return None
+        except (WhiteListError, KubeError) as error:
+            raise StepError(f"the white list of workloads cannot be read: {error}") from error
+        namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace
+        try:
+            states = await self._reader.states(namespace)
+        except KubeError:
+            return None  # as OpenKruise does: rather anywhere than not at all
+        state = chosen([one for one in states if kind is not None and one.target == (kind, owner.name)])
+        return inject(pod, state) if state is not None else None

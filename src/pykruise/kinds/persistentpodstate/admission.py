@@ -1,0 +1,79 @@
+"""PersistentPodState's admission review.
+
+AdmissionRequest ──▶ validating(reader) ──▶ allowed, or refused with every field error
+
+v1beta1 only: writes in v1alpha1 are converted first. Refusals have code 400, as OpenKruise's.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.persistentpodstate.readers import StateReader
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodStateSpec
+from pykruise.kinds.persistentpodstate.validation import errors_of
+from pykruise.kinds.persistentpodstate.view import read_spec
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kube.documents import same
+from pykruise.kube.errors import Cause, KubeError
+from pykruise.kube.field_errors import bad_request, refusal
+from pykruise.kube.group_kinds import group_kind
+from pykruise.pods.white_list import WhiteListError
+
+__all__ = ["validating"]
+
+
+def validating(reader: StateReader | None) -> Reviewer:
+    """The review. Without a reader nothing is known beside the object itself, and every kind may be named."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        if request.operation not in ("CREATE", "UPDATE") or request.subresource or is_on_its_way_out(request):
+            return ALLOWED
+        if request.object is None:
+            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+        old_spec = request.old_object.get("spec") if request.old_object is not None else None
+        if request.old_object is not None and same(request.object.get("spec"), old_spec):
+            return ALLOWED
+        spec, problem = _read(request.object.get("spec"))
+        if spec is None:
+            return AdmissionAnswer(refusal=bad_request(problem))
+        return await _judged(request, spec, reader)
+
+    return review
+
+
+async def _judged(
+    request: AdmissionRequest, spec: PersistentPodStateSpec, reader: StateReader | None
+) -> AdmissionAnswer:
+    assert request.object is not None
+    name = (request.object.get("metadata") or {}).get("name") or request.name
+    old = _read(request.old_object.get("spec"))[0] if request.old_object is not None else None
+    kind = group_kind(spec.target_ref.api_version, spec.target_ref.kind)
+    try:
+        is_supported = reader is None or await reader.is_supported(kind)
+        others = await reader.states(request.namespace) if reader is not None else ()
+    except (WhiteListError, KubeError) as error:
+        return _refused(name, [_unknown(f"what it depends on cannot be read: {error}")])
+    errors = errors_of(spec, name=name, others=others, is_supported=is_supported, old=old)
+    return _refused(name, errors) if errors else ALLOWED
+
+
+def _unknown(text: str) -> Cause:
+    return Cause(reason="InternalError", message=f"Internal error: {text}", field="<nil>")
+
+
+def _refused(name: str, errors: list[Cause]) -> AdmissionAnswer:
+    whole = refusal(PERSISTENT_POD_STATES, name, errors)
+    return AdmissionAnswer(refusal=msgspec.structs.replace(whole, code=400, reason="BadRequest"))
+
+
+def _read(given: Any) -> tuple[PersistentPodStateSpec | None, str]:
+    """The typed spec; what is missing in targetRef is a field error, and no object that cannot be read."""
+    if given is not None and not isinstance(given, Mapping):
+        return None, f"spec: Expected `object`, got `{type(given).__name__}`"
+    found = dict(given or {})
+    ref = found.get("targetRef") or {}
+    if isinstance(ref, Mapping):
+        found["targetRef"] = {"apiVersion": "", "kind": "", "name": "", **ref}
+    return read_spec(found)

@@ -1,0 +1,59 @@
+"""What a new pod gets, so that it comes back to where the pod of its name was.
+
+pod, StateView ──▶ inject() ──▶ the pod with nodeSelector and preferred node affinity, or None: it stays as it is
+
+Pure. Recorded annotations are not written into pods: others read them in the status.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykruise.kinds.persistentpodstate.view import StateView
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+
+__all__ = ["inject"]
+
+
+def inject(pod: Document, state: StateView) -> Document | None:
+    """The pod as it should be; the one given is not changed."""
+    record = state.records.get((pod.get("metadata") or {}).get("name") or "")
+    labels = (record.node_topology_labels if record is not None else None) or {}
+    required = {key: labels[key] for key in state.required_keys if key in labels}
+    preferred = _preferred(state, labels)
+    if not required and not preferred:
+        return None
+    found: Document = deep_copy(pod)
+    annotations = _section(found, "metadata", "annotations")
+    annotations[INJECTED_STATE_ANNOTATION] = state.name
+    if required:
+        _section(found, "spec", "nodeSelector").update(required)
+    if preferred:
+        affinity = _section(found, "spec", "affinity", "nodeAffinity")
+        field = "preferredDuringSchedulingIgnoredDuringExecution"
+        affinity[field] = [*(affinity.get(field) or ()), *preferred]
+    return found
+
+
+def _preferred(state: StateView, labels: Mapping[str, str]) -> list[Document]:
+    """A term for each preference of which something is recorded; an empty one would match no node."""
+    terms: list[Document] = []
+    for one in (state.spec.preferred_persistent_topology if state.spec is not None else None) or ():
+        expressions = [
+            {"key": key, "operator": "In", "values": [labels[key]]}
+            for key in one.preference.keys
+            if key in labels
+        ]
+        if expressions:
+            terms.append({"weight": one.weight, "preference": {"matchExpressions": expressions}})
+    return terms
+
+
+def _section(document: Document, *path: str) -> dict[str, Any]:
+    """The object at the path, made where it is missing or null."""
+    found: dict[str, Any] = document
+    for name in path:
+        if found.get(name) is None:
+            found[name] = {}
+        found = found[name]
+    return found

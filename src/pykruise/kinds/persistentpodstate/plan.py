@@ -1,0 +1,213 @@
+"""What is recorded of a workload's pods, and the PersistentPodState that a workload asks for: the table of contents.
+
+Snapshot ──▶ plan_state() ──▶ Plan ──▶ plans/execute.py
+             one that a workload asks for: create, change, delete ▶ records: take, keep, drop ▶ status
+
+Pure. What a person wrote is neither overwritten nor deleted because of a workload's annotations.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pykruise.kinds.persistentpodstate.snapshot import Snapshot
+from pykruise.kinds.persistentpodstate.status import document_of, kept, recorded
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
+from pykruise.kube.documents import Document, same
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.plans.actions import Action, Create, Delete, Patch
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
+from pykruise.pods.reasons import Code, Reason
+
+__all__ = ["NODE_AGAIN_S", "plan_state", "wanted_spec"]
+
+NODE_AGAIN_S: Final = 5.0
+"""When a node that is not known, or a pod that could not be read, is looked for again."""
+
+WEIGHT: Final = 100
+WARN_AGAIN_S: Final = 600.0
+WHEN_DELETED: Final = "WhenDeleted"
+
+
+def plan_state(snapshot: Snapshot) -> Plan:
+    """Generation first: what goes is not recorded any more."""
+    state = snapshot.state
+    steps, notes, goes = _generation(snapshot)
+    chains = tuple(Chain(subject=state.name, steps=(step,)) for step in steps)
+    stages = (Stage(purpose=Purpose.GENERATE_STATES, chains=chains),) if chains else ()
+    if not state.uid or goes:
+        return Plan(stages=stages, notes=tuple(notes))
+    if state.spec is None:
+        reason = Reason(Code.INVALID_SPEC, state.problem, "correct it")
+        return Plan(stages=stages, notes=tuple(notes), waiting=reason)
+    workload = snapshot.workload
+    if workload is None or workload.is_deleting:
+        reason = Reason(Code.NO_TARGET, "its workload is not there, or is being deleted", "create it")
+        return Plan(
+            stages=stages,
+            notes=tuple(notes),
+            status=document_of(state.generation, {}),
+            waiting=reason,
+            requeue_after_s=snapshot.polls_after,
+        )
+    return _recording(snapshot, workload, stages=stages, notes=tuple(notes))
+
+
+# ── records ──────────────────────────────────────────────────────────────────
+
+
+def _recording(snapshot: Snapshot, workload: WorkloadView, **more: Any) -> Plan:
+    state = snapshot.state
+    assert state.spec is not None
+    readable = [pod for pod in snapshot.pods if pod.name not in snapshot.unread]
+    records, unknown = recorded(state, readable, snapshot.nodes, snapshot.annotations)
+    skipped = {
+        **{name: Reason(Code.NODE_LOST, "its node is not known") for name in unknown},
+        **{name: Reason(Code.NOT_READ, "its annotations could not be read") for name in snapshot.unread},
+        **{
+            pod.name: Reason(Code.NOT_READY, "it is recorded once it is ready")
+            for pod in snapshot.pods
+            if not pod.is_ready
+        },
+    }
+    if state.spec.persistent_pod_state_retention_policy != WHEN_DELETED:
+        active = {pod.name for pod in snapshot.pods}
+        records, odd = kept(records, workload, start=snapshot.start, active=active)
+        for name in odd:
+            skipped.setdefault(name, Reason(Code.OTHER, "its name says no ordinal; the record stays"))
+    again = [NODE_AGAIN_S] if unknown or snapshot.unread else []
+    again += [snapshot.polls_after] if snapshot.polls_after is not None else []
+    return Plan(
+        status=document_of(state.generation, records),
+        skipped=skipped,
+        requeue_after_s=min(again, default=None),
+        **more,
+    )
+
+
+# ── what a workload asks for ─────────────────────────────────────────────────
+
+
+def _generation(snapshot: Snapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
+    """Steps, notes, and whether the PersistentPodState goes."""
+    state = snapshot.state
+    asking = [
+        one for one in snapshot.namesakes if one.is_generating and one.has_topology and not one.is_deleting
+    ]
+    if not state.uid:
+        return (
+            ([_creation(asking[0])], [_in_the_way(one) for one in asking[1:]], False)
+            if asking
+            else ([], [], False)
+        )
+    owner = next((one for one in snapshot.namesakes if one.uid == state.controller_uid), None)
+    notes = [_in_the_way(one) for one in asking if one is not owner]
+    if owner is None or state.is_deleting or owner.is_deleting:
+        return [], notes, False
+    if not owner.is_generating:
+        return [_deletion(state, owner)], notes, True
+    return _changes(state, owner), notes, False
+
+
+def _subject(workload: WorkloadView) -> Subject:
+    group, _, version = workload.api_version.rpartition("/")
+    resource = Resource(group, version, "statefulsets", workload.kind)
+    return Subject(resource=resource, key=Key(workload.namespace, workload.name), uid=workload.uid)
+
+
+def _in_the_way(workload: WorkloadView) -> Note:
+    return Note(
+        reason="PersistentPodStateNotGenerated",
+        message=f"PersistentPodState {workload.name} is there, and is not this workload's; it is left as it is",
+        warning=True,
+        about=_subject(workload),
+        again_after_s=WARN_AGAIN_S,
+    )
+
+
+def wanted_spec(workload: WorkloadView) -> Document:
+    """The spec that a workload's annotations ask for."""
+    spec: Document = {
+        "targetRef": {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name}
+    }
+    if workload.required:
+        spec["requiredPersistentTopology"] = {"keys": list(workload.required)}
+    if workload.preferred:
+        spec["preferredPersistentTopology"] = [
+            {"weight": WEIGHT, "preference": {"keys": list(workload.preferred)}}
+        ]
+    if workload.pod_annotations:
+        spec["persistentPodAnnotations"] = [{"key": key} for key in workload.pod_annotations]
+    return spec
+
+
+def _step(action: Action, workload: WorkloadView, *, verb: str, because: str) -> Step:
+    return Step(
+        action=action,
+        because=because,
+        done=Note(
+            reason=f"PersistentPodState{verb}d",
+            message=f"{verb.lower()}d PersistentPodState {workload.name}",
+            about=_subject(workload),
+        ),
+        failed=Note(
+            reason="PersistentPodStateNotGenerated",
+            message=f"failed to {verb.lower()} PersistentPodState {workload.name}",
+            warning=True,
+            about=_subject(workload),
+        ),
+    )
+
+
+def _creation(workload: WorkloadView) -> Step:
+    owner = owner_reference(
+        api_version=workload.api_version,
+        kind=workload.kind,
+        name=workload.name,
+        uid=workload.uid,
+        block_owner_deletion=False,
+    )
+    body: Document = {
+        "apiVersion": PERSISTENT_POD_STATES.api_version,
+        "kind": PERSISTENT_POD_STATES.kind,
+        "metadata": {
+            "name": workload.name,
+            "namespace": workload.namespace,
+            "ownerReferences": [owner],
+        },
+        "spec": wanted_spec(workload),
+    }
+    action = Create(resource=PERSISTENT_POD_STATES, key=Key(workload.namespace, workload.name), body=body)
+    return _step(action, workload, verb="Create", because="its workload asks for it")
+
+
+def _changes(state: StateView, workload: WorkloadView) -> list[Step]:
+    """The spec as the annotations say. A workload that says nothing of topology any more changes nothing, and the
+    retention policy is the user's."""
+    if not workload.has_topology:
+        return []
+    wanted = wanted_spec(workload)
+    # The version of the reference stays as it is: it cannot be changed, and does not matter.
+    fields = ("requiredPersistentTopology", "preferredPersistentTopology", "persistentPodAnnotations")
+    changed = {
+        name: wanted.get(name) for name in fields if not same(wanted.get(name), state.stored_spec.get(name))
+    }
+    if not changed:
+        return []
+    action = Patch(
+        resource=PERSISTENT_POD_STATES,
+        key=state.key,
+        patch_type=PatchType.MERGE,
+        body={"spec": changed},
+        uid=state.uid,
+        resource_version=str(state.resource_version),
+    )
+    return [_step(action, workload, verb="Update", because="its workload asks for something else")]
+
+
+def _deletion(state: StateView, workload: WorkloadView) -> Step:
+    action = Delete(resource=PERSISTENT_POD_STATES, key=state.key, uid=state.uid)
+    return _step(action, workload, verb="Delete", because="its workload does not ask for it any more")

@@ -1,0 +1,99 @@
+"""What is recorded of pods, and when a record goes.
+
+stored records + Ready pods + their nodes ──▶ recorded() ──▶ records
+records + ordinals that the workload wants + active pods ──▶ kept() ──▶ records
+
+Pure. A record outlives its pod: that is what it is for. It goes when the workload no longer wants that ordinal.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from pykruise.kinds.persistentpodstate.types import PodState
+from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
+from pykruise.kube.documents import Document
+from pykruise.plans.views import NodeView
+from pykruise.pods.ordinals import wanted_ordinals
+from pykruise.pods.views import PodView
+
+__all__ = ["document_of", "kept", "ordinal_of", "recorded"]
+
+
+def recorded(
+    state: StateView,
+    pods: Sequence[PodView],
+    nodes: Mapping[str, NodeView],
+    annotations: Mapping[str, Mapping[str, str]],
+) -> tuple[dict[str, PodState], list[str]]:
+    """The records with those of Ready pods as they are now, and names of pods whose node is not known.
+
+    `annotations`: of pods, by uid; only where they are recorded.
+    """
+    found, unknown = dict(state.records), []
+    for pod in pods:
+        if not pod.is_ready or not pod.node_name:
+            continue
+        node = nodes.get(pod.node_name)
+        if node is None:
+            unknown.append(pod.name)
+            continue
+        known = annotations.get(pod.uid, {})
+        record = PodState(
+            node_name=pod.node_name,
+            node_topology_labels={
+                key: node.labels[key] for key in sorted(state.node_keys) if key in node.labels
+            }
+            or None,
+            annotations={key: known[key] for key in sorted(state.annotation_keys) if key in known} or None,
+        )
+        if not _is_kept(found.get(pod.name), record):
+            found[pod.name] = record
+    return found, unknown
+
+
+def _is_kept(stored: PodState | None, record: PodState) -> bool:
+    """Whether a stored record still says the same. Labels of a node that only changed their values stay as they were
+    when the pod was placed: they are what it was placed by."""
+    return (
+        stored is not None
+        and stored.node_name == record.node_name
+        and set(stored.node_topology_labels or ()) == set(record.node_topology_labels or ())
+        and (stored.annotations or {}) == (record.annotations or {})
+    )
+
+
+def kept(
+    records: Mapping[str, PodState], workload: WorkloadView, *, start: int, active: Collection[str]
+) -> tuple[dict[str, PodState], list[str]]:
+    """Records of ordinals that the workload wants, and of pods that are still there; and names that say no ordinal,
+    whose records stay."""
+    wanted = set(wanted_ordinals(start=start, replicas=workload.replicas, reserved=workload.reserved))
+    odd = [name for name in records if ordinal_of(name) is None]
+    found = {
+        name: record
+        for name, record in records.items()
+        if name in odd or name in active or ordinal_of(name) in wanted
+    }
+    return found, odd
+
+
+def ordinal_of(pod_name: str) -> int | None:
+    """What is behind the last dash; None: no whole number."""
+    digits = pod_name.rpartition("-")[2]
+    return int(digits) if digits.isascii() and digits.isdecimal() else None
+
+
+def document_of(generation: int, records: Mapping[str, PodState]) -> Document:
+    """The whole status."""
+    found: Document = {"observedGeneration": generation}
+    if records:
+        found["podStates"] = {
+            name: {
+                key: value
+                for key, value in msgspec.to_builtins(record).items()
+                if value not in (None, "", {})
+            }
+            for name, record in sorted(records.items())
+        }
+    return found

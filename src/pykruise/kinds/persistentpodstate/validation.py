@@ -1,0 +1,91 @@
+"""What is wrong with a PersistentPodState.
+
+typed spec, others of the namespace ──▶ errors_of() ──▶ field errors, all at once
+
+Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from pykruise.kinds.persistentpodstate.types import PersistentPodStateSpec
+from pykruise.kinds.persistentpodstate.view import StateView
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden, invalid, not_supported
+from pykruise.kube.group_kinds import group_kind
+from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_key
+
+__all__ = ["POLICIES", "errors_of"]
+
+POLICIES: Final = ("WhenScaled", "WhenDeleted")
+
+_TARGET: Final = "spec.targetRef"
+_MOST_WEIGHT: Final = 100
+
+
+def errors_of(
+    spec: PersistentPodStateSpec,
+    *,
+    name: str,
+    others: Iterable[StateView] = (),
+    is_supported: bool = True,
+    old: PersistentPodStateSpec | None = None,
+) -> list[Cause]:
+    """All field errors. `others`: of the namespace; `is_supported`: whether pods of that kind can be remembered;
+    `old`: the stored spec, on update, whose faults are not held against it."""
+    found = [*_target_errors(spec, is_supported=is_supported)]
+    if spec.required_persistent_topology is None and not spec.preferred_persistent_topology:
+        text = (
+            "requiredPersistentTopology or preferredPersistentTopology must say which labels of nodes count"
+        )
+        found.append(invalid("spec", "", text))
+    if old is None or old != spec:
+        found += _key_errors(spec)
+    if old is not None and old.target_ref != spec.target_ref:
+        found.append(forbidden(_TARGET, "it cannot be changed"))
+    return [*found, *_double_errors(spec, name, others)]
+
+
+def _target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Iterator[Cause]:
+    ref = spec.target_ref
+    if not (ref.api_version and ref.kind and ref.name):
+        yield invalid(_TARGET, "", "apiVersion, kind and name must not be empty")
+    if not is_supported:
+        detail = "only pods of StatefulSets, and of kinds on the white list, can be remembered"
+        yield invalid(_TARGET, f"{ref.api_version} {ref.kind}", detail)
+
+
+def _key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
+    if spec.required_persistent_topology is not None:
+        yield from _label_errors(
+            "spec.requiredPersistentTopology.keys", spec.required_persistent_topology.keys
+        )
+    for index, term in enumerate(spec.preferred_persistent_topology or ()):
+        path = f"spec.preferredPersistentTopology[{index}]"
+        if not 1 <= term.weight <= _MOST_WEIGHT:
+            yield invalid(f"{path}.weight", term.weight, "must be in the range 1-100")
+        yield from _label_errors(f"{path}.preference.keys", term.preference.keys)
+    for index, one in enumerate(spec.persistent_pod_annotations or ()):
+        for problem in is_qualified_name(one.key.lower()):
+            yield invalid(f"spec.persistentPodAnnotations[{index}].key", one.key, problem)
+    policy = spec.persistent_pod_state_retention_policy
+    if policy and policy not in POLICIES:
+        yield not_supported("spec.persistentPodStateRetentionPolicy", policy, POLICIES)
+
+
+def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
+    if not keys:
+        yield invalid(path, "", "must name at least one label")
+    for index, key in enumerate(keys):
+        for problem in is_valid_label_key(key):
+            yield invalid(f"{path}[{index}]", key, problem)
+
+
+def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
+    """Two for one workload: which of them counts could not be seen."""
+    kind = group_kind(spec.target_ref.api_version, spec.target_ref.kind)
+    for other in sorted(others, key=lambda one: one.name):
+        if kind is not None and other.name != name and other.target == (kind, spec.target_ref.name):
+            text = f"PersistentPodState {other.name} is about the same workload"
+            yield invalid(_TARGET, spec.target_ref.name, text)
+            return

@@ -1,0 +1,300 @@
+"""PersistentPodStates and the workloads whose pods they remember, as caches keep them.
+
+JSON of a PersistentPodState ──▶ project_state() ──▶ StateView
+JSON of a workload ──▶ project_workload() ──▶ WorkloadView: replicas, ordinals, and what its annotations ask for
+
+Pure. Kinds of workloads are told apart by group and kind; the version does not matter.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodStateSpec, PodState
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.group_kinds import GroupKind, group_kind
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import STATEFUL_SETS, Resource
+from pykruise.kube.typed_documents import read
+from pykruise.plans.targets import STATEFUL_SETS_OF_KRUISE
+from pykruise.plans.views import BY_NAMESPACE, Views
+from pykruise.pods.ordinals import Reserved, reserved_of
+
+__all__ = [
+    "ADVANCED",
+    "BUILT_IN",
+    "BY_TARGET",
+    "STATE_VIEWS",
+    "WORKLOAD_VIEWS",
+    "StateView",
+    "Target",
+    "WorkloadView",
+    "absent",
+    "chosen",
+    "project_state",
+    "project_workload",
+    "read_spec",
+    "workload_of",
+]
+
+BUILT_IN: Final = GroupKind(STATEFUL_SETS.group, STATEFUL_SETS.kind)
+ADVANCED: Final = GroupKind(STATEFUL_SETS_OF_KRUISE.group, STATEFUL_SETS_OF_KRUISE.kind)
+
+BY_TARGET: Final = "target"
+"""Index of PersistentPodStates: namespace, kind and name of the workload."""
+
+AUTO_GENERATE: Final = "kruise.io/auto-generate-persistent-pod-state"
+REQUIRED: Final = "kruise.io/required-persistent-topology"
+PREFERRED: Final = "kruise.io/preferred-persistent-topology"
+ANNOTATIONS: Final = "kruise.io/persistent-pod-annotations"
+
+Target = tuple[GroupKind, str]
+"""Kind and name of a workload."""
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+# ── PersistentPodStates ──────────────────────────────────────────────────────
+
+
+class StateView(msgspec.Struct, frozen=True, kw_only=True):
+    """One PersistentPodState; without a uid, one that is not there."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: int = 0
+    generation: int = 0
+    created_at: Instant = 0.0
+    is_deleting: bool = False
+    controller_uid: str = ""
+    stored_spec: Document = {}
+    stored_status: Document = {}
+    spec: PersistentPodStateSpec | None = None
+    """None: it cannot be read; `problem` says why."""
+    problem: str = ""
+    records: Mapping[str, PodState] = {}
+    """What is recorded, by name of the pod."""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def target(self) -> Target | None:
+        """The workload; None: none can be meant."""
+        if self.spec is None:
+            return None
+        ref = self.spec.target_ref
+        kind = group_kind(ref.api_version, ref.kind)
+        return (kind, ref.name) if kind is not None and ref.name else None
+
+    @property
+    def required_keys(self) -> Sequence[str]:
+        """Labels of nodes that pods must come back to."""
+        found = self.spec.required_persistent_topology if self.spec is not None else None
+        return found.keys if found is not None else ()
+
+    @property
+    def node_keys(self) -> frozenset[str]:
+        """Labels of nodes that are recorded."""
+        preferred = (self.spec.preferred_persistent_topology if self.spec is not None else None) or ()
+        return frozenset([*self.required_keys, *(key for one in preferred for key in one.preference.keys)])
+
+    @property
+    def annotation_keys(self) -> frozenset[str]:
+        """Annotations of pods that are recorded."""
+        found = (self.spec.persistent_pod_annotations if self.spec is not None else None) or ()
+        return frozenset(one.key for one in found)
+
+
+class _State(msgspec.Struct):
+    metadata: _Meta
+    spec: Document | None = None
+    status: Document | None = None
+
+
+_decode_state = msgspec.json.Decoder(_State).decode
+
+
+def read_spec(doc: Mapping[str, Any]) -> tuple[PersistentPodStateSpec | None, str]:
+    """The typed spec, or None and what is wrong with it."""
+    return read(doc, PersistentPodStateSpec, path="spec")
+
+
+def project_state(raw: bytes | msgspec.Raw) -> StateView:
+    """A PersistentPodState's view. Raises msgspec.DecodeError for what is none."""
+    found = _decode_state(raw)
+    meta = found.metadata
+    spec, problem = read_spec(found.spec or {})
+    return StateView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        generation=meta.generation,
+        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
+        is_deleting=meta.deletion_timestamp is not None,
+        controller_uid=next((one.uid for one in meta.owner_references or () if one.controller), ""),
+        stored_spec=found.spec or {},
+        stored_status=found.status or {},
+        spec=spec,
+        problem=problem,
+        records=_records((found.status or {}).get("podStates")),
+    )
+
+
+def _records(stored: Any) -> Mapping[str, PodState]:
+    found, _ = read({"podStates": stored or {}}, _Records, path="status")
+    return (found.pod_states if found is not None else None) or {}
+
+
+class _Records(msgspec.Struct, rename="camel"):
+    pod_states: dict[str, PodState] | None = None
+
+
+def absent(key: Key) -> StateView:
+    """Of a PersistentPodState that is not there, but may have to be made."""
+    return StateView(namespace=key.namespace, name=key.name)
+
+
+def chosen(states: Sequence[StateView]) -> StateView | None:
+    """Of several for one workload the one that counts: the oldest, then by name; none that is being deleted."""
+    there = [one for one in states if not one.is_deleting]
+    return min(there, key=lambda one: (one.created_at, one.name), default=None)
+
+
+def _target_index(view: StateView) -> tuple[tuple[str, GroupKind, str], ...]:
+    target = view.target
+    return ((view.namespace, *target),) if target is not None else ()
+
+
+STATE_VIEWS: Final = Views[StateView](
+    resource=PERSISTENT_POD_STATES,
+    projector=lambda: project_state,
+    indexes={BY_NAMESPACE: lambda one: (one.namespace,), BY_TARGET: _target_index},
+)
+
+
+# ── workloads ────────────────────────────────────────────────────────────────
+
+
+class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload whose pods have names that last."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    api_version: str = ""
+    kind: str = ""
+    is_deleting: bool = False
+    replicas: int = 0
+    start: int = 0
+    """spec.ordinals.start."""
+    reserved: Reserved = Reserved()
+    is_generating: bool = False
+    """Whether it asks for a PersistentPodState of its own."""
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    pod_annotations: tuple[str, ...] = ()
+
+    @property
+    def has_topology(self) -> bool:
+        """Whether it says where pods come back to."""
+        return bool(self.required or self.preferred)
+
+    def asks_as(self, other: "WorkloadView") -> bool:
+        """Whether nothing differs that matters here."""
+        return all(
+            getattr(self, field) == getattr(other, field)
+            for field in (
+                *("uid", "is_deleting", "replicas", "start", "reserved"),
+                *("is_generating", "required", "preferred", "pod_annotations"),
+            )
+        )
+
+
+class _Workload(msgspec.Struct, rename="camel"):
+    metadata: _Meta
+    api_version: str = ""
+    kind: str = ""
+    spec: Document | None = None
+
+
+def workload_of(document: Mapping[str, Any]) -> WorkloadView:
+    """The view of any workload. Raises msgspec.ValidationError for what is none."""
+    found = msgspec.convert(document, _Workload)
+    meta, spec = found.metadata, found.spec or {}
+    annotations = meta.annotations or {}
+    ordinals = spec.get("ordinals")
+    return WorkloadView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        api_version=found.api_version,
+        kind=found.kind,
+        is_deleting=meta.deletion_timestamp is not None,
+        replicas=_whole(spec.get("replicas")),
+        start=_whole(ordinals.get("start")) if isinstance(ordinals, Mapping) else 0,
+        reserved=reserved_of(_ordinals(spec.get("reserveOrdinals"))),
+        is_generating=annotations.get(AUTO_GENERATE) == "true",
+        required=_listed(annotations.get(REQUIRED)),
+        preferred=_listed(annotations.get(PREFERRED)),
+        pod_annotations=_listed(annotations.get(ANNOTATIONS)),
+    )
+
+
+def project_workload(resource: Resource) -> Any:
+    """Makes the views of one resource, always under the apiVersion that it is read in."""
+
+    def project(raw: bytes | msgspec.Raw) -> WorkloadView:
+        found = workload_of(decode(raw))
+        return msgspec.structs.replace(found, api_version=resource.api_version, kind=resource.kind)
+
+    return project
+
+
+def _whole(value: Any) -> int:
+    """A whole number of any size; 0 for everything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _ordinals(value: Any) -> list[int | str]:
+    return [one for one in value if isinstance(one, int | str)] if isinstance(value, list) else []
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    """`a, b,` names a and b."""
+    return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+
+
+def _workload_views(resource: Resource) -> Views[WorkloadView]:
+    # Other kinds mirror these too, as something else.
+    return Views[WorkloadView](resource=resource, projector=lambda: project_workload(resource), is_apart=True)
+
+
+WORKLOAD_VIEWS: Final[Mapping[GroupKind, Views[WorkloadView]]] = {
+    ADVANCED: _workload_views(STATEFUL_SETS_OF_KRUISE),
+    BUILT_IN: _workload_views(STATEFUL_SETS),
+}
+"""Workloads that need no white list."""

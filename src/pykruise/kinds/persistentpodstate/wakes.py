@@ -1,0 +1,70 @@
+"""Which events a PersistentPodState hears.
+
+itself · pods of its workload: Ready, terminating, gone · StatefulSets: what is asked for by annotations, how many pods
+
+Pure, but for what `around` shows.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from pykruise.kinds.persistentpodstate.view import (
+    BY_TARGET,
+    STATE_VIEWS,
+    WORKLOAD_VIEWS,
+    WorkloadView,
+    chosen,
+)
+from pykruise.kube.cache import Change
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Around
+from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.wakes import Wake, itself
+from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.views import PodView
+
+__all__ = ["wakes"]
+
+
+def wakes(settings: object) -> Sequence[Wake]:
+    """Under any settings."""
+    return (
+        itself(STATE_VIEWS),
+        Wake(on=POD_VIEWS, keys=_of_pod),
+        *(Wake(on=views, keys=partial(_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
+    )
+
+
+def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
+    """Only what changes a record: the pod is Ready, terminates, or is gone."""
+    pod = change.new or change.old
+    if pod is None or pod.controller is None or not _matters(change.old, change.new):
+        return
+    name = pod.annotations.get(INJECTED_STATE_ANNOTATION)
+    if name and around.get(STATE_VIEWS, Key(pod.namespace, name)) is not None:
+        yield Key(pod.namespace, name)
+        return
+    kind = GroupKind(pod.controller.group, pod.controller.kind)
+    found = chosen(around.by_index(STATE_VIEWS, BY_TARGET, (pod.namespace, kind, pod.controller.name)))
+    if found is not None:
+        yield found.key
+
+
+def _matters(old: PodView | None, new: PodView | None) -> bool:
+    if new is None:
+        return True
+    if old is None:
+        return new.is_ready
+    return (new.is_deleting and not old.is_deleting) or (new.is_ready and not old.is_ready)
+
+
+def _of_workload(kind: GroupKind, change: Change[WorkloadView], around: Around[object]) -> Iterator[Key]:
+    """The one of its name, which it may ask for, and the one that remembers its pods."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and old.asks_as(new):
+        return
+    if any(one is not None and one.is_generating for one in (old, new)):
+        yield change.key
+    for state in around.by_index(STATE_VIEWS, BY_TARGET, (change.key.namespace, kind, change.key.name)):
+        yield state.key

@@ -1,0 +1,246 @@
+"""What happens to the copies of one resource: the table of contents.
+
+Snapshot ──▶ plan_distribution() ──▶ Plan ──▶ plans/execute.py
+             targets ▶ one verdict a namespace ▶ create, update ▶ delete where it is no target ▶ status
+
+Pure. One write a namespace at most. Namespaces do not wait for each other: what fails in one is tried again after
+a while, in that one. What is not a copy of this distribution is never written to.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.resourcedistribution.snapshot import Snapshot
+from pykruise.kinds.resourcedistribution.status import (
+    CONFLICT_OCCURRED,
+    GET_FAILED,
+    NAMESPACE_NOT_EXISTS,
+    Failed,
+    status_of,
+)
+from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, target_names
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, DistributionView, contents
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import owner_reference
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, SECRETS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.pods.reasons import Code, Reason
+
+__all__ = ["FROM_ANNOTATION", "HASH_ANNOTATION", "READ_AGAIN_S", "plan_distribution"]
+
+FROM_ANNOTATION: Final = "kruise.io/resourcedistribution.resource.from"
+HASH_ANNOTATION: Final = "kruise.io/resourcedistribution.resource.hashcode"
+
+READ_AGAIN_S: Final = 10.0
+"""When copies that could not be read are read again."""
+
+_WARN_AGAIN_S: Final = 600.0
+
+_FIELDS: Final[Mapping[str, Sequence[str]]] = {
+    SECRETS.kind: ("data", "immutable", "type"),
+    CONFIG_MAPS.kind: ("binaryData", "data", "immutable"),
+}
+"""What a copy holds, by kind."""
+
+
+class _Verdicts(msgspec.Struct):
+    """What is decided about all namespaces, so far."""
+
+    writes: list[Chain] = []
+    deletions: list[Chain] = []
+    failed: list[Failed] = []
+    skipped: dict[str, Reason] = {}
+    succeeded: int = 0
+    again_s: float | None = None
+
+    def fail(self, condition: str, namespace: str, reason: Reason) -> None:
+        self.failed.append(Failed(condition=condition, namespace=namespace, message=reason.message))
+        self.skipped[namespace] = reason
+
+    def look_again(self, seconds: float) -> None:
+        self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
+
+
+def plan_distribution(snapshot: Snapshot) -> Plan:
+    """What is written where, and what the status says."""
+    view = snapshot.distribution
+    if view.is_deleting:  # its copies go with it, by their owner reference
+        return Plan()
+    if view.spec is None:
+        return _unreadable(view)
+    targets = [name for name in target_names(view, snapshot.namespaces.values()) if _is_known(name, snapshot)]
+    verdicts = _Verdicts()
+    for name in targets:
+        _distribute(name, snapshot, verdicts)
+    for name in sorted(snapshot.copies):
+        _clean_up(name, snapshot, verdicts)
+    return Plan(
+        stages=tuple(_stages(verdicts)),
+        status=status_of(
+            view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
+        ),
+        requeue_after_s=verdicts.again_s,
+        skipped=verdicts.skipped,
+    )
+
+
+def _unreadable(view: DistributionView) -> Plan:
+    reason = Reason(Code.INVALID_SPEC, view.problem, "correct it")
+    note = Note(
+        reason=str(Code.INVALID_SPEC), message=view.problem, warning=True, again_after_s=_WARN_AGAIN_S
+    )
+    return Plan(waiting=reason, notes=(note,))
+
+
+def _is_known(name: str, snapshot: Snapshot) -> bool:
+    """Whether it counts: a manager of one namespace knows nothing of the others."""
+    return name in snapshot.namespaces or not snapshot.only_namespace or name == snapshot.only_namespace
+
+
+def _stages(verdicts: _Verdicts) -> Iterator[Stage]:
+    for purpose, chains in (
+        (Purpose.DISTRIBUTE, verdicts.writes),
+        (Purpose.DELETE_COPIES, verdicts.deletions),
+    ):
+        if chains:
+            yield Stage(
+                purpose=purpose, chains=tuple(chains), ramp=True, is_independent=True, regardless=True
+            )
+
+
+# ── one namespace ────────────────────────────────────────────────────────────
+
+
+def _distribute(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
+    """A namespace that is to have a copy."""
+    view, copy = snapshot.distribution, snapshot.copies.get(name)
+    namespace = snapshot.namespaces.get(name)
+    if namespace is None or namespace.is_deleting:
+        what = "is not there" if namespace is None else "is being deleted"
+        verdicts.fail(NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}"))
+    elif copy is not None and not view.owns(copy.controller):
+        message = f"{view.kind} {name}/{copy.name} is there, and was not made by this distribution"
+        verdicts.fail(
+            CONFLICT_OCCURRED, name, Reason(Code.NAME_TAKEN, message, "rename or delete it, if it may go")
+        )
+    elif name in snapshot.unread:
+        verdicts.fail(GET_FAILED, name, Reason(Code.WRITE_FAILED, snapshot.unread[name]))
+        verdicts.look_again(READ_AGAIN_S)
+    elif copy is not None and not copy.content:  # it has just changed, or gone: an event says so soon
+        verdicts.look_again(READ_AGAIN_S)
+    elif copy is not None and copy.content == view.content:
+        verdicts.succeeded += 1
+    elif not _is_held(name, snapshot, verdicts):
+        verdicts.writes.append(Chain(subject=name, steps=(_write(name, view, copy),)))
+
+
+def _clean_up(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
+    """A namespace that is to have none; those that are being deleted need no help."""
+    view, copy, namespace = snapshot.distribution, snapshot.copies[name], snapshot.namespaces.get(name)
+    if namespace is None or namespace.is_deleting or is_target(view, name, namespace.labels):
+        return
+    if copy.is_deleting or not view.owns(copy.controller) or _is_held(name, snapshot, verdicts):
+        return
+    why = "copies are never kept there" if name in NEVER else "the namespace is no target"
+    step = Step(
+        action=Delete(resource=DISTRIBUTED[view.kind], key=Key(name, copy.name), uid=copy.uid),
+        because=why,
+        failed=Note(
+            reason="DeleteResourceFailed", message=f"failed to delete the copy in {name}", warning=True
+        ),
+    )
+    verdicts.deletions.append(Chain(subject=name, steps=(step,)))
+
+
+def _is_held(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> bool:
+    """Whether the last write failed there, and it is too early for the next."""
+    failed = snapshot.failed.get(name)
+    if failed is None:
+        return False
+    verdicts.fail(failed.condition, name, Reason(Code.WRITE_FAILED, failed.message))
+    if failed.retry_at <= snapshot.now:
+        return False
+    verdicts.look_again(failed.retry_at - snapshot.now)
+    return True
+
+
+# ── what is written ──────────────────────────────────────────────────────────
+
+
+def _write(namespace: str, view: DistributionView, copy: CopyView | None) -> Step:
+    if copy is None:
+        return Step(
+            action=Create(
+                resource=DISTRIBUTED[view.kind],
+                key=Key(namespace, view.copy_name),
+                body=_body(namespace, view),
+            ),
+            because="the namespace has no copy",
+            failed=Note(
+                reason="CreateResourceFailed",
+                message=f"failed to create the copy in {namespace}",
+                warning=True,
+            ),
+        )
+    return Step(
+        action=Patch(
+            resource=DISTRIBUTED[view.kind],
+            key=Key(namespace, view.copy_name),
+            patch_type=PatchType.STRATEGIC,
+            body=_update(view),
+            uid=copy.uid,
+            resource_version=str(copy.resource_version),
+        ),
+        because="the copy holds something else",
+        failed=Note(
+            reason="UpdateResourceFailed", message=f"failed to update the copy in {namespace}", warning=True
+        ),
+    )
+
+
+def _body(namespace: str, view: DistributionView) -> Document:
+    """A new copy: the resource as it is written, in that namespace."""
+    assert view.spec is not None
+    resource = {key: value for key, value in view.spec.resource.items() if key != "status"}
+    metadata = {"name": view.copy_name, "namespace": namespace, **_metadata(view)}
+    return {**resource, "metadata": metadata}
+
+
+def _update(view: DistributionView) -> Document:
+    """A strategic merge patch. Labels, annotations, finalizers and owners that the copy has besides stay; what it
+    holds becomes exactly what is wanted."""
+    assert view.spec is not None
+    wanted = contents(view.kind, view.spec.resource)
+    patch: Document = {"metadata": _metadata(view)}
+    for field in _FIELDS[view.kind]:
+        value: Any = wanted.get(field)
+        patch[field] = {**value, "$patch": "replace"} if isinstance(value, dict) else value
+    return patch
+
+
+def _metadata(view: DistributionView) -> Document:
+    """What the metadata of every copy has."""
+    assert view.spec is not None
+    written = view.spec.resource.get("metadata") or {}
+    found: Document = {
+        "annotations": {
+            **(written.get("annotations") or {}),
+            FROM_ANNOTATION: view.name,
+            HASH_ANNOTATION: view.resource_hash,
+        },
+        "ownerReferences": [
+            owner_reference(
+                api_version=RESOURCE_DISTRIBUTIONS.api_version,
+                kind=RESOURCE_DISTRIBUTIONS.kind,
+                name=view.name,
+                uid=view.uid,
+            )
+        ],
+    }
+    return found | {key: written[key] for key in ("labels", "finalizers") if written.get(key)}

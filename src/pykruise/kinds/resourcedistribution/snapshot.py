@@ -1,0 +1,218 @@
+"""Everything a decision about one ResourceDistribution needs, as one value.
+
+DistributionView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                               └── contents of copies that somebody else wrote are read, once for each version
+failed writes ──▶ learn() ──▶ memory ──▶ the next Snapshot
+
+Caches have metadata alone. What a copy holds is known from the answer to one's own write. Where it is not, because
+the copy was changed by hand or this manager is new, the copy is read: a few one by one, many by one list of that name.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from pykruise.kinds.resourcedistribution.view import (
+    BY_NAME,
+    COPY_VIEWS,
+    DISTRIBUTED,
+    DISTRIBUTION_VIEWS,
+    CopyView,
+    DistributionView,
+    project_copy,
+)
+from pykruise.kube.clock import Instant
+from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.plans.actions import Create, Delete
+from pykruise.plans.execute import Failure
+from pykruise.plans.read import Read
+from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
+from pykruise.pods.settings import FromManager
+
+__all__ = ["FailedWrite", "Known", "Settings", "Snapshot", "learn", "snapshot"]
+
+SINGLE_READS: Final = 8
+"""More copies than these are read by one list."""
+
+PAGE: Final = 50
+"""Copies in a page of that list: each may be a megabyte, and is forgotten when its digest is known."""
+
+FIRST_RETRY_S: Final = 1.0
+LAST_RETRY_S: Final = 300.0
+"""When a write that failed is tried again: each time twice as late as before."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions about ResourceDistributions depend on beside the objects."""
+
+    namespace: Annotated[str, FromManager("watch_namespace")] = ""
+    """The only namespace that this manager works in; empty: all."""
+
+
+class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """A write in one namespace that the API server refused."""
+
+    condition: str
+    """The condition that shows it."""
+    message: str
+    retry_at: Instant
+    tries: int
+    namespace_uid: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one ResourceDistribution at one instant."""
+
+    distribution: DistributionView
+    namespaces: Mapping[str, NamespaceView] = {}
+    """All that this manager works in, by name."""
+    copies: Mapping[str, CopyView] = {}
+    """Objects of that kind and name, by namespace, whoever made them. Own ones have their contents' digest."""
+    unread: Mapping[str, str] = {}
+    """Namespaces whose copy could not be read → why."""
+    failed: Mapping[str, FailedWrite] = {}
+    """By namespace."""
+    only_namespace: str = ""
+    """The only namespace that this manager works in; empty: all."""
+    now: Instant
+
+
+class Known(msgspec.Struct):
+    """What is remembered of one distribution."""
+
+    read: dict[str, CopyView] = {}
+    """Copies that were read, by namespace."""
+    generation: int = 0
+    failed: dict[str, FailedWrite] = {}
+
+
+async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | None:
+    """The world of one distribution; None: it is gone meanwhile."""
+    if view.is_deleting or view.spec is None:
+        return Snapshot(distribution=view, now=read.now())
+    known = read.memory(Known)
+    unread = await _read_unknown(view, read, known)
+    found = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
+    if found is None:
+        return None
+    if found.generation != known.generation:  # what failed may go well now
+        known.generation, known.failed = found.generation, {}
+    namespaces = {one.name: one for one in read.all(NAMESPACE_VIEWS) if _is_own(one.name, read)}
+    copies = {copy.namespace: _whole(copy, known) for copy in _copies(found, read)}
+    known.failed = {
+        name: failed
+        for name, failed in known.failed.items()
+        if name in namespaces and namespaces[name].uid == failed.namespace_uid
+    }
+    return Snapshot(
+        distribution=found,
+        namespaces=namespaces,
+        copies=copies,
+        unread={name: why for name, why in unread.items() if name in copies and not copies[name].content},
+        failed=dict(known.failed),
+        only_namespace=read.settings.namespace,
+        now=read.now(),
+    )
+
+
+def learn(read: Read[Settings], snapshot: Snapshot, failures: Sequence[Failure]) -> None:
+    """Note which writes failed, and when each is tried again."""
+    known = read.memory(Known)
+    for failure in failures:
+        name = failure.step.action.key.namespace
+        before = known.failed.get(name)
+        tries = before.tries + 1 if before is not None else 1
+        wait_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(tries - 1, 10))
+        known.failed[name] = FailedWrite(
+            condition=_condition_of(failure),
+            message=str(failure.error),
+            retry_at=read.now() + wait_s,
+            tries=tries,
+            namespace_uid=snapshot.namespaces[name].uid,
+        )
+
+
+def _condition_of(failure: Failure) -> str:
+    match failure.step.action:
+        case Create():
+            return "CreateResourceFailed"
+        case Delete():
+            return "DeleteResourceFailed"
+        case _:
+            return "UpdateResourceFailed"
+
+
+def _is_own(namespace: str, read: Read[Settings]) -> bool:
+    return read.settings.namespace in ("", namespace)
+
+
+def _copies(view: DistributionView, read: Read[Settings]) -> Iterable[CopyView]:
+    return read.by_index(COPY_VIEWS[view.kind], BY_NAME, view.copy_name)
+
+
+# ── contents ─────────────────────────────────────────────────────────────────
+
+
+def _whole(copy: CopyView, known: Known) -> CopyView:
+    """The copy with its digest, if it was read at that version or, the cache being behind, at a later one."""
+    read = known.read.get(copy.namespace)
+    if copy.content or read is None:
+        return copy
+    is_current = read.uid == copy.uid and read.resource_version >= copy.resource_version
+    return read if is_current else copy
+
+
+async def _read_unknown(view: DistributionView, read: Read[Settings], known: Known) -> Mapping[str, str]:
+    """Read the own copies of which only metadata is known. Returns which could not be read, and why."""
+    own = [copy for copy in _copies(view, read) if view.owns(copy.controller)]
+    known.read = {
+        copy.namespace: known.read[copy.namespace]
+        for copy in own
+        if not copy.content and copy.namespace in known.read
+    }
+    missing = [copy for copy in own if not _whole(copy, known).content]
+    if not missing:
+        return {}
+    if len(missing) > SINGLE_READS:
+        return await _list_copies(view, read, known, missing)
+    failed = await asyncio.gather(*(_get_copy(view, read, known, copy.namespace) for copy in missing))
+    return {copy.namespace: why for copy, why in zip(missing, failed, strict=True) if why}
+
+
+async def _get_copy(view: DistributionView, read: Read[Settings], known: Known, namespace: str) -> str:
+    """Why it cannot be read; empty: it was, or is gone."""
+    try:
+        raw = await read.live.get(DISTRIBUTED[view.kind], namespace, view.copy_name)
+    except NotFoundError:
+        return ""
+    except KubeError as error:
+        return str(error)
+    known.read[namespace] = project_copy(raw)
+    return ""
+
+
+async def _list_copies(
+    view: DistributionView, read: Read[Settings], known: Known, missing: Sequence[CopyView]
+) -> Mapping[str, str]:
+    async def take(page: Sequence[msgspec.Raw]) -> None:
+        for raw in page:
+            # Items of a list do not say their kind.
+            copy = project_copy(raw, kind=view.kind)
+            if view.owns(copy.controller):
+                known.read[copy.namespace] = copy
+
+    try:
+        await read.live.read_list(
+            DISTRIBUTED[view.kind],
+            read.settings.namespace,
+            take,
+            known.read.clear,
+            field_selector=f"metadata.name={view.copy_name}",
+            limit=PAGE,
+        )
+    except KubeError as error:
+        return {copy.namespace: str(error) for copy in missing}
+    return {}

@@ -1,0 +1,76 @@
+"""The status of a ResourceDistribution: how many namespaces have it, and where what went wrong.
+
+counts, failures, stored status ──▶ status_of() ──▶ the whole status
+
+Pure. There are always six conditions, in OpenKruise's order; each is found by its type. Namespaces are sorted, so
+that the same failures are the same status. While writes are under way, `succeeded` and `failed` are less than
+`desired` together.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.resourcedistribution.view import DistributionView
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+
+__all__ = ["CONDITIONS", "CONFLICT_OCCURRED", "GET_FAILED", "NAMESPACE_NOT_EXISTS", "Failed", "status_of"]
+
+GET_FAILED: Final = "GetResourceFailed"
+CONFLICT_OCCURRED: Final = "ConflictOccurred"
+NAMESPACE_NOT_EXISTS: Final = "NamespaceNotExists"
+
+CONDITIONS: Final = (
+    GET_FAILED,
+    "CreateResourceFailed",
+    "UpdateResourceFailed",
+    "DeleteResourceFailed",
+    CONFLICT_OCCURRED,
+    NAMESPACE_NOT_EXISTS,
+)
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong in one namespace."""
+
+    condition: str
+    namespace: str
+    message: str
+
+
+def status_of(
+    view: DistributionView, *, desired: int, succeeded: int, failed: Sequence[Failed], now: Instant
+) -> Document:
+    """The status as it should be. What could not be deleted is in its condition, and no target that failed."""
+    stored = _by_type(view.stored_status.get("conditions"))
+    return {
+        "observedGeneration": view.generation,
+        "desired": desired,
+        "succeeded": succeeded,
+        "failed": sum(one.condition != "DeleteResourceFailed" for one in failed),
+        "conditions": [
+            _condition(type_, [one for one in failed if one.condition == type_], stored.get(type_), now)
+            for type_ in CONDITIONS
+        ],
+    }
+
+
+def _by_type(conditions: Any) -> Mapping[str, Document]:
+    found = conditions if isinstance(conditions, list) else []
+    return {one.get("type", ""): one for one in found if isinstance(one, dict)}
+
+
+def _condition(type_: str, failed: Sequence[Failed], stored: Document | None, now: Instant) -> Document:
+    status = "True" if failed else "False"
+    is_same = stored is not None and stored.get("status") == status and stored.get("lastTransitionTime")
+    condition: Document = {
+        "type": type_,
+        "status": status,
+        "lastTransitionTime": stored["lastTransitionTime"] if is_same and stored else format_time(now),
+        "reason": failed[-1].message if failed else "Succeeded",
+    }
+    if failed:
+        condition["failedNamespaces"] = sorted(one.namespace for one in failed)
+    return condition

@@ -1,0 +1,36 @@
+"""Which namespaces get a resource.
+
+DistributionView, a namespace ──▶ is_target()      DistributionView, all namespaces ──▶ target_names()
+
+Pure. Rule: OpenKruise's: all, or named, or selected; without those that are excluded; never the system's.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pykruise.kinds.resourcedistribution.view import DistributionView
+from pykruise.plans.views import NamespaceView
+
+__all__ = ["NEVER", "is_target", "target_names"]
+
+NEVER: Final = frozenset({"kube-system", "kube-public"})
+"""These get nothing, by whatever means."""
+
+
+def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether a namespace of this name with these labels gets the resource."""
+    if view.spec is None or name in NEVER or name in view.excluded:
+        return False
+    return (
+        view.spec.targets.all_namespaces
+        or name in view.included
+        or (view.selector is not None and view.selector.matches(labels))
+    )
+
+
+def target_names(view: DistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
+    """Names of all that are to have it, sorted: those that are there, and those that are named."""
+    found = {one.name for one in namespaces if is_target(view, one.name, one.labels)}
+    if view.spec is not None and not view.spec.targets.all_namespaces:
+        found |= view.included - view.excluded - NEVER
+    return sorted(found)

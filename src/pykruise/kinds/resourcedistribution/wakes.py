@@ -1,0 +1,66 @@
+"""Which events a ResourceDistribution hears.
+
+distribution: another spec · namespace: new, gone, other labels · Secret or ConfigMap of the name that it distributes
+
+Pure, but for what `around` shows. Events of thousands of namespaces become one key, which is enqueued once.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from pykruise.kinds.resourcedistribution.targets import is_target
+from pykruise.kinds.resourcedistribution.view import (
+    BY_RESOURCE,
+    COPY_VIEWS,
+    DISTRIBUTION_VIEWS,
+    CopyView,
+    DistributionView,
+)
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Around
+from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
+from pykruise.plans.wakes import Wake
+
+__all__ = ["wakes"]
+
+
+def wakes(settings: object) -> Sequence[Wake]:
+    """Under any settings."""
+    return (
+        Wake(on=DISTRIBUTION_VIEWS, keys=_of_distribution),
+        Wake(on=NAMESPACE_VIEWS, keys=_of_namespace),
+        *(Wake(on=views, keys=partial(_of_copy, kind)) for kind, views in COPY_VIEWS.items()),
+    )
+
+
+def _of_distribution(change: Change[DistributionView], _: Around[object]) -> Iterator[Key]:
+    """One's own status is no news; an event that changes nothing is one that has all looked at again."""
+    old, new = change.old, change.new
+    if (
+        old is None
+        or new is None
+        or old is new
+        or (old.generation, old.is_deleting) != (new.generation, new.is_deleting)
+    ):
+        yield change.key
+
+
+def _of_namespace(change: Change[NamespaceView], around: Around[object]) -> Iterator[Key]:
+    """Those of whose targets it is, or was."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and _is_target_as(old, new):
+        return
+    for view in around.all(DISTRIBUTION_VIEWS):
+        if any(one is not None and is_target(view, one.name, one.labels) for one in (old, new)):
+            yield Key("", view.name)
+
+
+def _is_target_as(old: NamespaceView, new: NamespaceView) -> bool:
+    return old.labels == new.labels and old.is_deleting == new.is_deleting
+
+
+def _of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
+    """Those that distribute something of that kind and name: it may be a copy, or in the way of one."""
+    for view in around.by_index(DISTRIBUTION_VIEWS, BY_RESOURCE, (kind, change.key.name)):
+        yield Key("", view.name)

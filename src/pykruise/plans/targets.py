@@ -1,0 +1,275 @@
+"""Workloads whose pods others look after: how they are seen, and read where no cache has them.
+
+bytes of a workload ──▶ project_target() ──▶ TargetView (what TARGET_VIEWS keep of workloads)
+group, kind, name   ──▶ WorkloadReader   ──▶ the document, or its scale
+
+All but the reader is pure.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.discovery import Discovery
+from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.group_kinds import GroupKind, group_of
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
+from pykruise.kube.selectors import EVERYTHING, Selector, SelectorError, selector_from
+from pykruise.plans.read import Mirrors
+from pykruise.plans.views import BY_CONTROLLER, Views
+from pykruise.pods.keys import TEMPLATE_HASH_LABEL
+
+__all__ = [
+    "CLONE_SETS",
+    "DEPLOYMENT",
+    "REPLICA_SET",
+    "STATEFUL_SETS_OF_KRUISE",
+    "TARGET_RESOURCES",
+    "TARGET_VIEWS",
+    "OwnerMissingError",
+    "OwnerReader",
+    "TargetView",
+    "WorkloadReader",
+    "deployment_of",
+    "project_target",
+]
+
+REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
+
+CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")
+STATEFUL_SETS_OF_KRUISE: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
+
+_OF_OTHERS: Final = (CLONE_SETS, STATEFUL_SETS_OF_KRUISE)
+_KUBERNETES: Final = (DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS)
+
+DEPLOYMENT: Final = GroupKind("apps", "Deployment")
+REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
+
+
+class TargetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload, of whichever kind, as far as those who look after its pods need it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    observed_generation: int = 0
+    is_deleting: bool = False
+    is_paused: bool = False
+    replicas: int = 1
+    """spec.replicas; of a Job spec.parallelism."""
+    labels: Mapping[str, str] = {}
+    controller_uid: str = ""
+    selector: Selector = EVERYTHING
+    template_hash: str = ""
+    """The label pod-template-hash, of a ReplicaSet."""
+    update_revision: str = ""
+    revision: str = ""
+    """Annotation of a Deployment that changes with its template."""
+    template_digest: str = ""
+    """Of spec.template without that label: equal for a Deployment and its ReplicaSet."""
+    template_labels: Mapping[str, str] = {}
+    """Labels of the pods it makes."""
+
+    def is_spread_as(self, other: "TargetView") -> bool:
+        """Whether nothing differs that the spread of its pods depends on."""
+        return (
+            self.uid == other.uid
+            and self.replicas == other.replicas
+            and self.is_deleting == other.is_deleting
+            and self.revision == other.revision
+            and self.update_revision == other.update_revision
+            and self.template_digest == other.template_digest
+        )
+
+
+class _Owner(msgspec.Struct):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    replicas: int | None = None
+    parallelism: int | None = None
+    paused: bool | None = None
+    selector: dict[str, Any] | None = None
+    template: dict[str, Any] | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    observed_generation: int | None = None
+    update_revision: str | None = None
+
+
+class _Workload(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Workload).decode
+
+
+def project_target(raw: bytes | msgspec.Raw) -> TargetView:
+    """A workload's view. Raises msgspec.DecodeError for what is no workload."""
+    found = _decode(raw)
+    meta, spec, status = found.metadata, found.spec or _Spec(), found.status or _Status()
+    wanted = spec.parallelism if spec.parallelism is not None else spec.replicas
+    return TargetView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        generation=meta.generation,
+        observed_generation=status.observed_generation or 0,
+        is_deleting=meta.deletion_timestamp is not None,
+        is_paused=spec.paused or False,
+        replicas=1 if wanted is None else wanted,
+        labels=meta.labels or {},
+        controller_uid=next((one.uid for one in meta.owner_references or () if one.controller), ""),
+        selector=_selector(spec.selector),
+        template_hash=(meta.labels or {}).get(TEMPLATE_HASH_LABEL, ""),
+        update_revision=status.update_revision or "",
+        revision=(meta.annotations or {}).get(REVISION_ANNOTATION, ""),
+        template_digest=_digest(spec.template) if spec.template else "",
+        template_labels=_template_labels(spec.template),
+    )
+
+
+def _selector(document: Mapping[str, Any] | None) -> Selector:
+    try:
+        return selector_from(document) if document is not None else EVERYTHING
+    except SelectorError:
+        return EVERYTHING
+
+
+def _template_labels(template: Mapping[str, Any] | None) -> Mapping[str, str]:
+    metadata = (template or {}).get("metadata") or {}
+    labels: Mapping[str, str] = metadata.get("labels") or {}
+    return labels
+
+
+def _digest(template: Document) -> str:
+    metadata = dict(template.get("metadata") or {})
+    metadata["labels"] = {
+        key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH_LABEL
+    }
+    metadata = {key: value for key, value in metadata.items() if value}
+    return hashlib.sha256(canonical({**template, "metadata": metadata})).hexdigest()
+
+
+def _target_views(resource: Resource) -> Views[TargetView]:
+    return Views[TargetView](
+        resource=resource,
+        projector=lambda: project_target,
+        indexes={BY_CONTROLLER: lambda one: (one.controller_uid,) if one.controller_uid else ()},
+        # Their own controllers mirror these too, as something else.
+        is_apart=resource in _OF_OTHERS,
+    )
+
+
+TARGET_RESOURCES: Final[Mapping[GroupKind, Resource]] = {
+    GroupKind(one.group, one.kind): one for one in (*_KUBERNETES, *_OF_OTHERS)
+}
+"""Workloads that are mirrored."""
+
+TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
+    kind: _target_views(one) for kind, one in TARGET_RESOURCES.items()
+}
+
+
+def deployment_of(namespace: str, replica_set: str, known: Mirrors) -> str:
+    """The name of the Deployment that controls a ReplicaSet; empty: none does."""
+    found = known.get(TARGET_VIEWS[REPLICA_SET], Key(namespace, replica_set))
+    if found is None or not found.controller_uid:
+        return ""
+    # Its name begins with the Deployment's; the uid says whether it is that one.
+    name = replica_set.rpartition("-")[0]
+    above = known.get(TARGET_VIEWS[DEPLOYMENT], Key(namespace, name))
+    return name if above is not None and above.uid == found.controller_uid else ""
+
+
+class WorkloadReader:
+    """Reads workloads of any kind from the API server. Remembers what discovery said."""
+
+    def __init__(self, client: Callable[[], Client]) -> None:
+        self._client = client
+        self._discovery = Discovery(client)
+
+    async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
+        """The object; None: neither it nor perhaps its kind is there. Raises KubeError."""
+        return await self._get(kind, namespace, name, version=version)
+
+    async def read_scale(
+        self, kind: GroupKind, namespace: str, name: str, *, version: str = ""
+    ) -> Document | None:
+        """Its scale; None: it has none. Raises KubeError."""
+        return await self._get(kind, namespace, name, version=version, subresource="scale")
+
+    async def _get(
+        self, kind: GroupKind, namespace: str, name: str, *, version: str, subresource: str = ""
+    ) -> Document | None:
+        resource = TARGET_RESOURCES.get(kind)
+        resource = resource or await self._discovery.resource(kind.group, kind.kind, version=version)
+        if resource is None:
+            return None
+        try:
+            return decode(await self._client().get(resource, namespace, name, subresource=subresource))
+        except NotFoundError:
+            return None
+
+
+class OwnerMissingError(Exception):
+    """An owner of a pod is not there: perhaps it is not seen yet, so nobody can say whose the pod is."""
+
+
+_OWNER_S: Final = 60.0
+"""How long the owner of an owner is remembered: it hardly ever changes."""
+
+_MOST_OWNERS: Final = 10_000
+
+
+class OwnerReader(WorkloadReader):
+    """Says who controls an owner. Remembers it for a moment."""
+
+    def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
+        super().__init__(client)
+        self._clock = clock
+        self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
+
+    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        """The controller of an owner; None: it has none. Raises OwnerMissingError, KubeError."""
+        known = self._owners.get(owner.uid)
+        now = self._clock()
+        if known is not None and now < known[0]:
+            return known[1]
+        kind = GroupKind(group_of(owner.api_version) or "", owner.kind)
+        version = owner.api_version.rpartition("/")[2]
+        document = await self.read(kind, namespace, owner.name, version=version)
+        if document is None:
+            raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
+        found = controller_of(document)
+        if len(self._owners) >= _MOST_OWNERS:
+            self._owners = {}
+        self._owners[owner.uid] = (now + _OWNER_S, found)
+        return found

@@ -1,0 +1,374 @@
+"""What a pod that can reach the webhook's port, or a user of one namespace, can do to hold up a manager. Loopback only.
+
+Target (ports of a manager under test) ──▶ ATTACKS[name](target), until cancelled
+
+PYTHONPATH=tests:. python -m bench.attacks --webhook PORT [--plain PORT,PORT] --seconds 60 [--only NAME,NAME]
+
+Each attack comes from an address of its own (127.0.0.2, .3, …), as pods have them, and is bounded: so many connections,
+so many bytes at once. It speaks TLS without looking at certificates, as an attacker would.
+"""
+
+import argparse
+import asyncio
+import json
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+import orjson
+import uvloop
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import PODS, Resource
+from support.reviews import posted, request
+
+__all__ = ["ATTACKS", "Target", "stored"]
+
+HOST: Final = "127.0.0.1"
+NAMESPACE: Final = "attacked"
+MIB: Final = 1024 * 1024
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where a manager listens."""
+
+    webhook: int
+    plain: tuple[int, ...] = ()
+    """Ports of probes, metrics and thread dumps."""
+    address: str = "127.0.0.2"
+    """Where the attack comes from."""
+
+
+def _tls() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+TLS: Final = _tls()
+Talk = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Attack = Callable[[Target], Awaitable[None]]
+
+
+async def _connected(port: int, target: Target, *, tls: bool = True) -> Talk:
+    return await asyncio.open_connection(HOST, port, ssl=TLS if tls else None, local_addr=(target.address, 0))
+
+
+def _head(path: str, length: int) -> bytes:
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+async def _at_once(count: int, work: Callable[[], Awaitable[None]]) -> None:
+    """So many do it, again and again."""
+
+    async def again() -> None:
+        while True:
+            with suppress(OSError, EOFError, RuntimeError, ValueError):  # uvloop: a transport that is closed
+                await work()
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(count):
+            tasks.create_task(again())
+
+
+# ── connections ──────────────────────────────────────────────────────────────
+
+
+async def halves(target: Target) -> None:
+    """256 requests of which the head and a part of the body come, and no more."""
+
+    async def work() -> None:
+        reader, writer = await _connected(target.webhook, target)
+        try:
+            writer.write(_head("/mutate-pod", 1000) + b"{")
+            await reader.read()
+        finally:
+            writer.close()
+
+    await _at_once(256, work)
+
+
+async def drips(target: Target) -> None:
+    """64 requests with bodies of 7 MiB that come byte by byte after a first half."""
+
+    async def work() -> None:
+        reader, writer = await _connected(target.webhook, target)
+        try:
+            writer.write(_head("/mutate-pod", 7 * MIB) + b" " * (512 * 1024))
+            ending = asyncio.ensure_future(reader.read())
+            while not ending.done():
+                writer.write(b" ")
+                await asyncio.wait([ending], timeout=0.1)
+        finally:
+            writer.close()
+
+    await _at_once(64, work)
+
+
+async def idle(target: Target) -> None:
+    """3,000 connections that have sent one request each, and are kept open."""
+
+    async def work() -> None:
+        reader, writer = await _connected(target.webhook, target)
+        try:
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.read()
+        finally:
+            writer.close()
+        await asyncio.sleep(10)  # the machine's own ports must last for the whole run
+
+    await _at_once(3000, work)
+
+
+async def half_heads(target: Target) -> None:
+    """200 halves of heads on each port without TLS."""
+
+    def on(port: int) -> Callable[[], Awaitable[None]]:
+        async def work() -> None:
+            reader, writer = await _connected(port, target, tls=False)
+            try:
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x")
+                await reader.read()
+            finally:
+                writer.close()
+            await asyncio.sleep(1)
+
+        return work
+
+    async with asyncio.TaskGroup() as tasks:
+        for port in target.plain:
+            tasks.create_task(_at_once(200, on(port)))
+
+
+# ── bodies ───────────────────────────────────────────────────────────────────
+
+
+def _posting(path: str, body: Callable[[], bytes], *, at_once: int = 1) -> Attack:
+    async def attack(target: Target) -> None:
+        said = body()
+
+        async def work() -> None:
+            reader, writer = await _connected(target.webhook, target)
+            try:
+                while True:
+                    writer.write(_head(path, len(said)) + said)
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    length = next(
+                        int(line.partition(b":")[2])
+                        for line in head.split(b"\r\n")
+                        if line.lower().startswith(b"content-length:")
+                    )
+                    await reader.readexactly(length)
+            finally:
+                writer.close()
+
+        await _at_once(at_once, work)
+
+    return attack
+
+
+def _conversion(size: int) -> bytes:
+    """A conversion review of about so many bytes: CloneSets of 30 kB."""
+    env = [{"name": f"E{number}", "value": "v" * 20} for number in range(600)]
+    spec = {"selector": {}, "template": {"spec": {"containers": [{"name": "a", "image": "a", "env": env}]}}}
+    one = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "CloneSet",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+    objects = [one] * max(1, size // len(orjson.dumps(one)))
+    asked = {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": objects}
+    return orjson.dumps(
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": asked}
+    )
+
+
+def _brackets() -> bytes:
+    """A pod of nothing but brackets."""
+    pod = {"metadata": {"name": "a"}, "spec": {"x": [[]] * 1_100_000}}
+    return posted(request(PODS, pod))
+
+
+def _review(resource: Resource, doc: Document) -> bytes:
+    doc = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": "a", "namespace": NAMESPACE},
+        **doc,
+    }
+    return posted(request(resource, doc))
+
+
+TEMPLATE: Final = {
+    "metadata": {"labels": {"app": "a"}},
+    "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+}
+SELECTOR: Final = {"matchLabels": {"app": "a"}}
+_TARGET: Final = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet"}
+
+
+def _pods_to_delete() -> bytes:
+    names = [f"a-{number}" for number in range(50_000)]
+    spec = {
+        "selector": SELECTOR,
+        "template": TEMPLATE,
+        "replicas": 1,
+        "scaleStrategy": {"podsToDelete": names},
+    }
+    return _review(CLONE_SETS, {"spec": spec})
+
+
+def _many_selector_terms() -> bytes:
+    terms = [{"key": f"k{number}", "operator": "Exists"} for number in range(20_000)]
+    spec = {
+        "selector": {"matchLabels": {"app": "a"}, "matchExpressions": terms},
+        "template": TEMPLATE,
+        "replicas": 1,
+    }
+    return _review(CLONE_SETS, {"spec": spec})
+
+
+def _long_name() -> bytes:
+    spec = {"selector": SELECTOR, "template": TEMPLATE, "replicas": 1}
+    return _review(CLONE_SETS, {"metadata": {"name": "A" * 2_000_000, "namespace": NAMESPACE}, "spec": spec})
+
+
+def _patch() -> Document:
+    env = [{"name": f"E{number}", "value": "v"} for number in range(8_000)]
+    return {"spec": {"containers": [{"name": "main", "env": env}]}}
+
+
+def _spread(name: str, **subset: Any) -> Document:
+    subsets = [{"name": "a", "maxReplicas": 5, **subset}, {"name": "b"}]
+    spec = {"targetRef": {**_TARGET, "name": name}, "subsets": subsets}
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def _long_patch() -> bytes:
+    return _review(WORKLOAD_SPREADS, _spread("a", patch=_patch()))
+
+
+def _pod(owner: str, **fields: Any) -> bytes:
+    metadata = {
+        "name": f"{owner}-7",
+        "namespace": NAMESPACE,
+        "labels": {"app": "a"},
+        "ownerReferences": [{**_TARGET, "name": owner, "uid": "u", "controller": True}],
+    }
+    containers = [{"name": "main", "image": "a", **fields}]
+    return _review(PODS, {"metadata": metadata, "spec": {"containers": containers}})
+
+
+def _pod_with_a_long_list() -> bytes:
+    return _pod("lists", env=[{"name": f"P{number}", "value": "v"} for number in range(8_000)])
+
+
+def _pod_with_a_hard_name() -> bytes:
+    metadata = {"name": "b", "namespace": NAMESPACE, "labels": {"app": "regex"}}
+    containers = [{"name": "a" * 26 + ".", "image": "a"}]
+    return _review(PODS, {"metadata": metadata, "spec": {"containers": containers}})
+
+
+def _stateful_set(name: str, **fields: Any) -> Document:
+    spec = {"replicas": 0, "selector": SELECTOR, "serviceName": "a", "template": TEMPLATE, **fields}
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def _sidecar_set() -> Document:
+    resources = {
+        "targetContainersMode": "sum",
+        "targetContainersNameRegex": r"^(\w+-?)+$",
+        "resourcesExpr": {"limits": {"cpu": "cpu*50%"}},
+    }
+    container = {
+        "name": "side",
+        "image": "a",
+        "podInjectPolicy": "BeforeAppContainer",
+        "shareVolumePolicy": {"type": "disabled"},
+        "resourcesPolicy": resources,
+    }
+    selector = {"matchLabels": {"app": "regex"}}
+    names = {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
+    spec = {"namespaceSelector": names, "selector": selector, "containers": [container]}
+    return {"metadata": {"name": "regex"}, "spec": spec}
+
+
+def stored(names: Collection[str]) -> list[tuple[Resource, Document]]:
+    """What a user of the namespace has stored before, so that these attacks' reviews of pods go by it."""
+    by_attack: dict[str, list[tuple[Resource, Document]]] = {
+        "ordinals": [
+            (ADVANCED_STATEFUL_SETS, _stateful_set("ordinals", reserveOrdinals=["1000-10000000"])),
+            (WORKLOAD_SPREADS, _spread("ordinals")),
+        ],
+        "long-pod": [
+            (ADVANCED_STATEFUL_SETS, _stateful_set("lists")),
+            (WORKLOAD_SPREADS, _spread("lists", patch=_patch())),
+        ],
+        "regex": [(SIDECAR_SETS, _sidecar_set())],
+    }
+    found = [one for name, objects in by_attack.items() if name in names for one in objects]
+    return [
+        (resource, {"apiVersion": resource.api_version, "kind": resource.kind, **doc})
+        for resource, doc in found
+    ]
+
+
+ATTACKS: Final[Mapping[str, Attack]] = {
+    "halves": halves,
+    "drips": drips,
+    "idle": idle,
+    "half-heads": half_heads,
+    "conversion-15MB": _posting("/convert", lambda: _conversion(15_000_000), at_once=4),
+    "conversion-4MB": _posting("/convert", lambda: _conversion(4_000_000), at_once=8),
+    "brackets": _posting("/mutate-pod", _brackets),
+    "pods-to-delete": _posting("/validate-apps-kruise-io-cloneset", _pods_to_delete),
+    "selector-terms": _posting("/validate-apps-kruise-io-cloneset", _many_selector_terms),
+    "long-name": _posting("/validate-apps-kruise-io-cloneset", _long_name),
+    "long-patch": _posting("/validate-apps-kruise-io-workloadspread", _long_patch),
+    "long-pod": _posting("/mutate-pod", _pod_with_a_long_list),
+    "ordinals": _posting("/mutate-pod", lambda: _pod("ordinals")),
+    "regex": _posting("/mutate-pod", _pod_with_a_hard_name),
+}
+"""By the names that --only takes. The first ones are about the server, the others about what users may store."""
+
+
+async def attack(names: list[str], target: Target, seconds: float) -> None:
+    """All at once, for so long, each from its own address."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
+            for number, name in enumerate(names):
+                own = msgspec.structs.replace(target, address=f"127.0.0.{2 + number}")
+                tasks.create_task(_run(name, own), name=name)
+
+
+async def _run(name: str, target: Target) -> None:
+    await ATTACKS[name](target)
+
+
+def main() -> None:
+    """Attack what listens on this machine's loopback."""
+    parser = argparse.ArgumentParser(prog="bench.attacks", description=__doc__.partition("\n")[0])
+    parser.add_argument("--webhook", type=int, required=True)
+    parser.add_argument("--plain", default="", help="ports of probes, metrics and thread dumps")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--only", default="", help=f"of: {', '.join(ATTACKS)}")
+    asked = parser.parse_args()
+    target = Target(asked.webhook, tuple(int(port) for port in asked.plain.split(",") if port))
+    names = asked.only.split(",") if asked.only else list(ATTACKS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(attack(names, target, asked.seconds))
+    print(json.dumps(names))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""A manager that is attacked for a minute, and the honest reviews that it answers meanwhile.
+
+control plane (testbed) ◀── lone_manager.py: the manager, with a watch on its loop ◀── attacks.py: a process of its own
+                                                                                  ◀── this process: 50 reviews a second
+
+PYTHONPATH=tests:. python -m bench.bench_attacks [--seconds 60] [--only halves,idle] [--each]. Prints; asserts nothing.
+
+`--each`: one attack after the other, `--seconds` each. Everything is on this machine's loopback: honest reviews come
+from 127.0.0.1 as those of an API server, each attack from another address.
+"""
+
+import argparse
+import asyncio
+import base64
+import os
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import uvloop
+
+from bench.attacks import ATTACKS, NAMESPACE, stored
+from bench.bench_admission import pod
+from bench.large import LoneManager
+from pykruise.kube.client import Client
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import KubeError
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.resources import LEASES, NAMESPACES, PODS, SECRETS
+from support.control_plane import MANAGER_NAMESPACE, install_kinds
+from support.reviews import posted, read, request
+from support.webhooks import LOOPBACK, free_port, install_configurations, webhook_settings
+from support.yaml_documents import yaml_document
+from testbed.control_plane import ControlPlane
+
+RATE = 50
+"""Honest reviews a second."""
+REVIEW_S = 10.0
+"""What an API server gives a review."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What honest reviews saw, and what it took of the manager."""
+
+    attack: str
+    reviews: int
+    refused: int
+    """Not answered, or with something else than a review."""
+    p50_ms: float
+    p99_ms: float
+    longest_ms: float
+    rss_mb: float
+    """At its highest, since the manager was started."""
+    stop_ms: float
+    """CPU time of the loop's thread between two turns, at most."""
+    wait_ms: float
+    """Time between two turns, at most: other threads and other processes included."""
+    collection_ms: float
+    """CPU time of a garbage collection, at most."""
+    where: str
+    lease_kept: bool
+
+
+class Victim(msgspec.Struct, frozen=True):
+    """A manager at work."""
+
+    manager: LoneManager
+    client: Client
+    webhook: int
+    plain: tuple[int, ...]
+    tls: ssl.SSLContext
+
+
+@asynccontextmanager
+async def victim(plane: ControlPlane, folder: Path, log: int | None) -> AsyncIterator[Victim]:
+    """A manager as in a pod, with leader election, webhooks and all its ports."""
+    await install_kinds(plane)
+    _service_account(plane, folder)
+    ports = {name: free_port() for name in ("metrics", "health-probe", "pprof")}
+    webhook = free_port()
+    flags = [f"--{name}-addr=127.0.0.1:{port}" for name, port in ports.items()]
+    environment = {
+        "WEBHOOK_HOST": LOOPBACK,
+        "WEBHOOK_PORT": str(webhook),
+        "WEBHOOK_CERT_DIR": str(folder / "certs"),
+        "WEBHOOK_CERT_WRITER": "secret",
+    }
+    flags += [f"--webhook-addr={LOOPBACK}:{webhook}", f"--protection-log-path={folder / 'log'}"]
+    transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
+    await install_configurations(Client(transport), webhook_settings(folder, port=webhook))
+    manager = await LoneManager.start(folder, plane.url, flags=flags, env=environment, log=log)
+    client = Client(transport)
+    try:
+        authority = await _authority(client)
+        tls = ssl.create_default_context(cadata=authority)
+        tls.check_hostname = False
+        found = Victim(manager, client, webhook, tuple(ports.values()), tls)
+        await _ready(found)
+        yield found
+    finally:
+        await manager.end()
+        await transport.close()
+
+
+def _service_account(plane: ControlPlane, folder: Path) -> None:
+    document = yaml_document(plane.manager_kubeconfig.read_text())
+    (folder / "token").write_text(document["users"][0]["user"]["token"])
+    (folder / "ca.crt").write_bytes(
+        base64.b64decode(document["clusters"][0]["cluster"]["certificate-authority-data"])
+    )
+
+
+async def _authority(client: Client) -> str:
+    async with asyncio.timeout(120):
+        while True:
+            with suppress(KubeError, KeyError):
+                secret = decode(await client.get(SECRETS, MANAGER_NAMESPACE, "kruise-webhook-certs"))
+                return base64.b64decode(secret["data"]["ca-cert.pem"]).decode()
+            await asyncio.sleep(0.5)
+
+
+async def _ready(found: Victim) -> None:
+    """Until it leads."""
+    async with asyncio.timeout(120):
+        while True:
+            with suppress(KubeError):
+                await _leader(found.client)
+                return
+            await asyncio.sleep(0.5)
+
+
+async def _leader(client: Client) -> tuple[str, int]:
+    """Who holds the lease, and how often it has changed hands."""
+    lease = decode(await client.get(LEASES, MANAGER_NAMESPACE, "kruise-manager"))
+    return lease["spec"]["holderIdentity"], lease["spec"].get("leaseTransitions", 0)
+
+
+# ── honest reviews ───────────────────────────────────────────────────────────
+
+
+class Honest:
+    """An API server's reviews of pods, at their times whether the one before is answered or not."""
+
+    def __init__(self, found: Victim) -> None:
+        self._url = f"https://{LOOPBACK}:{found.webhook}/mutate-pod?timeout={REVIEW_S:g}s"
+        self._tls = found.tls
+        self._body = posted(request(PODS, pod()))
+        self.seconds: list[float] = []
+        self.refused: list[str] = []
+
+    async def run(self, seconds: float) -> None:
+        """For so long."""
+        connector = aiohttp.TCPConnector(
+            ssl=self._tls, limit=0, keepalive_timeout=60, local_addr=(LOOPBACK, 0)
+        )
+        timeout = aiohttp.ClientTimeout(total=REVIEW_S)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+            began = time.perf_counter()
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(round(seconds * RATE)):
+                    await asyncio.sleep(max(0.0, began + number / RATE - time.perf_counter()))
+                    tasks.create_task(self._ask(session))
+
+    async def _ask(self, session: aiohttp.ClientSession) -> None:
+        began = time.perf_counter()
+        try:
+            async with session.post(self._url, data=self._body) as answer:
+                told = await answer.read()
+                if answer.status != 200 or not read(told).allowed:
+                    self.refused.append(f"{answer.status} {told[:80]!r}")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            self.refused.append(repr(error))
+        self.seconds.append(time.perf_counter() - began)
+
+
+# ── a run ────────────────────────────────────────────────────────────────────
+
+
+async def run(names: list[str], *, seconds: float, each: bool, log: int | None) -> list[Outcome]:
+    """Quiet, and then the attacks: all at once, or one after the other."""
+    found = []
+    async with await ControlPlane.start(controller_manager=False, scheduler=False) as plane:
+        with tempfile.TemporaryDirectory() as name:
+            async with victim(plane, Path(name), log) as one:
+                await _store(one.client, names)
+                found.append(await _measured(one, "none", [], min(seconds, 10.0)))
+                print(line(found[-1]), flush=True)
+                for title, chosen in [(name, [name]) for name in names] if each else [("all", names)]:
+                    found.append(await _measured(one, title, chosen, seconds))
+                    print(line(found[-1]), flush=True)
+    return found
+
+
+async def _store(client: Client, names: list[str]) -> None:
+    await client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+    for resource, doc in stored(names):
+        await client.create(resource, doc["metadata"].get("namespace", ""), doc)
+    await asyncio.sleep(1)  # until the manager has seen them
+
+
+async def _measured(one: Victim, title: str, names: list[str], seconds: float) -> Outcome:
+    await one.manager.report()
+    leader = await _leader(one.client)
+    honest = Honest(one)
+    attacker = None
+    if names:
+        attacker = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench.attacks", "--webhook", str(one.webhook)),
+            *(
+                "--plain",
+                ",".join(map(str, one.plain)),
+                "--seconds",
+                str(seconds + 4),
+                "--only",
+                ",".join(names),
+            ),
+            stdout=asyncio.subprocess.DEVNULL,
+        )
+        await asyncio.sleep(2)  # until it has begun
+    await honest.run(seconds)
+    if attacker is not None:
+        await attacker.wait()
+    report = await one.manager.report()
+    times = sorted(second * 1000 for second in honest.seconds)
+    for refusal in sorted(set(honest.refused))[:5]:
+        print(f"   refused {honest.refused.count(refusal)} times: {refusal}", file=sys.stderr)
+    return Outcome(
+        attack=title,
+        reviews=len(times),
+        refused=len(honest.refused),
+        p50_ms=times[len(times) // 2],
+        p99_ms=times[len(times) * 99 // 100],
+        longest_ms=times[-1],
+        rss_mb=_highest_mb(one.manager.pid),
+        stop_ms=report["stop_ms"],
+        wait_ms=report["wait_ms"],
+        collection_ms=report["collection_ms"],
+        where=report["where"].split(" > ")[-1],
+        lease_kept=await _leader(one.client) == leader,
+    )
+
+
+def _highest_mb(pid: int) -> float:
+    for text in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if text.startswith("VmHWM:"):
+            return int(text.split()[1]) / 1024
+    return 0.0
+
+
+HEAD = (
+    f"{'attack':<18}{'reviews':>8}{'refused':>8}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}{'MB':>6}{'stop ms':>9}"
+    f"{'wait ms':>9}{'gc ms':>7}  lease  where the longest stop was"
+)
+
+
+def line(one: Outcome) -> str:
+    """One row of the table."""
+    lease = "kept" if one.lease_kept else "LOST"
+    return (
+        f"{one.attack:<18}{one.reviews:>8}{one.refused:>8}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}{one.longest_ms:>8.0f}"
+        f"{one.rss_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}{one.collection_ms:>7.0f}  {lease:<7}{one.where}"
+    )
+
+
+def main() -> None:
+    """Print a line a run."""
+    parser = argparse.ArgumentParser(prog="bench.bench_attacks", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--only", default="", help=f"of: {', '.join(ATTACKS)}")
+    parser.add_argument("--each", action="store_true", help="one attack after the other")
+    parser.add_argument("--log", type=Path, help="write the manager's log to this file")
+    asked = parser.parse_args()
+    names = asked.only.split(",") if asked.only else list(ATTACKS)
+    log = os.open(asked.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if asked.log else None
+    print(HEAD)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(names, seconds=asked.seconds, each=asked.each, log=log))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,517 @@
+"""Work grows with what users write, and never with its square: every review, conversion, plan and explanation of
+every kind.
+
+Documents are made from the CRDs' schemas, with more and more members in all lists and maps of one depth, longer texts
+or larger numbers. Work is counted line by line (support/work_meter.py), so that a few dozen members show what
+thousands would cost. A kind is here as soon as it has a CRD, a webhook, a conversion or an explanation.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from support.schema_documents import Growth, document_of
+from support.stored_objects import StoredObjects
+from support.work_meter import WorkMeter
+
+SIZES: Final = (4, 8, 16)
+DEPTHS: Final = (0, 1, 2)
+STEEPEST: Final = 1.6
+"""How much more an additional byte may cost at the larger sizes than at the smaller ones. n log n: 1.2; n²: 2."""
+NOTICED: Final = 8
+"""Counts beyond what grows in proportion that say something."""
+
+NUMBERS: Final = (200_000, 1_000_000_000)
+"""Above LARGEST_SET (kinds/statefulset/limits.py): more pods no cluster has, and no set is reckoned with."""
+DIGITS: Final = 64
+"""What texts of the larger numbers may cost on a line."""
+
+METER: Final = WorkMeter()
+
+LABELS: Final = {f"key-{number}": f"a-{number}" for number in range(2 * SIZES[-1])}
+"""What selectors that are made of a schema select, however large."""
+
+Document = dict[str, Any]
+Make = Callable[[int], Document]
+Use = Callable[[Document], None]
+
+
+class Kind:
+    """One version of a kind: its documents, and everything that reads them."""
+
+    def __init__(self, name: str, resource: Document, version: Document, uses: Mapping[str, Use]) -> None:
+        self.is_stored = version["storage"]
+        self.name = name
+        self._resource = resource
+        self._schema = version["schema"]["openAPIV3Schema"]
+        self.uses = uses
+        is_read = "explain" in uses or sum(name.startswith("/") for name in uses) > 1
+        self.opens = self.is_stored and is_read
+        """Whether pod templates and the like are looked into. Other kinds carry them about."""
+
+    def document(self, growth: Growth) -> Document:
+        """One as large as is asked for."""
+        found: Document = document_of(self._schema, growth)
+        labels = {"app": "web"}
+        metadata = {"name": "web", "uid": "u-1", "resourceVersion": "7", "generation": 2, "labels": labels}
+        if self._resource["namespaced"]:
+            metadata["namespace"] = "default"
+        return {
+            **found,
+            "apiVersion": self._resource["apiVersion"],
+            "kind": self._resource["kind"],
+            "metadata": metadata,
+        }
+
+
+def kinds() -> list[Kind]:
+    """Every kind in every version, from the registry. The one place that knows where kinds are registered."""
+    with METER.instrumented():
+        from pykruise.admission.reviewers import reviewers
+        from pykruise.admission.reviews import Reviews
+        from pykruise.admission.settings import AdmissionSettings
+        from pykruise.cli.insight.known import known_kinds
+        from pykruise.kinds import conversions, crds
+        from pykruise.kinds.gates import GATES, Gates
+
+        rules = reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
+        reviews = Reviews(rules)
+        found: list[Kind] = []
+        for crd in crds():
+            spec, group = crd["spec"], crd["spec"]["group"]
+            versions = [one["name"] for one in spec["versions"]]
+            for version in spec["versions"]:
+                resource = {
+                    "apiVersion": f"{group}/{version['name']}",
+                    "kind": spec["names"]["kind"],
+                    "namespaced": spec["scope"] == "Namespaced",
+                }
+                uses: dict[str, Use] = {}
+                for rule in rules:
+                    if any(spec["names"]["plural"] in one.resources for one in rule.rules):
+                        uses[rule.path] = _reviewed(reviews, rule.path, spec["names"]["plural"], resource)
+                for other in versions:
+                    if other != version["name"] and (group, spec["names"]["kind"]) in conversions():
+                        uses[f"to {other}"] = _converted(f"{group}/{other}")
+                if version["storage"]:
+                    for one in known_kinds():
+                        if (one.resource.group, one.resource.plural) == (group, spec["names"]["plural"]):
+                            uses["explain"] = _explained(one)
+                            uses["new pods"] = _new_pods()
+                name = f"{spec['names']['plural']}.{version['name']}"
+                found.append(Kind(name, resource, version, uses))
+        return found
+
+
+def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
+    """An update of everything: all that a creation looks at, and what changed besides."""
+    group, _, version = resource["apiVersion"].partition("/")
+
+    def use(doc: Document) -> None:
+        request = {
+            "uid": "u",
+            "operation": "UPDATE",
+            "kind": {"group": group, "version": version, "kind": resource["kind"]},
+            "resource": {"group": group, "version": version, "resource": plural},
+            "namespace": doc["metadata"].get("namespace", ""),
+            "name": doc["metadata"]["name"],
+            "object": doc,
+            "oldObject": {**doc, "spec": dict.fromkeys(doc["spec"])},
+        }
+        body = orjson.dumps(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        )
+        answer = orjson.loads(asyncio.run(reviews.answer(path, body)))["response"]
+        code = answer.get("status", {}).get("code", 200)
+        assert code in (200, 422), answer
+
+    return use
+
+
+def _converted(wanted: str) -> Use:
+    """There and back."""
+    from pykruise.kinds import conversions
+    from pykruise.kube.conversion import convert
+
+    def use(doc: Document) -> None:
+        convert(convert(doc, wanted, conversions()), doc["apiVersion"], conversions())
+
+    return use
+
+
+class _Cluster:
+    """What admission of pods reads, where there is one object."""
+
+    def __init__(self, doc: Document) -> None:
+        self._doc = doc
+
+    async def sidecar_sets(self) -> list[Any]:
+        from pykruise.kinds.sidecarset.view import project_sidecarset
+
+        return [project_sidecarset(orjson.dumps(self._doc))] if self._doc["kind"] == "SidecarSet" else []
+
+    async def spreads(self, namespace: str) -> list[Any]:
+        from pykruise.kinds.workloadspread.view import project_spread
+
+        return [project_spread(orjson.dumps(self._doc))] if self._doc["kind"] == "WorkloadSpread" else []
+
+    async def fresh(self, key: Any) -> Any:
+        return (await self.spreads(""))[0]
+
+    async def write(self, view: Any, lists: Any) -> Any:
+        return view
+
+    async def _nothing(self, *_: Any, **__: Any) -> None:
+        return None
+
+    newest = fresh
+    above = target = read = pod = whitelist = _nothing
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str]:
+        return LABELS
+
+    async def revisions(self, name: str) -> list[Any]:
+        return []
+
+    async def replicas(self, view: Any) -> int:
+        return 4
+
+
+def _new_pods() -> Use:
+    """Admission of a pod that the object may be about."""
+    from pykruise.admission.reviewers import reviewers
+    from pykruise.admission.reviews import Reviews
+    from pykruise.kinds.workloadspread.assignment import Spreading
+    from pykruise.plans.review import Lookups
+
+    def use(doc: Document) -> None:
+        cluster: Any = _Cluster(doc)
+        spreading = Spreading(cluster, clock=lambda: 1_800_000_000.0, rng=random.Random(1))
+        reviews = Reviews(reviewers(lookups=Lookups(readers={"sidecarset": cluster}), spreading=spreading))
+        pod = next(pods_of(_target_of(doc), 1))
+        request = {
+            "uid": "u",
+            "operation": "CREATE",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "default",
+            "object": pod,
+        }
+        body = orjson.dumps(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        )
+        answer = asyncio.run(reviews.answer("/mutate-pod", body))
+        assert orjson.loads(answer)["response"]["allowed"], answer
+
+    return use
+
+
+def _explained(known: Any) -> Use:
+    """What `explain` says, and so what the manager would do: the plan is the kind's own."""
+    from pykruise.cli.explain import explained
+    from pykruise.kube.ids import Key
+
+    def use(doc: Document) -> None:
+        workload = doc if "targetRef" not in doc["spec"] else _target_of(doc)
+        stored = {"clonesets": [workload], known.resource.plural: [doc], "pods": list(pods_of(workload))}
+        client: Any = StoredObjects(stored)
+        key = Key(doc["metadata"].get("namespace", ""), doc["metadata"]["name"])
+        asyncio.run(explained(client, key, now=1_800_000_000.0, kind=known))
+
+    return use
+
+
+def _target_of(doc: Document) -> Document:
+    """The workload that an object is about."""
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": "b"}]}}
+    name = (doc["spec"].get("targetRef") or {}).get("name", "web")
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": name, "namespace": "default", "uid": "u-2"},
+        "spec": {"replicas": 4, "selector": {"matchLabels": LABELS}, "template": template},
+    }
+
+
+def pods_of(owner: Document, count: int = 3) -> Iterator[Document]:
+    """Some pods of a workload."""
+    template = (owner.get("spec") or {}).get("template") or {}
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    for number in range(count):
+        labels = {**((template.get("metadata") or {}).get("labels") or {}), "controller-revision-hash": "old"}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{owner['metadata']['name']}-{number}",
+                "namespace": "default",
+                "uid": f"pod-{number}",
+                "resourceVersion": "8",
+                "labels": labels,
+                "ownerReferences": [reference],
+            },
+            "spec": template.get("spec") or {"containers": [{"name": "a"}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+
+
+_WARM: Final[set[Use]] = set()
+"""What has made already what is made once."""
+
+
+def steep_lines(use: Use, make: Make) -> dict[str, list[int]]:
+    """Lines whose work grows faster than the documents, with their counts. One that only begins to do something at
+    some size is no such line, so larger documents have the last word."""
+    documents = [make(size) for size in SIZES]
+    sizes = [len(orjson.dumps(one)) for one in documents]
+    if sizes[-1] == sizes[0]:
+        return {}
+    with METER.instrumented():
+        if use not in _WARM:
+            _WARM.add(use)
+            use(documents[0])
+        counts = [METER.measured(lambda one=one: use(one)) for one in documents]
+        if not (steep := _steep(counts[:3], sizes[:3])):
+            return {}
+        further = make(2 * SIZES[-1])
+        counts.append(METER.measured(lambda: use(further)))
+        sizes.append(len(orjson.dumps(further)))
+    confirmed = _steep(counts[1:], sizes[1:])
+    return {line: [one.get(line, 0) for one in counts] for line in sorted(steep & confirmed)}
+
+
+def _measured(use: Use, document: Document) -> dict[str, int]:
+    with METER.instrumented():
+        return METER.measured(lambda: use(document))
+
+
+def _steep(counts: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> set[str]:
+    small, middle, large = counts
+    share = (sizes[2] - sizes[1]) / max(sizes[1] - sizes[0], 1)
+    found: set[str] = set()
+    for line, count in large.items():
+        first, second = middle.get(line, 0) - small.get(line, 0), count - middle.get(line, 0)
+        if second > STEEPEST * share * max(first, 0) + NOTICED + count / 16:
+            found.add(line)
+    return found
+
+
+ALL: Final = kinds()
+BY_NAME: Final = {kind.name: kind for kind in ALL}
+STORED: Final = [kind.name for kind in ALL if kind.is_stored]
+"""Of the other versions only lists grow: they are converted, and then reviewed as stored ones are."""
+
+PARTS: Final = [(name, "spec") for name in BY_NAME] + [(name, "status") for name in STORED]
+
+
+def _fields_of() -> Any:
+    from pykruise.kube.builtin_types import fields_of
+
+    return fields_of
+
+
+def assert_no_steep_line(kind: Kind, growth: Callable[[int], Growth], uses: Mapping[str, Use]) -> None:
+    steep = {name: steep_lines(use, lambda size: kind.document(growth(size))) for name, use in uses.items()}
+    found = [f"{name}: {line} {counts}" for name, lines in steep.items() for line, counts in lines.items()]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("kind", "part"), PARTS)
+def test_work_grows_with_the_members_of_lists_and_maps(kind: str, part: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    for depth in DEPTHS:
+
+        def growth(size: int, depth: int = depth) -> Growth:
+            return Growth(depth=depth, size=size, part=part, opens=one.opens, fields=_fields_of())
+
+        # then
+        assert_no_steep_line(one, growth, one.uses)
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_work_grows_with_members_that_are_all_alike(kind: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    # then
+    assert_no_steep_line(
+        one,
+        lambda size: Growth(depth=0, size=size, same=True, opens=one.opens, fields=_fields_of()),
+        one.uses,
+    )
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_work_grows_with_the_length_of_texts(kind: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    # then
+    assert_no_steep_line(one, lambda size: Growth(text=16 * size, fields=_fields_of()), one.uses)
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_what_a_number_says_costs_nothing(kind: str) -> None:
+    # given
+    one = BY_NAME[kind]
+    # then
+    for name, use in one.uses.items():
+        small, large = (
+            _measured(use, one.document(Growth(number=number, fields=_fields_of()))) for number in NUMBERS
+        )
+        assert [line for line, count in large.items() if count > 2 * small.get(line, 0) + DIGITS] == [], name
+
+
+# Inputs that schemas do not make, but users can. Each cost seconds or minutes once.
+
+
+def _strategic(field: str, directive: Document) -> Use:
+    from pykruise.kube.patches import apply_strategic_merge, definition_for
+    from pykruise.kube.resources import PODS
+
+    definition = definition_for(PODS)
+
+    def use(doc: Document) -> None:
+        names = doc["names"]
+        pod = {"spec": {field: [{"name": name} for name in names]}}
+        patch = {
+            "spec": {field: [{"name": name, **directive} for name in reversed(names)] + [{"name": "new"}]}
+        }
+        apply_strategic_merge(pod, patch, definition=definition)
+
+    return use
+
+
+def _scalars_deleted() -> Use:
+    from pykruise.kube.patches import apply_strategic_merge
+
+    def use(doc: Document) -> None:
+        patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": doc["names"]}}
+        pod = {"metadata": {"finalizers": doc["names"]}}
+        apply_strategic_merge(pod, patch, definition="io.k8s.api.core.v1.Pod")
+
+    return use
+
+
+def _selected() -> Use:
+    from pykruise.kube.selectors import selector_from
+
+    def use(doc: Document) -> None:
+        names = doc["names"]
+        expressions = [{"key": name, "operator": "DoesNotExist"} for name in names]
+        expressions.append({"key": "app", "operator": "NotIn", "values": names})
+        selector = selector_from({"matchExpressions": expressions})
+        assert all(selector.matches({"app": "web", "pod": name}) for name in names)
+
+    return use
+
+
+def _ordered() -> Use:
+    from pykruise.pods.ordering import Term, by_ordered_keys, deletion_order, scatter
+    from pykruise.pods.views import PodProjector
+
+    def use(doc: Document) -> None:
+        names = doc["names"]
+        project = PodProjector()
+        labels = {"all": "a"}
+        pods = [
+            project(orjson.dumps({"metadata": {"name": name, "uid": name, "labels": {**labels, "of": name}}}))
+            for name in names
+        ]
+        scatter(pods, pods, [Term("of", name) for name in names])
+        by_ordered_keys(pods, names)
+        deletion_order(pods, available=lambda _: True, topology_keys=names, node_labels={"n": labels})
+
+    return use
+
+
+def _numbered() -> Use:
+    from pykruise.kinds.workloadspread.ordinals import numbering_of, rank_of
+    from pykruise.pods.ordinals import reserved_of, wanted_ordinals
+
+    def use(doc: Document) -> None:
+        entries = [f"{10 * number}-{10 * number + 5}" for number, _ in enumerate(doc["names"])]
+        reserved = reserved_of(entries)
+        numbering = numbering_of({"spec": {"reserveOrdinals": entries}})
+        for number, _ in enumerate(doc["names"]):
+            assert 10 * number in reserved.ranges
+            rank_of(10 * number, numbering)
+        wanted_ordinals(start=0, replicas=len(entries), reserved=reserved)
+
+    return use
+
+
+def _masked_lines() -> Use:
+    from pykruise.manager.logs import masked
+
+    def use(doc: Document) -> None:
+        masked("eyJ-" * len(doc["names"]))
+        masked("eyJhbGciOiJI." * len(doc["names"]))
+
+    return use
+
+
+def _contradicted() -> Use:
+    from pykruise.kinds import conversions
+    from pykruise.kube.conversion import KEPT_PREFIX, convert
+
+    def use(doc: Document) -> None:
+        containers = [{"name": name, "image": "new"} for name in doc["names"]]
+        kept = [{"name": name, "image": "old"} for name in doc["names"]]
+        annotation = orjson.dumps({"spec": {"template": {"spec": {"containers": kept}}}}).decode()
+        written = {
+            "apiVersion": "apps.kruise.io/v1alpha1",
+            "kind": "CloneSet",
+            "metadata": {"name": "web", "annotations": {f"{KEPT_PREFIX}v1beta1": annotation}},
+            "spec": {"template": {"spec": {"containers": containers}}},
+        }
+        found = convert(written, "apps.kruise.io/v1beta1", conversions())
+        assert found["spec"]["template"]["spec"]["containers"] == containers
+
+    return use
+
+
+FOUND_ONCE: Final[Mapping[str, Callable[[], Use]]] = {
+    "containers merged": lambda: _strategic("containers", {"image": "b"}),
+    "containers deleted": lambda: _strategic("containers", {"$patch": "delete"}),
+    "volumes merged": lambda: _strategic("volumes", {"emptyDir": {}}),
+    "scalars deleted": _scalars_deleted,
+    "selectors over pods": _selected,
+    "orders of pods": _ordered,
+    "reserved ordinals": _numbered,
+    "log lines": _masked_lines,
+    "kept fields that contradict": _contradicted,
+}
+
+
+@pytest.mark.parametrize("name", FOUND_ONCE)
+def test_what_was_slow_once_grows_with_its_input(name: str) -> None:
+    # given
+    with METER.instrumented():
+        use = FOUND_ONCE[name]()
+    # then
+    assert steep_lines(use, lambda size: {"names": [f"name-{number:04}" for number in range(8 * size)]}) == {}
+
+
+def test_the_meter_sees_work_that_no_call_shows() -> None:
+    """Were it blind, all of the above would hold."""
+
+    # given something that counts names one by one
+    with METER.instrumented():
+        from pykruise.kube.documents import same
+
+    def use(doc: Document) -> None:
+        for name in doc["names"]:
+            same([name] * len(doc["names"]), [name] * len(doc["names"]))
+
+    # then
+    assert steep_lines(use, lambda size: {"names": ["a"] * size})

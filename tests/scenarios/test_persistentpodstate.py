@@ -1,0 +1,310 @@
+"""PersistentPodStates at work: pods of a StatefulSet come back to where they were.
+
+Cases are those of the specification of PersistentPodState.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kube.errors import BadRequestError
+from pykruise.kube.resources import CONFIG_MAPS, PODS, STATEFUL_SETS
+from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+from support.faults import (
+    Answer,
+    DropAnswer,
+    FaultyTransport,
+    GoneAfter,
+    conflict,
+    patches,
+    posts,
+    reads,
+    watches,
+)
+from support.scenario import Object, Stage, cloneset
+from support.statefulsets import Sets, statefulset
+
+HOST = "kubernetes.io/hostname"
+STATES = "/persistentpodstates"
+STATUS = "/persistentpodstates/web/status"
+TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
+AUTO = {
+    "kruise.io/auto-generate-persistent-pod-state": "true",
+    "kruise.io/required-persistent-topology": HOST,
+    "kruise.io/preferred-persistent-topology": "kubernetes.io/os, kubernetes.io/arch,",
+}
+
+needs_admission = pytest.mark.needs_admission
+
+
+def state(name: str = "web", **spec: Any) -> Object:
+    return {
+        "apiVersion": PERSISTENT_POD_STATES.api_version,
+        "kind": PERSISTENT_POD_STATES.kind,
+        "metadata": {"name": name},
+        "spec": {"targetRef": TARGET, "requiredPersistentTopology": {"keys": [HOST]}, **spec},
+    }
+
+
+async def records(stage: Stage, name: str = "web") -> dict[str, Any]:
+    found = (await stage.get(name, resource=PERSISTENT_POD_STATES)).get("status") or {}
+    return dict(found.get("podStates") or {})
+
+
+async def until_recorded(stage: Stage, *names: str) -> dict[str, Any]:
+    async def are_recorded() -> bool:
+        return set(await records(stage)) == set(names)
+
+    await stage.until(are_recorded, what=f"records of {names}")
+    return await records(stage)
+
+
+async def remembered(stage: Stage, *, replicas: int = 3, **spec: Any) -> tuple[Sets, dict[str, Any]]:
+    """A StatefulSet with a PersistentPodState that has recorded all of its pods."""
+    sets = Sets(stage)
+    await stage.start_manager()
+    await sets.create(replicas=replicas, parallel=True)
+    await stage.create(state(**spec), resource=PERSISTENT_POD_STATES)
+    await sets.settled(replicas=replicas)
+    return sets, await until_recorded(stage, *(f"web-{number}" for number in range(replicas)))
+
+
+async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> None:
+    """cases 1, 4, 27 and 30"""
+    sets, before = await remembered(stage)
+    pod = await stage.get("web-1", resource=PODS)
+    assert "nodeSelector" not in pod["spec"]
+    assert before["web-1"]["nodeName"] == pod["spec"]["nodeName"]
+    # when
+    await stage.delete("web-1", resource=PODS)
+
+    async def is_back() -> Object | None:
+        there = {one["metadata"]["name"]: one for one in await stage.stored(PODS)}
+        found = there.get("web-1")
+        return found if found and found["metadata"]["uid"] != pod["metadata"]["uid"] else None
+
+    found = await stage.until(is_back, what="the pod is back")
+    # then
+    assert found["metadata"]["annotations"][INJECTED_STATE_ANNOTATION] == "web"
+    assert found["spec"]["nodeSelector"] == before["web-1"]["nodeTopologyLabels"]
+    await sets.settled(replicas=3)
+    assert (await stage.get("web-1", resource=PODS))["spec"]["nodeName"] == pod["spec"]["nodeName"]
+    assert await records(stage) == before
+
+
+async def test_records_of_pods_that_are_not_wanted_go_with_them(stage: Stage) -> None:
+    """case 15"""
+    sets, _ = await remembered(stage)
+    await sets.scale(1)
+    await sets.settled(replicas=1)
+    await until_recorded(stage, "web-0")
+
+
+async def test_records_may_be_kept_until_the_workload_is_deleted(stage: Stage) -> None:
+    """cases 20 and 23"""
+    sets, before = await remembered(stage, persistentPodStateRetentionPolicy="WhenDeleted")
+    await sets.scale(1)
+    await sets.settled(replicas=1)
+    assert await records(stage) == before
+    # when it grows again
+    await sets.scale(3)
+    await sets.settled(replicas=3)
+    for name, record in before.items():
+        assert (await stage.get(name, resource=PODS))["spec"]["nodeName"] == record["nodeName"]
+    # when it is deleted
+    await stage.delete("web", resource=ADVANCED_STATEFUL_SETS)
+    await until_recorded(stage)
+
+
+async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
+    """case 10"""
+    sets = Sets(stage)
+    await stage.start_manager()
+    await sets.create(replicas=2, parallel=True)
+    await sets.settled(replicas=2)
+    await stage.merge("web-0", {"metadata": {"annotations": {"ip": "1.2.3.4"}}}, resource=PODS)
+    # when
+    await stage.create(state(persistentPodAnnotations=[{"key": "ip"}]), resource=PERSISTENT_POD_STATES)
+    # then
+    found = await until_recorded(stage, "web-0", "web-1")
+    assert found["web-0"]["annotations"] == {"ip": "1.2.3.4"}
+    assert "annotations" not in found["web-1"]
+
+
+async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stage: Stage) -> None:
+    """cases 40, 43, 44, 45 and 48"""
+    sets = Sets(stage)
+    await stage.start_manager()
+    doc = statefulset(replicas=1)
+    doc["metadata"]["annotations"] = AUTO
+    made = await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
+    # then
+    await stage.until(lambda: stage.exists("web", resource=PERSISTENT_POD_STATES))
+    found = await stage.get("web", resource=PERSISTENT_POD_STATES)
+    (owner,) = found["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == (made["metadata"]["uid"], True)
+    assert found["spec"] == {
+        "targetRef": TARGET,
+        "requiredPersistentTopology": {"keys": [HOST]},
+        "preferredPersistentTopology": [
+            {"weight": 100, "preference": {"keys": ["kubernetes.io/os", "kubernetes.io/arch"]}}
+        ],
+    }
+    await sets.settled(replicas=1)
+    await until_recorded(stage, "web-0")
+    # when the policy is the user's, and an annotation changes
+    policy = {"spec": {"persistentPodStateRetentionPolicy": "WhenDeleted"}}
+    await stage.merge("web", policy, resource=PERSISTENT_POD_STATES)
+    annotations: dict[str, str | None] = {"kruise.io/required-persistent-topology": None}
+    await stage.merge("web", {"metadata": {"annotations": annotations}}, resource=ADVANCED_STATEFUL_SETS)
+
+    async def has_changed() -> bool:
+        spec = (await stage.get("web", resource=PERSISTENT_POD_STATES))["spec"]
+        return "requiredPersistentTopology" not in spec
+
+    await stage.until(has_changed)
+    spec = (await stage.get("web", resource=PERSISTENT_POD_STATES))["spec"]
+    assert spec["persistentPodStateRetentionPolicy"] == "WhenDeleted"
+    # when it does not ask any more
+    annotations = {"kruise.io/auto-generate-persistent-pod-state": None}
+    await stage.merge("web", {"metadata": {"annotations": annotations}}, resource=ADVANCED_STATEFUL_SETS)
+
+    async def is_gone() -> bool:
+        return not await stage.exists("web", resource=PERSISTENT_POD_STATES)
+
+    await stage.until(is_gone, what="it is deleted")
+
+
+async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) -> None:
+    """case 47"""
+    await stage.start_manager()
+    written = await stage.create(state(), resource=PERSISTENT_POD_STATES)
+    doc = statefulset(replicas=1)
+    doc["metadata"]["annotations"] = AUTO
+    await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
+    # then
+    await stage.until(lambda: stage.events("PersistentPodStateNotGenerated"), what="an event tells it")
+    await stage.merge(
+        "web", {"metadata": {"annotations": dict.fromkeys(AUTO)}}, resource=ADVANCED_STATEFUL_SETS
+    )
+    await Sets(stage).settled(replicas=1)
+    await until_recorded(stage, "web-0")
+    found = await stage.get("web", resource=PERSISTENT_POD_STATES)
+    assert (found["spec"], found["metadata"]["uid"]) == (written["spec"], written["metadata"]["uid"])
+
+
+async def test_built_in_stateful_sets_are_remembered_too(stage: Stage) -> None:
+    """cases 37 and 40"""
+    await stage.start_manager()
+    doc = statefulset(replicas=1)
+    doc.update(apiVersion="apps/v1")
+    del doc["spec"]["template"]["spec"]["readinessGates"]
+    doc["metadata"]["annotations"] = AUTO
+    await stage.create(doc, resource=STATEFUL_SETS)
+    await stage.until(lambda: stage.exists("web", resource=PERSISTENT_POD_STATES))
+    await until_recorded(stage, "web-0")
+    # when it goes, what it asked for is collected
+    await stage.delete("web", resource=STATEFUL_SETS)
+
+    async def is_gone() -> bool:
+        return not await stage.exists("web", resource=PERSISTENT_POD_STATES)
+
+    await stage.until(is_gone, what="it is collected")
+
+
+@needs_admission
+async def test_what_could_not_be_carried_out_is_refused(stage: Stage) -> None:
+    """cases 52, 53, 54 and 55"""
+
+    async def refused(doc: Object, *, match: str) -> None:
+        with pytest.raises(BadRequestError, match=match):
+            await stage.create(doc, resource=PERSISTENT_POD_STATES)
+
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    await refused(state(targetRef=deployment), match="spec.targetRef")
+    bare = state()
+    del bare["spec"]["requiredPersistentTopology"]
+    await refused(bare, match="requiredPersistentTopology")
+    await stage.create(state(), resource=PERSISTENT_POD_STATES)
+    await refused(state("other"), match="PersistentPodState web")
+    built_in = {**TARGET, "apiVersion": "apps/v1"}
+    await stage.create(state("built-in", targetRef=built_in), resource=PERSISTENT_POD_STATES)
+    changed = {"spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1alpha1"}}}
+    with pytest.raises(BadRequestError, match="cannot be changed"):
+        await stage.merge("web", changed, resource=PERSISTENT_POD_STATES)
+
+
+@pytest.mark.virtual_time("the white list of a shared control plane is not this test's")
+async def test_a_kind_on_the_white_list_is_remembered(stage: Stage) -> None:
+    """cases 39, 50 (recording) and 52"""
+    key = "PPS_Watch_Custom_Workload_WhiteList"
+    listed = '{"workloads":[{"group":"apps.kruise.io","version":"v1beta1","kind":"CloneSet"}]}'
+    configuration = {"metadata": {"name": "kruise-configuration"}, "data": {key: listed}}
+    await stage.client.create(CONFIG_MAPS, "kruise-system", configuration)
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=1))
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+    await stage.create(state(targetRef=target), resource=PERSISTENT_POD_STATES)
+    await stage.settled(replicas=1)
+    (pod,) = await stage.pods()
+    await until_recorded(stage, pod.name)
+
+
+Prepare = Callable[[FaultyTransport], None]
+
+FAULTS: dict[str, Prepare] = {
+    "the status meets errors": lambda faulty: faulty.on(
+        patches(STATUS), Answer(500), conflict(), Answer(503)
+    ),
+    "answers about the status are lost": lambda faulty: faulty.on(
+        patches(STATUS), DropAnswer(), DropAnswer()
+    ),
+    "watches of pods expire": lambda faulty: faulty.on(watches("/pods"), GoneAfter(3), GoneAfter(5)),
+    "watches of sets expire": lambda faulty: faulty.on(watches("/statefulsets"), GoneAfter(1), GoneAfter(1)),
+    "the creation meets errors": lambda faulty: faulty.on(
+        posts(STATES), Answer(500), Answer(503), Answer(429)
+    ),
+    "the answer about the creation is lost": lambda faulty: faulty.on(posts(STATES), DropAnswer()),
+    "pods cannot be read": lambda faulty: faulty.on(
+        reads("/pods/web-"), Answer(500), Answer(500), Answer(500)
+    ),
+}
+
+
+@pytest.mark.few_on_real(2)
+@pytest.mark.parametrize("prepare", FAULTS.values(), ids=FAULTS)
+async def test_faults_delay_records_and_do_not_change_them(stage: Stage, prepare: Prepare) -> None:
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    prepare(faulty)
+    await stage.start_manager(faulty)
+    doc = statefulset(replicas=2, parallel=True)
+    doc["metadata"]["annotations"] = {**AUTO, "kruise.io/persistent-pod-annotations": "ip"}
+    # when
+    await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
+    # then
+    await stage.until(lambda: stage.exists("web", resource=PERSISTENT_POD_STATES))
+    found = await until_recorded(stage, "web-0", "web-1")
+    for name, record in found.items():
+        assert record["nodeName"] == (await stage.get(name, resource=PODS))["spec"]["nodeName"]
+
+
+async def test_a_manager_that_comes_later_keeps_what_is_recorded(stage: Stage) -> None:
+    """Take-over: a pod that went while no manager was there comes back to its node"""
+    sets, before = await remembered(stage)
+    await stage.kill_manager()
+    await stage.delete("web-2", resource=PODS)
+
+    async def is_gone() -> bool:
+        return not await stage.exists("web-2", resource=PODS)
+
+    await stage.until(is_gone)
+    # when
+    await stage.start_manager()
+    await sets.settled(replicas=3)
+    # then
+    assert (await stage.get("web-2", resource=PODS))["spec"]["nodeName"] == before["web-2"]["nodeName"]
+    assert await records(stage) == before

@@ -1,0 +1,210 @@
+"""Documents made from the schema of a CRD, as large as is asked for, and as valid as a schema alone can make them.
+
+schema + Growth ──▶ document_of() ──▶ a document with every field: of lists and maps at one depth `size` members
+
+Pure. What a schema leaves open (pod templates, claims) is made from the types of Kubernetes' own kinds.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["Growth", "document_of", "typed_document_of"]
+
+Fields = Callable[[str], Mapping[str, Any] | None]
+"""Definition → its fields (kube/builtin_types.py: `fields_of`)."""
+
+_POD: Final = "io.k8s.api.core.v1.PodTemplateSpec"
+_OPEN: Final[Mapping[str, str]] = {
+    "containers": "[]io.k8s.api.core.v1.Container",
+    "ephemeralContainers": "[]io.k8s.api.core.v1.EphemeralContainer",
+    "initContainers": "[]io.k8s.api.core.v1.Container",
+    "jobTemplate": "io.k8s.api.batch.v1.JobTemplateSpec",
+    "metadata": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+    "patch": _POD,
+    "resource": "io.k8s.api.core.v1.ConfigMap",
+    "template": _POD,
+    "volumeClaimTemplates": "[]io.k8s.api.core.v1.PersistentVolumeClaim",
+    "volumes": "[]io.k8s.api.core.v1.Volume",
+}
+"""Fields whose schema says nothing: what Kubernetes would have there."""
+
+_TIME: Final = "2026-01-02T03:04:05Z"
+_ONE_OF: Final = frozenset({"io.k8s.api.core.v1.Volume", "io.k8s.api.core.v1.EnvVarSource"})
+"""Types of which one field beside the name may be set."""
+
+_TEXTS: Final[Mapping[str, str]] = {
+    "cpu": "1",
+    "customVersion": "",
+    "revisionName": "",
+    "action": "Exists",
+    "dnsPolicy": "ClusterFirst",
+    "effect": "NoSchedule",
+    "fieldPath": "metadata.name",
+    "hostIP": "10.0.0.1",
+    "imagePullPolicy": "Always",
+    "kind": "CloneSet",
+    "memory": "1",
+    "mountPath": "/data",
+    "operator": "NotIn",
+    "podManagementPolicy": "Parallel",
+    "podUpdatePolicy": "InPlaceIfPossible",
+    "protocol": "TCP",
+    "restartPolicy": "Always",
+    "resource": "limits.cpu",
+    "targetContainersNameRegex": ".*",
+    "terminationMessagePolicy": "File",
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "apiVersion": "apps.kruise.io/v1beta1",
+    "uid": "4b1a",
+    "resourceVersion": "7",
+    "whenDeleted": "Retain",
+    "whenScaled": "Retain",
+    "policy": "Always",
+}
+"""What makes fields valid that have no enum."""
+
+
+USUAL: Final = 3
+"""Whole numbers, where none is asked for."""
+
+
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """What is large in a document."""
+
+    depth: int = -1
+    """Lists and maps inside so many others have `size` members; -1: none has more than one."""
+    size: int = 1
+    text: int = 0
+    """Characters by which free texts are longer."""
+    number: int = USUAL
+    """What whole numbers are."""
+    same: bool = False
+    """Whether members of lists are alike, with the same names."""
+    part: str = "spec"
+    """The part of the document that is large."""
+    opens: bool = True
+    """Whether what the schema leaves open is large as well."""
+    fields: Fields
+
+
+def document_of(schema: Mapping[str, Any], growth: Growth) -> Any:
+    """An object of a structural schema."""
+    small = msgspec.structs.replace(growth, depth=-1, text=0, number=USUAL)
+    return {
+        field: _value(sub, growth if field == growth.part else small, name=field, depth=0, number=0)
+        for field, sub in schema["properties"].items()
+    }
+
+
+def typed_document_of(definition: str, growth: Growth) -> Any:
+    """A value of one of Kubernetes' own types."""
+    return _typed(definition, growth, name="", depth=0, number=0, above=())
+
+
+def _value(schema: Mapping[str, Any], growth: Growth, *, name: str, depth: int, number: int) -> Any:
+    if schema.get("x-kubernetes-preserve-unknown-fields") and name in _OPEN and "properties" not in schema:
+        if not growth.opens:
+            growth = msgspec.structs.replace(growth, depth=-1, text=0)
+        return _typed(_OPEN[name], growth, name=name, depth=depth, number=number, above=())
+    if schema.get("x-kubernetes-int-or-string"):
+        return _number(growth, name)
+    match schema.get("type"):
+        case "object" if "properties" in schema:
+            given = {
+                field: _value(sub, growth, name=field, depth=depth, number=number)
+                for field, sub in schema["properties"].items()
+            }
+            if schema.get("x-kubernetes-preserve-unknown-fields"):  # a sidecar: a container, and some more
+                inner = _typed(
+                    "io.k8s.api.core.v1.Container", growth, name=name, depth=depth, number=number, above=()
+                )
+                return {**inner, **given}
+            return given
+        case "object" if "additionalProperties" in schema:
+            sub = schema["additionalProperties"]
+            return _members(
+                growth, depth, lambda one: _value(sub, growth, name="", depth=depth + 1, number=one)
+            )
+        case "array":
+            sub = schema["items"]
+            made = (
+                _value(sub, growth, name=name, depth=depth + 1, number=one) for one in _numbers(growth, depth)
+            )
+            return list(made)
+        case "string":
+            return _text(schema, growth, name, number)
+        case "integer" | "number":
+            return _number(growth, name)
+        case "boolean":
+            return name not in ("paused", "hostNetwork")
+        case _:
+            return {} if schema.get("type") == "object" else None
+
+
+def _typed(kind: str, growth: Growth, *, name: str, depth: int, number: int, above: tuple[str, ...]) -> Any:
+    kind = kind.removeprefix("*")
+    if kind.startswith("[]"):
+        inner = kind[2:]
+        return [
+            _typed(inner, growth, name=name, depth=depth + 1, number=one, above=above)
+            for one in _numbers(growth, depth)
+        ]
+    if kind.startswith("{}"):
+        inner = kind[2:]
+        return _members(
+            growth,
+            depth,
+            lambda one: _typed(inner, growth, name="", depth=depth + 1, number=one, above=above),
+        )
+    if (fields := growth.fields(kind)) is None:
+        return _scalar(kind, growth, name, number)
+    found = {}
+    for field, one in fields.items():
+        inner = one.kind.removeprefix("*").removeprefix("[]").removeprefix("{}")
+        if inner in above or inner == kind or (kind in _ONE_OF and len(found) > 1):
+            continue
+        found[field] = _typed(one.kind, growth, name=field, depth=depth, number=number, above=(*above, kind))
+    return found
+
+
+def _scalar(kind: str, growth: Growth, name: str, number: int) -> Any:
+    match kind:
+        case "string":
+            return _text({}, growth, name, number)
+        case "bool":
+            return name not in ("hostNetwork",)
+        case "quantity":
+            return f"{growth.number}m"
+        case "time" | "microtime":
+            return _TIME
+        case "bytes":
+            return "YQ=="
+        case "any" | "object":
+            return {}
+    return growth.number
+
+
+def _number(growth: Growth, name: str) -> int:
+    """A partition that holds every pod back would leave nothing to decide."""
+    return 1 if name == "partition" and growth.number == USUAL else growth.number
+
+
+def _numbers(growth: Growth, depth: int) -> range:
+    return range(growth.size if depth == growth.depth else 1)
+
+
+def _members(growth: Growth, depth: int, make: Callable[[int], Any]) -> dict[str, Any]:
+    return {f"key-{one}": make(one) for one in _numbers(growth, depth)}
+
+
+def _text(schema: Mapping[str, Any], growth: Growth, name: str, number: int) -> str:
+    if options := [one for one in schema.get("enum") or () if one]:
+        return str(options[0])
+    if schema.get("format") == "date-time":
+        return _TIME
+    if name in _TEXTS:
+        return _TEXTS[name]
+    return f"a-{0 if growth.same else number}" + "x" * growth.text

@@ -1,0 +1,57 @@
+"""What commands read of a cluster, from a few documents: as much of a client as they use."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
+
+__all__ = ["StoredObjects"]
+
+
+class _Listed(NamedTuple):
+    items: list[msgspec.Raw]
+
+
+class StoredObjects:
+    """Objects by plural; whatever else is asked for is not there."""
+
+    def __init__(self, objects: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+        self._objects = {plural: [orjson.dumps(one) for one in found] for plural, found in objects.items()}
+
+    async def get(self, resource: Any, namespace: str, name: str, **_: Any) -> bytes:
+        """The first of a kind. Webhook configurations may not be read."""
+        if "webhookconfigurations" in resource.plural:
+            raise _refusal("ForbiddenError", 403)
+        if not (found := self._objects.get(resource.plural)):
+            raise _refusal("NotFoundError", 404)
+        return found[0]
+
+    async def list(self, resource: Any, namespace: str = "", **_: Any) -> _Listed:
+        """All of a kind."""
+        return _Listed([msgspec.Raw(one) for one in self._objects.get(resource.plural, [])])
+
+    async def read_list(self, resource: Any, namespace: str, on_page: Any, on_restart: Any, **_: Any) -> str:
+        """The same, as one page."""
+        await on_page([msgspec.Raw(one) for one in self._objects.get(resource.plural, [])])
+        return "9"
+
+    @asynccontextmanager
+    async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        """Nothing ever changes."""
+        yield _nothing()
+
+
+def _refusal(name: str, code: int) -> Exception:
+    """Of the modules that are loaded at this moment, which may be instrumented ones."""
+    from pykruise.kube import errors
+
+    refused: Exception = getattr(errors, name)(errors.Status(status="Failure", message=name, code=code))
+    return refused
+
+
+async def _nothing() -> AsyncIterator[Any]:
+    await asyncio.Event().wait()
+    yield None

@@ -1,0 +1,153 @@
+"""What is refused, with its field. Cases are those of the specification of PersistentPodState."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.persistentpodstate.admission import validating
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
+from pykruise.kube.admission import AdmissionAnswer
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.white_list import WhiteListError
+from support.reviews import at_once, request
+
+TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
+
+
+def state(name: str = "web", **spec: Any) -> Document:
+    found: Document = {"targetRef": TARGET, "requiredPersistentTopology": {"keys": ["zone"]}, **spec}
+    return {
+        "apiVersion": PERSISTENT_POD_STATES.api_version,
+        "kind": PERSISTENT_POD_STATES.kind,
+        "metadata": {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "1"},
+        "spec": {key: value for key, value in found.items() if value is not None},
+    }
+
+
+class Reader:
+    def __init__(
+        self, *others: Document, listed: tuple[GroupKind, ...] = (), is_broken: bool = False
+    ) -> None:
+        self._others = [project_state(encode(one)) for one in others]
+        self._listed, self._is_broken = listed, is_broken
+
+    async def states(self, namespace: str) -> list[StateView]:
+        return self._others
+
+    async def is_supported(self, kind: GroupKind | None) -> bool:
+        if self._is_broken:
+            raise WhiteListError("no JSON")
+        return kind in (ADVANCED, BUILT_IN, *self._listed)
+
+
+def review(doc: Document, *, old: Document | None = None, reader: Reader | None = None) -> AdmissionAnswer:
+    return at_once(validating(reader or Reader()), request(PERSISTENT_POD_STATES, doc, old=old))
+
+
+def errors(doc: Document, **options: Any) -> list[str]:
+    """`Reason @ field` of each."""
+    refused = review(doc, **options).refusal
+    if refused is None:
+        return []
+    assert refused.code == 400
+    assert refused.details is not None
+    return [f"{cause.reason} @ {cause.field}" for cause in refused.details.causes]
+
+
+INVALID = "FieldValueInvalid"
+
+
+def test_one_that_is_right_is_allowed() -> None:
+    assert errors(state()) == []
+
+
+def test_kinds_are_those_of_stateful_sets_and_of_the_white_list() -> None:
+    """case 52"""
+    deployment = state(targetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"})
+    assert errors(deployment) == [f"{INVALID} @ spec.targetRef"]
+    assert errors(deployment, reader=Reader(listed=(GroupKind("apps", "Deployment"),))) == []
+
+
+def test_it_says_which_labels_count() -> None:
+    """case 53"""
+    assert errors(state(requiredPersistentTopology=None)) == [f"{INVALID} @ spec"]
+
+
+def test_there_is_one_for_a_workload() -> None:
+    """case 54"""
+    built_in = {**TARGET, "apiVersion": "apps/v1"}
+    older = {**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"}
+    assert errors(state("b"), reader=Reader(state("a", targetRef=older))) == [f"{INVALID} @ spec.targetRef"]
+    assert errors(state("b"), reader=Reader(state("a", targetRef=built_in), state("b"))) == []
+
+
+def test_the_reference_stays_as_it_is() -> None:
+    """case 55: even if only its version differs"""
+    changed = state(targetRef={**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"})
+    assert errors(changed, old=state()) == ["FieldValueForbidden @ spec.targetRef"]
+
+
+def test_keys_policy_and_metadata_may_change() -> None:
+    """case 56; 9.1: also of an object that is about the same workload as itself"""
+    changed = state(
+        requiredPersistentTopology={"keys": ["host"]}, persistentPodStateRetentionPolicy="WhenDeleted"
+    )
+    changed["metadata"]["labels"] = {"a": "b"}
+    assert errors(changed, old=state(), reader=Reader(state())) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        *(
+            ({"preferredPersistentTopology": [{"weight": weight, "preference": {"keys": ["host"]}}]}, path)
+            for weight in (0, 101)
+            for path in ("spec.preferredPersistentTopology[0].weight",)
+        ),
+        ({"requiredPersistentTopology": {"keys": []}}, "spec.requiredPersistentTopology.keys"),
+        ({"requiredPersistentTopology": {"keys": ["a", "b c"]}}, "spec.requiredPersistentTopology.keys[1]"),
+        ({"persistentPodAnnotations": [{"key": "-"}]}, "spec.persistentPodAnnotations[0].key"),
+        (
+            {"preferredPersistentTopology": [{"weight": 1, "preference": {"keys": [""]}}]},
+            "spec.preferredPersistentTopology[0].preference.keys[0]",
+        ),
+    ],
+)
+def test_what_would_fail_later_is_refused(spec: Document, field: str) -> None:
+    """case 58; LIFT-1"""
+    assert f"{INVALID} @ {field}" in errors(state(**spec))
+
+
+def test_a_policy_that_is_none_is_refused_in_whichever_version() -> None:
+    """LIFT-1"""
+    found = errors(state(persistentPodStateRetentionPolicy="Never"))
+    assert found == ["FieldValueNotSupported @ spec.persistentPodStateRetentionPolicy"]
+
+
+def test_what_is_stored_may_be_labelled_whatever_it_says() -> None:
+    """LIFT-1: an unrelated update is no occasion to refuse"""
+    stored = state(preferredPersistentTopology=[{"weight": 101, "preference": {"keys": ["host"]}}])
+    labelled = state(preferredPersistentTopology=stored["spec"]["preferredPersistentTopology"])
+    labelled["metadata"]["labels"] = {"a": "b"}
+    assert errors(labelled, old=stored) == []
+
+
+def test_a_reference_says_all() -> None:
+    """case 59"""
+    assert errors(state(targetRef={**TARGET, "name": ""})) == [f"{INVALID} @ spec.targetRef"]
+    assert errors(state(targetRef={**TARGET, "apiVersion": "a/b/c"})) == [f"{INVALID} @ spec.targetRef"]
+    assert errors(state(targetRef=None)) == [f"{INVALID} @ spec.targetRef"] * 2
+
+
+def test_a_white_list_that_cannot_be_read_is_an_internal_error() -> None:
+    """case 39; rule P1"""
+    assert errors(state(requiredPersistentTopology=None), reader=Reader(is_broken=True)) == [
+        "InternalError @ <nil>"
+    ]
+
+
+def test_a_deletion_is_not_judged() -> None:
+    answer = at_once(validating(Reader(is_broken=True)), request(PERSISTENT_POD_STATES, old=state()))
+    assert answer.refusal is None

@@ -1,0 +1,174 @@
+"""What a new pod gets. Cases are those of the specification of PersistentPodState."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.persistent_state import StateInjection
+from pykruise.admission.pods.steps import StepError
+from pykruise.kinds.persistentpodstate.injection import inject
+from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.resources import PODS
+from pykruise.pods.white_list import WhiteListError
+from support.reviews import request
+
+TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+BOTH = {"zone": "a", "host": "n1"}
+
+
+def state(
+    labels: Document | None = BOTH, *, required: Any = ("zone",), preferred: Any = (("host",),)
+) -> StateView:
+    spec: Document = {"targetRef": TARGET}
+    if required is not None:
+        spec["requiredPersistentTopology"] = {"keys": list(required)}
+    if preferred:
+        spec["preferredPersistentTopology"] = [
+            {"weight": 100, "preference": {"keys": list(keys)}} for keys in preferred
+        ]
+    states = {"web-1": {"nodeName": "n1", "nodeTopologyLabels": labels}} if labels is not None else {}
+    return project_state(
+        encode(
+            {
+                "metadata": {"name": "web", "namespace": "shop", "uid": "s1", "resourceVersion": "1"},
+                "spec": spec,
+                "status": {"observedGeneration": 1, "podStates": states},
+            }
+        )
+    )
+
+
+def pod(name: str = "web-1", *, api_version: str = "apps.kruise.io/v1alpha1", **spec: Any) -> Document:
+    owner = {**TARGET, "apiVersion": api_version, "uid": "w1", "controller": True}
+    return {
+        "metadata": {"name": name, "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "main"}], **spec},
+    }
+
+
+def term(key: str, value: str) -> Document:
+    return {
+        "weight": 100,
+        "preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]},
+    }
+
+
+def test_a_pod_comes_back_to_where_it_was() -> None:
+    """case 27"""
+    before = pod()
+    found = inject(before, state())
+    assert found is not None
+    assert found["spec"]["nodeSelector"] == {"zone": "a"}
+    assert found["spec"]["affinity"]["nodeAffinity"] == {PREFERRED: [term("host", "n1")]}
+    assert found["metadata"]["annotations"] == {"kruise.io/injected-persistent-pod-state": "web"}
+    assert before == pod()
+
+
+def test_what_is_recorded_goes_before_the_template() -> None:
+    """case 28"""
+    found = inject(pod(nodeSelector={"zone": "b", "disk": "ssd"}), state())
+    assert found is not None
+    assert found["spec"]["nodeSelector"] == {"zone": "a", "disk": "ssd"}
+
+
+def test_preferences_come_after_those_of_the_template() -> None:
+    """case 29"""
+    required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]}
+    given = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": required,
+            PREFERRED: [term("disk", "ssd")],
+        }
+    }
+    found = inject(pod(affinity=given), state())
+    assert found is not None
+    affinity = found["spec"]["affinity"]["nodeAffinity"]
+    assert affinity[PREFERRED] == [term("disk", "ssd"), term("host", "n1")]
+    assert affinity["requiredDuringSchedulingIgnoredDuringExecution"] == required
+
+
+@pytest.mark.parametrize("labels", [None, {}], ids=["no record", "no labels"])
+def test_a_pod_of_which_nothing_is_recorded_stays_as_it_is(labels: Document | None) -> None:
+    """case 30"""
+    assert inject(pod(), state(labels)) is None
+
+
+def test_without_required_keys_there_is_no_node_selector() -> None:
+    """case 31"""
+    found = inject(pod(), state(required=None))
+    assert found is not None
+    assert "nodeSelector" not in found["spec"]
+
+
+def test_required_keys_of_which_none_is_recorded_change_nothing() -> None:
+    """case 32"""
+    assert inject(pod(), state({"host": "n1"}, preferred=())) is None
+
+
+def test_preferences_have_what_is_recorded_and_are_left_out_when_that_is_nothing() -> None:
+    """case 33"""
+    found = inject(pod(), state({"host": "n1"}, required=None, preferred=(("host", "rack"), ("rack",))))
+    assert found is not None
+    assert found["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [term("host", "n1")]
+
+
+# ── the step ─────────────────────────────────────────────────────────────────
+
+
+class Reader:
+    """One PersistentPodState, and how often it was asked for."""
+
+    def __init__(self, *states: StateView, is_broken: bool = False) -> None:
+        self.found, self.is_broken, self.asked = states, is_broken, 0
+
+    async def states(self, namespace: str) -> tuple[StateView, ...]:
+        self.asked += 1
+        return self.found
+
+    async def is_supported(self, kind: GroupKind | None) -> bool:
+        if kind not in (ADVANCED, BUILT_IN) and self.is_broken:
+            raise WhiteListError("no JSON")
+        return kind in (ADVANCED, BUILT_IN)
+
+
+def changed(found: Document, reader: Reader, **fields: Any) -> Document | None:
+    review = request(PODS, found, **fields)
+    return asyncio.run(StateInjection(reader).change(found, review))
+
+
+def test_the_version_of_the_owner_does_not_matter_and_a_dry_run_is_changed_too() -> None:
+    """cases 34 and 36"""
+    assert changed(pod(), Reader(state())) is not None
+    assert changed(pod(), Reader(state()), dry_run=True) is not None
+
+
+def test_pods_of_a_set_of_another_group_are_not_meant() -> None:
+    """case 37"""
+    assert changed(pod(api_version="apps/v1"), Reader(state())) is None
+
+
+def test_pods_of_other_kinds_cost_nothing() -> None:
+    """case 35"""
+    reader, one = Reader(state()), pod(api_version="apps/v1")
+    one["metadata"]["ownerReferences"][0]["kind"] = "ReplicaSet"
+    assert changed(one, reader) is None
+    assert reader.asked == 0
+
+
+def test_a_pod_without_a_name_or_an_owner_stays_as_it_is() -> None:
+    one = pod()
+    del one["metadata"]["name"]
+    assert changed(one, Reader(state())) is None
+    assert changed({"metadata": {"name": "web-1"}, "spec": {}}, Reader(state())) is None
+
+
+def test_a_white_list_that_cannot_be_read_refuses_pods_that_may_be_on_it() -> None:
+    """case 39: not those of StatefulSets, which need no list"""
+    one = pod(api_version="example.com/v1")
+    with pytest.raises(StepError, match="white list"):
+        changed(one, Reader(is_broken=True))
+    assert changed(pod(), Reader(state(), is_broken=True)) is not None

@@ -1,0 +1,362 @@
+"""What a ResourceDistribution writes where, and what its status says. Cases: specification of admission, 8 and 11."""
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
+from pykruise.kinds.resourcedistribution.snapshot import FailedWrite, Known, Settings, Snapshot, learn
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kinds.resourcedistribution.view import (
+    CopyView,
+    DistributionView,
+    content_of,
+    project_copy,
+    project_distribution,
+)
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.execute import Failure
+from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.read import Memories, Read
+from pykruise.plans.views import NamespaceView
+from pykruise.pods.reasons import Code
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+TOKEN: Document = {"token": "MQ=="}
+
+
+def secret(**fields: Any) -> Document:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"}, "data": TOKEN, **fields}
+
+
+def named(*names: str) -> Document:
+    return {"list": [{"name": name} for name in names]}
+
+
+def distribution(
+    resource: Document | None = None, *, status: Document | None = None, **targets: Any
+) -> DistributionView:
+    metadata = {"name": "pull", "uid": "d1", "resourceVersion": "7", "generation": 3}
+    spec = {"resource": resource or secret(), "targets": targets or {"allNamespaces": True}}
+    return project_distribution(encode({"metadata": metadata, "spec": spec, "status": status or {}}))
+
+
+def copy(
+    namespace: str, resource: Document | None = None, *, owner: str = "d1", metadata_only: bool = False
+) -> CopyView:
+    reference = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ResourceDistribution",
+        "name": "pull",
+        "uid": owner,
+        "controller": True,
+    }
+    found = resource or secret()
+    metadata = {
+        "name": "pull",
+        "namespace": namespace,
+        "uid": f"c-{namespace}",
+        "resourceVersion": "9",
+        "ownerReferences": [reference] if owner else [],
+    }
+    kind = {"kind": "PartialObjectMetadata"} if metadata_only else {}
+    return project_copy(encode({**found, **kind, "metadata": metadata}))
+
+
+def planned(
+    view: DistributionView,
+    *names: str,
+    copies: tuple[CopyView, ...] = (),
+    labels: dict[str, dict[str, str]] | None = None,
+    deleting: frozenset[str] = frozenset(),
+    **more: Any,
+) -> Plan:
+    namespaces = {
+        name: NamespaceView(
+            name=name,
+            uid=f"n-{name}",
+            resource_version=1,
+            labels=(labels or {}).get(name, {}),
+            is_deleting=name in deleting,
+        )
+        for name in names
+    }
+    return plan_distribution(
+        Snapshot(
+            distribution=view,
+            namespaces=namespaces,
+            copies={one.namespace: one for one in copies},
+            now=NOW,
+            **more,
+        )
+    )
+
+
+def written(plan: Plan) -> list[str]:
+    return [f"{type(step.action).__name__} {step.action.key.namespace}" for step in plan.steps]
+
+
+def counts(plan: Plan) -> tuple[int, int, int]:
+    assert plan.status is not None
+    return plan.status["desired"], plan.status["succeeded"], plan.status["failed"]
+
+
+def failed_in(plan: Plan) -> dict[str, list[str]]:
+    assert plan.status is not None
+    return {
+        one["type"]: one["failedNamespaces"] for one in plan.status["conditions"] if one["status"] == "True"
+    }
+
+
+# ── which namespaces ─────────────────────────────────────────────────────────
+
+
+def test_all_namespaces_but_the_systems_and_those_excluded() -> None:
+    """8.3 step 2; cases 51 and 55: copies where none belongs go"""
+    plan = planned(
+        distribution(allNamespaces=True, excludedNamespaces=named("b")),
+        *("a", "b", "kube-system", "kube-public"),
+        copies=(copy("b"), copy("kube-system")),
+    )
+    assert written(plan) == ["Create a", "Delete b", "Delete kube-system"]
+    assert counts(plan) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ({"includedNamespaces": named("b", "a")}, ["a", "b"]),
+        ({"includedNamespaces": named("a", "kube-system")}, ["a"]),
+        ({"namespaceSelector": {"matchLabels": {"team": "x"}}}, ["b"]),
+        ({"namespaceSelector": {}}, []),
+        ({"includedNamespaces": named("a"), "namespaceSelector": {"matchLabels": {"team": "x"}}}, ["a", "b"]),
+        ({"includedNamespaces": named("a", "b"), "excludedNamespaces": named("a")}, ["b"]),
+    ],
+)
+def test_targets_are_named_or_selected_and_never_excluded(targets: Document, expected: list[str]) -> None:
+    """8.3 step 2; an empty selector selects nothing"""
+    plan = planned(distribution(**targets), "a", "b", "c", labels={"b": {"team": "x"}})
+    assert written(plan) == [f"Create {name}" for name in expected]
+
+
+def test_a_named_namespace_that_is_not_there_counts_as_failed() -> None:
+    """case 50"""
+    plan = planned(distribution(includedNamespaces=named("a", "late")), "a", copies=(copy("a"),))
+    assert (counts(plan), failed_in(plan)) == ((2, 1, 1), {"NamespaceNotExists": ["late"]})
+    assert plan.requeue_after_s is None, "its creation is an event"
+
+
+def test_a_terminating_namespace_gets_nothing_and_is_not_cleaned() -> None:
+    """8.3 steps 3a and 4"""
+    view = distribution(includedNamespaces=named("a"))
+    plan = planned(view, "a", "b", copies=(copy("b"),), deleting=frozenset("ab"))
+    assert (written(plan), failed_in(plan)) == ([], {"NamespaceNotExists": ["a"]})
+
+
+def test_a_manager_of_one_namespace_counts_no_other() -> None:
+    plan = planned(distribution(includedNamespaces=named("a", "b")), "a", only_namespace="a")
+    assert (written(plan), counts(plan)) == (["Create a"], (1, 0, 0))
+
+
+# ── what is written ──────────────────────────────────────────────────────────
+
+
+def test_a_new_copy_is_the_resource_with_its_owner() -> None:
+    """8.5; case 48"""
+    resource = secret(metadata={"name": "pull", "namespace": "foo", "labels": {"a": "b"}}, type="x/y")
+    (step,) = planned(distribution(resource), "a").steps
+    assert isinstance(step.action, Create)
+    body = step.action.body
+    assert (body["data"], body["type"], body["metadata"]["labels"]) == (TOKEN, "x/y", {"a": "b"})
+    assert (body["metadata"]["namespace"], body["metadata"]["name"]) == ("a", "pull")
+    (owner,) = body["metadata"]["ownerReferences"]
+    assert (owner["apiVersion"], owner["uid"]) == (RESOURCE_DISTRIBUTIONS.api_version, "d1")
+    assert owner["controller"]
+    assert owner["blockOwnerDeletion"]
+    assert body["metadata"]["annotations"]["kruise.io/resourcedistribution.resource.from"] == "pull"
+
+
+def test_a_copy_that_differs_becomes_what_is_wanted_and_keeps_its_metadata() -> None:
+    """cases 52 and 8.5: the patch replaces what the copy holds, and merges the rest"""
+    (step,) = planned(distribution(), "a", copies=(copy("a", secret(data={"other": "eA=="})),)).steps
+    assert isinstance(step.action, Patch)
+    assert step.action.patch_type is PatchType.STRATEGIC
+    assert (step.action.uid, step.action.resource_version) == ("c-a", "9")
+    assert step.action.body["data"] == {**TOKEN, "$patch": "replace"}
+    assert step.action.body["immutable"] is None
+    assert "labels" not in step.action.body["metadata"]
+
+
+def test_an_equal_copy_costs_nothing() -> None:
+    """8.3 step 3e: labels and annotations alone are no difference"""
+    plan = planned(
+        distribution(secret(metadata={"name": "pull", "labels": {"new": "1"}})), "a", copies=(copy("a"),)
+    )
+    assert (written(plan), counts(plan)) == ([], (1, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("written_as", "stored_as"),
+    [
+        ({"data": None, "stringData": {"token": "1"}}, {"data": TOKEN, "type": "Opaque"}),
+        ({"data": {}, "immutable": False}, {"type": "Opaque"}),
+        ({"data": {"a": None}}, {"data": {"a": ""}}),
+        ({"data": {"a": "MQ==\n"}}, {"data": {"a": "MQ=="}}),
+    ],
+)
+def test_contents_are_compared_as_an_api_server_stores_them(
+    written_as: Document, stored_as: Document
+) -> None:
+    assert content_of("Secret", {**secret(), **written_as}) == content_of(
+        "Secret", {**secret(data=None), **stored_as}
+    )
+
+
+def test_what_others_made_is_never_written_to() -> None:
+    """case 49: neither where a copy belongs nor where none does, and it is no reason to try again"""
+    view = distribution(includedNamespaces=named("a"))
+    plan = planned(view, "a", "b", copies=(copy("a", owner="other"), copy("b", owner="")))
+    assert (written(plan), failed_in(plan), plan.requeue_after_s) == ([], {"ConflictOccurred": ["a"]}, None)
+    assert plan.skipped["a"].code is Code.NAME_TAKEN
+
+
+def test_a_copy_is_known_by_uid_whatever_the_version_of_its_owner_reference() -> None:
+    """pitfall 16; 8.3 step 3d: without a uid, kind and name decide"""
+    view = distribution()
+    controller = copy("a").controller
+    assert controller is not None
+    assert view.owns(controller)
+    assert view.owns(msgspec.structs.replace(controller, uid=""))
+    assert not view.owns(msgspec.structs.replace(controller, uid="", name="other"))
+
+
+def test_a_distribution_that_is_deleted_writes_nothing() -> None:
+    """case 56: garbage collection takes the copies"""
+    assert planned(msgspec.structs.replace(distribution(), is_deleting=True), "a") == Plan()
+
+
+def test_a_resource_that_cannot_be_read_writes_nothing() -> None:
+    """8.3 step 1"""
+    plan = planned(distribution(secret(kind="Deployment")), "a")
+    assert (written(plan), plan.status, plan.requeue_after_s) == ([], None, None)
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.INVALID_SPEC
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────
+
+
+def test_namespaces_do_not_wait_for_each_other() -> None:
+    """8.3 step 3: all are written to, in batches that double, whatever fails"""
+    plan = planned(distribution(), "a", "b", copies=())
+    (stage,) = plan.stages
+    assert (stage.purpose, stage.ramp, stage.is_independent) == (Purpose.DISTRIBUTE, True, True)
+
+
+def test_a_copy_that_cannot_be_read_is_not_written_to() -> None:
+    """8.3 step 3b"""
+    unknown = copy("a", metadata_only=True)
+    plan = planned(distribution(), "a", copies=(unknown,), unread={"a": "no right"})
+    assert (written(plan), failed_in(plan)) == ([], {"GetResourceFailed": ["a"]})
+    assert plan.requeue_after_s == READ_AGAIN_S
+
+
+def test_a_copy_of_which_only_metadata_is_known_is_waited_for() -> None:
+    plan = planned(distribution(), "a", copies=(copy("a", metadata_only=True),))
+    assert (written(plan), counts(plan)) == ([], (1, 0, 0))
+
+
+def failed_write(name: str, *, retry_in_s: float, condition: str = "CreateResourceFailed") -> FailedWrite:
+    return FailedWrite(
+        condition=condition, message="no", retry_at=NOW + retry_in_s, tries=1, namespace_uid=f"n-{name}"
+    )
+
+
+def test_what_failed_is_told_and_tried_again_only_when_its_time_comes() -> None:
+    """8.3 step 6"""
+    failed = {"a": failed_write("a", retry_in_s=4), "b": failed_write("b", retry_in_s=0)}
+    plan = planned(distribution(), "a", "b", "c", failed=failed)
+    assert written(plan) == ["Create b", "Create c"]
+    assert (counts(plan), failed_in(plan)) == ((3, 0, 2), {"CreateResourceFailed": ["a", "b"]})
+    assert plan.requeue_after_s == 4
+
+
+def test_a_failed_deletion_is_told_and_is_no_failed_target() -> None:
+    """8.3 step 4"""
+    failed = {"b": failed_write("b", retry_in_s=5, condition="DeleteResourceFailed")}
+    view = distribution(includedNamespaces=named("a"))
+    plan = planned(view, "a", "b", copies=(copy("a"), copy("b")), failed=failed)
+    assert (counts(plan), failed_in(plan)) == ((1, 1, 0), {"DeleteResourceFailed": ["b"]})
+
+
+def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_before() -> None:
+    # given
+    view = distribution()
+    plan = planned(view, "a")
+    (chain,) = plan.stages[0].chains
+    error = ForbiddenError(Status(code=403, message="quota"))
+    failure = Failure(Purpose.DISTRIBUTE, "a", chain.steps[0], error)
+    read: Read[Settings] = Read(
+        {},
+        key=Key("", "pull"),
+        uid="d1",
+        now=lambda: NOW,
+        rng=random.Random(1),
+        settings=Settings(),
+        live=None,
+        memories=Memories(),
+    )
+    snapshot = Snapshot(
+        distribution=view, namespaces={"a": NamespaceView(name="a", uid="n-a", resource_version=1)}, now=NOW
+    )
+    # when it fails again and again
+    waits = []
+    for _ in range(12):
+        learn(read, snapshot, [failure])
+        waits.append(read.memory(Known).failed["a"].retry_at - NOW)
+    # then
+    assert waits[:4] == [1, 2, 4, 8]
+    assert waits[-1] == 300
+
+
+# ── status ───────────────────────────────────────────────────────────────────
+
+
+def test_there_are_six_conditions_in_their_order_and_times_change_with_the_status_alone() -> None:
+    """8.4; pitfall 15: conditions are found by type, however many are stored"""
+    then = format_time(NOW - 100)
+    stored = {
+        "conditions": [
+            {"type": "NamespaceNotExists", "status": "True", "lastTransitionTime": then, "reason": "?"},
+            {
+                "type": "ConflictOccurred",
+                "status": "False",
+                "lastTransitionTime": then,
+                "reason": "Succeeded",
+            },
+        ]
+    }
+    plan = planned(distribution(status=stored, includedNamespaces=named("late")))
+    assert plan.status is not None
+    found = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in plan.status["conditions"]}
+    assert list(found) == [
+        *("GetResourceFailed", "CreateResourceFailed", "UpdateResourceFailed", "DeleteResourceFailed"),
+        *("ConflictOccurred", "NamespaceNotExists"),
+    ]
+    assert found["NamespaceNotExists"] == ("True", then)
+    assert found["ConflictOccurred"] == ("False", then)
+    assert found["GetResourceFailed"] == ("False", format_time(NOW))
+    assert plan.status["observedGeneration"] == 3
+
+
+def test_a_delete_carries_the_uid() -> None:
+    (step,) = planned(distribution(includedNamespaces=named()), "a", copies=(copy("a"),)).steps
+    assert isinstance(step.action, Delete)
+    assert step.action.uid == "c-a"

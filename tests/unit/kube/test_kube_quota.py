@@ -1,0 +1,27 @@
+"""So many at once, and so many of one key."""
+
+import pytest
+
+from pykruise.kube.quota import FullError, Quota
+
+
+def test_one_key_cannot_take_the_places_of_all() -> None:
+    quota = Quota(3, most_of_one=2)
+    with quota.place("a"), quota.place("a"):
+        assert (quota.is_full("a"), quota.is_full("b")) == (True, False)
+        with pytest.raises(FullError, match="2 of a are under way"), quota.place("a"):
+            pass
+        with quota.place("b"), pytest.raises(FullError, match="3 are under way"), quota.place("c"):
+            pass
+        with quota.place("c"):
+            pass
+    with quota.place("a"):
+        pass
+
+
+def test_a_place_is_free_again_whatever_became_of_the_work() -> None:
+    quota = Quota(1, most_of_one=1)
+    with pytest.raises(ZeroDivisionError), quota.place("a"):
+        raise ZeroDivisionError
+    with quota.place("a"):
+        pass

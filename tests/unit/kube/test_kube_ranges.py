@@ -1,0 +1,46 @@
+"""Sets of numbers as ranges: what they hold, and that no number is ever written out."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykruise.kube.ranges import merged
+
+PAIRS = st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=8)
+
+
+@given(PAIRS)
+def test_ranges_hold_what_a_set_of_their_numbers_holds(pairs: list[tuple[int, int]]) -> None:
+    # given
+    numbers = {number for first, last in pairs for number in range(first, last + 1)}
+    # when
+    ranges = merged(pairs)
+    # then
+    assert {number for number in range(-10, 50) if number in ranges} == numbers
+    assert [ranges.count_below(bound) for bound in range(-10, 50)] == [
+        sum(number < bound for number in numbers) for bound in range(-10, 50)
+    ]
+
+
+@given(PAIRS, st.integers(-10, 45))
+def test_gaps_are_what_the_ranges_leave_out(pairs: list[tuple[int, int]], start: int) -> None:
+    # given
+    ranges = merged(pairs)
+    # when
+    gaps = list(ranges.gaps_from(start))
+    # then
+    free = [number for first, last in gaps for number in range(first, 50 if last is None else last + 1)]
+    assert free == [number for number in range(start, 50) if number not in ranges]
+    assert gaps[-1][1] is None
+
+
+def test_ranges_that_touch_become_one() -> None:
+    assert list(merged([(6, 7), (3, 5), (9, 9), (2, 1)]).pairs) == [(3, 7), (9, 9)]
+
+
+def test_a_range_costs_the_same_however_many_numbers_it_has() -> None:
+    # given a range that no memory has room for, number by number
+    ranges = merged([(0, 10**30)])
+    # then
+    assert 10**29 in ranges
+    assert ranges.count_below(10**30) == 10**30
+    assert list(ranges.gaps_from(5)) == [(10**30 + 1, None)]
