@@ -15,18 +15,20 @@ import yaml
 from click.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight import known
 from pykruise.cli.insight.admitted import patch_to_apply
 from pykruise.cli.insight.causes import Cause, cause_of
-from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
+from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.known import named
+from pykruise.cli.insight.known import named, of_document
 from pykruise.cli.insight.outlook import Batch, Fate
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
 from pykruise.kube.clock import parse_time
+from pykruise.kube.durations import short_duration
 from pykruise.pods.views import PodProjector
 from support.golden import same_as
 
@@ -93,6 +95,20 @@ def test_an_explanation_reads_well() -> None:
 def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
     with pytest.raises(CommandError):
         named(target)
+
+
+@pytest.mark.parametrize("said", ["clonesets", "CloneSet", "cloneset.apps.kruise.io"])
+def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # given no way to ask for all kinds
+    monkeypatch.delattr(known, "kinds")
+    # then
+    assert named(f"{said}/web")[0].resource.kind == "CloneSet"
+    document = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"}
+    assert of_document(document).resource.kind == "CloneSet"
+
+
+def test_a_nickname_is_looked_for_among_all_kinds() -> None:
+    assert named("asts/web")[0].resource.kind == "StatefulSet"
 
 
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
@@ -442,4 +458,4 @@ def test_values_of_flags() -> None:
     assert span("500ms", "-") == (0.5, 0.5)
     assert share("3%") == 0.03
     assert drain_of("node-2@1m", ["node-1", "node-2"]) == Drain("node-2", 60.0)
-    assert [duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]
+    assert [short_duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]
