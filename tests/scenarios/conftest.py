@@ -31,10 +31,14 @@ from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.persistentpodstate.readers import LiveStates
+from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -96,6 +100,7 @@ POD_CONTROLLERS = (
     "volumes",
 )
 COLLECTED = (
+    BROADCAST_JOBS,
     PODS,
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -264,6 +269,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         spreading=Spreading(
             LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
         ),
+        budgeting=Budgeting(LiveBudgets(lambda: client, clock=clock), clock=clock, rng=rng),
         rng=rng,
     )
     async with Cluster(
@@ -322,6 +328,16 @@ def plane(
         running_plane(kinds=True, conversion=conversion, extra_args=OWNERS_ARE_CHECKED) as plane,
         webhooks_in_thread(plane, settings, webhook_switch),
     ):
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
+    """A real API server of the module's own, with the kinds and nobody at work; None: in the sandbox."""
+    if request.config.getoption("--cluster") != "real":
+        yield None
+        return
+    with running_plane(kinds=True, controller_manager=False, scheduler=False) as plane:
         yield plane
 
 
@@ -393,6 +409,8 @@ async def _real_stage(
 
 LEFT_BEHIND = (
     RESOURCE_DISTRIBUTIONS,
+    ADVANCED_CRON_JOBS,
+    BROADCAST_JOBS,
     SIDECAR_SETS,
     WORKLOAD_SPREADS,
     CLONE_SETS,

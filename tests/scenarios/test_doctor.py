@@ -37,7 +37,9 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.kube.transport import Response
-from pykruise.manager.doctor import CHECKS, Finding, Level, Live, examine
+from pykruise.manager.doctor.examine import CHECKS, examine
+from pykruise.manager.doctor.findings import Finding, Level
+from pykruise.manager.doctor.live import Live
 from pykruise.manager.doctor.webhooks import ENDPOINT_SLICES
 from pykruise.manager.install import Installation, manifests
 from pykruise.manager.roles import roles

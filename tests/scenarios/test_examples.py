@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
@@ -24,7 +25,10 @@ from support.yaml_documents import yaml_documents
 ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
     one.kind: one
-    for one in (CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS)
+    for one in (
+        *(BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
+        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS),
+    )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
 """What workloads may use."""
@@ -80,6 +84,8 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             return [one["name"] for one in status.get("subsetStatuses") or ()] == [
                 one["name"] for one in found["spec"]["subsets"]
             ]
+        if doc["kind"] == BROADCAST_JOBS.kind:
+            return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 

@@ -347,7 +347,7 @@ CASES = (
     Stuck(a_value_got_around_admission, "Refused", "spec.updateStrategy.rollingUpdate.partition", "refused"),
     Stuck(the_selector_was_changed, "Refused", "selector", "refused"),
     Stuck(nobody_manages, "NoManager", "is the manager running"),
-    Stuck(it_is_being_deleted, "Terminating set", "finalizer example.com/archive holds it", "terminating"),
+    Stuck(it_is_being_deleted, "TerminatingObject", "finalizer example.com/archive holds it", "terminating"),
     Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot go on"),
     Stuck(a_pod_of_nobody_matches, "Orphan", "it is never adopted", "done"),
 )

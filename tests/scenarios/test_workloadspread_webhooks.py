@@ -5,60 +5,33 @@ creates the pods, and tries again as such a controller does.
 """
 
 import asyncio
-import random
-import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
-from pykruise.kinds import crds
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.client import Client, RetryPolicy
-from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
-from pykruise.kube.transport import Transport
+from pykruise.kube.resources import PODS
 from pykruise.manager.webhooks import Webhooks
-from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.local import LocalTransport
-from pykruise.sandbox.webhook_caller import WebhookCaller
-from support.control_plane import connection, running_plane
-from support.real_webhooks import until_asked
-from support.replicas import Balancer, replica_settings, replicas
 from support.spreads import placed_in, pod, spread, subset
-from support.webhooks import install_configurations, install_namespace, uninstall_configurations
+from support.webhook_place import AT_ONCE, webhook_place
+from support.webhook_place import Place as WebhookPlace
 from testbed.control_plane import ControlPlane
 
 # Sockets and TLS are real, and so is time.
 pytestmark = pytest.mark.real_time
 
-AT_ONCE = 64
 
+class Place:
+    """A cluster whose webhooks are behind the balancer, with a WorkloadSpread."""
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster whose webhooks are behind the balancer."""
-
-    user: Client
-    manager: Callable[[], Client]
-    balancer: Balancer
-    namespace: str
-    folder: Path
-    port: int
-
-    @asynccontextmanager
-    async def replicas(self) -> AsyncIterator[list[Webhooks]]:
-        """Two, ready and asked."""
-        options: dict[str, Any] = {"port": self.port, "settle_s": 0.1}
-        async with replicas(self.manager(), self.folder, self.balancer, **options) as found:
-            await until_asked(self.user, namespace=self.namespace)
-            yield found
+    def __init__(self, found: WebhookPlace) -> None:
+        self._found = found
+        self.user, self.namespace, self.balancer = found.user, found.namespace, found.balancer
+        self.replicas = found.replicas
 
     async def spread(self, found: Sequence[Webhooks], *subsets: Document) -> None:
         """Create a WorkloadSpread that all replicas know."""
@@ -124,57 +97,10 @@ class Creator:
                     self.placed[name] = placed_in(found)
 
 
-@pytest.fixture(scope="module")
-def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
-    """A real API server of this module's own, with the kinds and nobody at work; None: in the sandbox."""
-    if request.config.getoption("--cluster") != "real":
-        yield None
-        return
-    with running_plane(kinds=True, controller_manager=False, scheduler=False) as plane:
-        yield plane
-
-
 @pytest.fixture
 async def place(quiet_plane: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Place]:
-    async with AsyncExitStack() as stack:
-        user_transport, manager_transport = await _transports(quiet_plane, stack)
-        # Nothing is repeated by the client itself: what is refused is counted.
-        user = Client(user_transport, rng=random.Random(2), retry=RetryPolicy(writes=0, reads=0))
-        if quiet_plane is None:
-            for crd in crds():
-                await user.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
-        namespace = f"spread-{secrets.token_hex(4)}"
-        await user.create(NAMESPACES, "", {"metadata": {"name": namespace}})
-        settings = replica_settings(tmp_path, 0)
-        await install_namespace(user, settings)
-        await install_configurations(user, settings)
-        stack.push_async_callback(uninstall_configurations, user)
-        port = settings.webhook.port
-        yield Place(
-            user=user,
-            manager=lambda: Client(manager_transport, rng=random.Random(3)),
-            balancer=await stack.enter_async_context(Balancer().on(port)),
-            namespace=namespace,
-            folder=tmp_path,
-            port=port,
-        )
-
-
-async def _transports(plane: ControlPlane | None, stack: AsyncExitStack) -> tuple[Transport, Transport]:
-    """Of the user, and of the manager, which has no more rights than it needs on the real one."""
-    user: Transport
-    manager: Transport
-    if plane is None:
-        caller = WebhookCaller()
-        stack.push_async_callback(caller.close)
-        server = ApiServer(clock=system_clock, rng=random.Random(1), webhooks=caller)
-        user, manager = (LocalTransport(server, username=name) for name in ("user", "manager"))
-    else:
-        user = HttpTransport(connection(plane.kubeconfig), pool=AT_ONCE)
-        manager = HttpTransport(connection(plane.manager_kubeconfig))
-    for one in (user, manager):
-        stack.push_async_callback(one.close)
-    return user, manager
+    async with webhook_place(quiet_plane, tmp_path) as found:
+        yield Place(found)
 
 
 async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) -> None:

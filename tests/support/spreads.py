@@ -14,7 +14,7 @@ import orjson
 from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.injection import Matched, read_matched
-from pykruise.kinds.workloadspread.readers import OwnerMissingError, claims_patch
+from pykruise.kinds.workloadspread.readers import places_patch
 from pykruise.kinds.workloadspread.targets import replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
@@ -28,6 +28,7 @@ from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.quota import Quota
 from pykruise.kube.resources import PODS
+from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.white_list import WhiteList, WhiteListError
 from support.reviews import request
@@ -184,7 +185,7 @@ class SpreadServer:
             self.conflicts_to_come -= 1
             self.refused += 1
             raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
-        patch = orjson.loads(orjson.dumps(claims_patch(shown, lists)))
+        patch = orjson.loads(orjson.dumps(places_patch(lists)))
         changed = apply_merge_patch(stored, patch)
         self._version += 1
         changed["metadata"]["resourceVersion"] = str(self._version)

@@ -21,7 +21,7 @@ class StoredObjects:
     def __init__(self, objects: Mapping[str, Sequence[dict[str, Any]]]) -> None:
         self._objects = {plural: [orjson.dumps(one) for one in found] for plural, found in objects.items()}
 
-    async def get(self, resource: Any, namespace: str, name: str) -> bytes:
+    async def get(self, resource: Any, namespace: str, name: str, **_: Any) -> bytes:
         """The first of a kind. Webhook configurations may not be read."""
         if "webhookconfigurations" in resource.plural:
             raise _refusal("ForbiddenError", 403)

@@ -18,8 +18,9 @@ from pykruise.admission.feature_gates import behind_gates
 from pykruise.admission.hub_version import in_hub_version
 from pykruise.admission.match_conditions import Announce, announced
 from pykruise.admission.pods import chain
+from pykruise.admission.pods.budget import OnPrevented
 from pykruise.admission.pods.sidecars import Refused
-from pykruise.admission.pods.steps import PodStep
+from pykruise.admission.pods.steps import JudgingStep, PodStep
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Counts, Protection, guarded
 from pykruise.admission.readable import readable
@@ -27,6 +28,7 @@ from pykruise.admission.reviews import LONG_REVIEW
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions, kinds
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import (
     NAMESPACE_NAME_LABEL,
@@ -58,6 +60,8 @@ def reviewers(
     on_refused: Refused = lambda refusal: None,
     clock: Clock = system_clock,
     spreading: Spreading | None = None,
+    budgeting: Budgeting | None = None,
+    on_prevented: OnPrevented = lambda prevented: None,
     announce: Announce | None = None,
     rng: random.Random | None = None,
     aside: Aside | None = None,
@@ -67,7 +71,8 @@ def reviewers(
     `kind_settings` gives the settings of a kind; without it they follow from the gates alone. `counts` is what
     deletion protection reads; give `protection` instead to hear of its refusals. `lookups` is what kinds may ask of
     the cluster, with their readers. `spreading` puts pods into subsets; without it, or without a reader of
-    SidecarSets, nothing is done to pods. `on_refused` hears of pods that were refused for want of sidecars.
+    SidecarSets, nothing is done to pods. `budgeting` asks and spends PodUnavailableBudgets; `on_prevented` hears
+    of pods that one kept. `on_refused` hears of pods that were refused for want of sidecars.
     `announce` is awaited before an object is allowed that means other pods than the stored one. `rng` draws names of
     pods that need one early. `aside` runs long reviews that are computed from the request alone.
     """
@@ -80,19 +85,27 @@ def reviewers(
         lookups = msgspec.structs.replace(
             lookups, readers={"workloadspread": spreading.reader, **lookups.readers}
         )
+    if budgeting is not None:
+        lookups = msgspec.structs.replace(
+            lookups, readers={"podunavailablebudget": budgeting.reader, **lookups.readers}
+        )
     changing = chain.changing_steps(
         settings,
         rng=rng or random.Random(),
         clock=clock,
         spreading=spreading,
         sidecars=lookups.readers.get("sidecarset"),
+        budgeting=budgeting,
         states=lookups.readers.get("persistentpodstate"),
         on_refused=on_refused,
+    )
+    judging = chain.judging_steps(
+        settings, spreading=spreading, budgeting=budgeting, on_prevented=on_prevented
     )
     aside = aside or Aside()
     served = [_Reviewed(kind, of_kind(kind), lookups, aside) for kind in kinds()]
     rules = [
-        *_pods(settings, changing, spreading),
+        *_pods(settings, changing, judging),
         *(one.mutating(settings.gates) for one in served if one.kind.reviews.mutating is not None),
         *_protecting(settings, protection),
         *(
@@ -112,7 +125,7 @@ def _by_gates(gates: Gates, kind: Kind) -> Any:
 
 
 def _pods(
-    settings: AdmissionSettings, changing: Sequence[PodStep], spreading: Spreading | None
+    settings: AdmissionSettings, changing: Sequence[PodStep], judging: Sequence[JudgingStep]
 ) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
@@ -128,7 +141,6 @@ def _pods(
             needs=(_APPS, "SidecarSet"),
         )
     ]
-    judging = chain.judging_steps(settings, spreading=spreading)
     if judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",

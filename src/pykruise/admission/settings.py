@@ -25,6 +25,10 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     enhanced_liveness: Annotated[bool, OnGate("EnhancedLivenessProbe")] = False
     sort_sidecars: Annotated[bool, OnGate("EnableSortSidecarContainerByName")] = False
     workload_spread: Annotated[bool, OnGate("WorkloadSpread")] = True
+    budgets_guard_deletion: Annotated[bool, OnGate("PodUnavailableBudgetDeleteGate")] = True
+    """Deletions and evictions ask PodUnavailableBudgets."""
+    budgets_guard_updates: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
+    """Updates and resizes of pods ask them."""
     deletion_protection: Annotated[bool, OnGate("ResourcesDeletionProtection")] = False
     crd_cascading: Annotated[bool, OnGate("DeletionProtectionForCRDCascadingGate")] = False
     timeout_s: int = 10
@@ -32,6 +36,11 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     hangs; answers take milliseconds."""
     protection_failure_policy: str = "Fail"
     """For the webhooks that only see objects labelled for protection: Fail or Ignore."""
+
+    @property
+    def has_budgets(self) -> bool:
+        """Whether PodUnavailableBudgets guard anything."""
+        return self.budgets_guard_deletion or self.budgets_guard_updates
 
 
 def admission_settings(gates: Gates, **others: Any) -> AdmissionSettings:

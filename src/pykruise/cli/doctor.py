@@ -9,7 +9,9 @@ from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load
 from pykruise.kube.http import HttpTransport
-from pykruise.manager.doctor import Level, Live, examine
+from pykruise.manager.doctor.examine import examine
+from pykruise.manager.doctor.findings import Level
+from pykruise.manager.doctor.live import Live
 
 
 async def run_doctor(*, kubeconfig: Path | None, context: str | None, namespace: str, quiet: bool) -> None:

@@ -11,10 +11,13 @@ from typing import Never
 
 import msgspec
 
-from pykruise.admission.pods.refusals import Refusal, RefusalEvents
+from pykruise.admission.pods.budget import PreventedDisruption
+from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.persistentpodstate.readers import LiveStates
+from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
@@ -95,7 +98,7 @@ async def playground(
     `on_loaded` hears what came of the dump.
     """
     rng = rng or random.Random()
-    refusals: asyncio.Queue[Refusal] = asyncio.Queue()
+    refusals: asyncio.Queue[Refusal | PreventedDisruption] = asyncio.Queue()
     cluster = Cluster(
         settings,
         clock=clock,
@@ -117,6 +120,8 @@ async def playground(
             spreading=Spreading(
                 LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
             ),
+            budgeting=Budgeting(LiveBudgets(lambda: cluster.client, clock=clock), clock=clock, rng=rng),
+            on_prevented=refusals.put_nowait,
             rng=rng,
         ),
         conversions=ConversionFunctions(conversions()),
@@ -148,14 +153,22 @@ async def playground(
 
 
 async def _tell(
-    refusals: "asyncio.Queue[Refusal]", client: Client, *, clock: Clock, rng: random.Random
+    refusals: "asyncio.Queue[Refusal | PreventedDisruption]",
+    client: Client,
+    *,
+    clock: Clock,
+    rng: random.Random,
 ) -> Never:
-    """Events about pods that were refused, as the manager's webhooks write them."""
-    recorder = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
-    events = RefusalEvents(recorder)
+    """Events about pods that were refused or kept, as the manager's webhooks write them."""
+    sidecars = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
+    budgets = EventRecorder(client, PUB_COMPONENT, clock=clock, rng=rng)
     while True:
-        events.tell(await refusals.get())
-        await recorder.flush()
+        found = await refusals.get()
+        if isinstance(found, PreventedDisruption):
+            PreventionEvents(budgets).tell(found)
+        else:
+            RefusalEvents(sidecars).tell(found)
+        await asyncio.gather(sidecars.flush(), budgets.flush())
 
 
 async def _put_crd(client: Client, crd: Document) -> None:

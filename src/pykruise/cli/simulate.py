@@ -135,7 +135,7 @@ def _workload(path: Path, documents: Sequence[Document], *, is_needed: bool) -> 
 
 
 def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """The SidecarSets and WorkloadSpreads."""
+    """The SidecarSets, WorkloadSpreads and PodUnavailableBudgets."""
     return tuple(_plain(doc) for doc in documents if any(is_of(named(one), doc) for one in ATTACHED))
 
 

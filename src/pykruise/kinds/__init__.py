@@ -23,7 +23,7 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
 from pykruise.plans.kind import Kind
 
-__all__ = ["conversions", "crds", "crds_of", "kinds", "named"]
+__all__ = ["conversions", "crds", "crds_of", "find", "kinds", "named"]
 
 
 def kinds() -> Sequence[Kind]:
@@ -33,10 +33,15 @@ def kinds() -> Sequence[Kind]:
 
 def named(name: str) -> Kind:
     """The kind of this name, `CloneSet`. Raises KeyError when there is none."""
-    folder = name.lower()
-    if folder not in _folders():
+    kind = find(name.lower())
+    if kind is None:
         raise KeyError(f"there is no kind {name}")
-    return _kind(folder)
+    return kind
+
+
+def find(folder: str) -> Kind | None:
+    """The kind in this folder, `cloneset`; None: there is none. No other is loaded."""
+    return _kind(folder) if folder in _folders() else None
 
 
 def _folders() -> Sequence[str]:

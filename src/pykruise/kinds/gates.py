@@ -2,27 +2,19 @@
 
 texts of --feature-gates, environment ──▶ parse() ──▶ Gates ──▶ settings of kinds, controllers, webhooks
 
-Pure. All texts together are one wish: what is set by name wins over AllAlpha and AllBeta wherever it stands.
+Pure. Gates that are OpenKruise's are in the table here; a kind may bring some of its own (`Kind.own_gates`).
+All texts together are one wish: what is set by name wins over AllAlpha and AllBeta wherever it stands.
 Some gates need others; those that cannot work are switched off (or on) afterwards, and `Gates.notes` says so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
 
 import msgspec
 
-__all__ = ["GATES", "Gate", "GateError", "Gates", "parse"]
+from pykruise.kinds import kinds
+from pykruise.pods.settings import Gate, Maturity
 
-Stage = Literal["alpha", "beta"]
-
-
-class Gate(msgspec.Struct, frozen=True):
-    """One gate: whether it is on by itself, how mature it is, and what it does when it is on."""
-
-    default: bool
-    stage: Stage
-    effect: str
-
+__all__ = ["GATES", "GateError", "Gates", "all_gates", "parse"]
 
 GATES: Mapping[str, Gate] = {
     "PodWebhook": Gate(True, "beta", "pods are admitted through the webhooks"),
@@ -70,7 +62,7 @@ GATES: Mapping[str, Gate] = {
         False, "alpha", "pods on nodes no longer eligible do not count for maxUnavailable"
     ),
 }
-"""Every gate by its exact spelling."""
+"""OpenKruise's gates by their exact spelling."""
 
 ALIASES: Mapping[str, str] = {
     "EnhancedLivenessProbeGate": "EnhancedLivenessProbe",
@@ -78,7 +70,7 @@ ALIASES: Mapping[str, str] = {
 }
 """Spellings found in documentation."""
 
-_META: Mapping[str, Stage] = {"AllAlpha": "alpha", "AllBeta": "beta"}
+_META: Mapping[str, Maturity] = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -137,6 +129,11 @@ _RULES = (
 """Applied in this order, once."""
 
 
+def all_gates() -> Mapping[str, Gate]:
+    """Every gate by its exact spelling: OpenKruise's, and those that kinds bring along."""
+    return {**GATES, **{name: gate for kind in kinds() for name, gate in kind.own_gates.items()}}
+
+
 class GateError(ValueError):
     """A text of gates that cannot be meant; the message says what, and what would be accepted."""
 
@@ -159,12 +156,14 @@ class Gates(msgspec.Struct, frozen=True):
 
     def __getitem__(self, name: str) -> bool:
         """Whether a gate is on. Raises KeyError for a name that is no gate."""
-        gate = GATES[name]
-        return self.wish.get(name, gate.default)
+        if (wanted := self.wish.get(name)) is not None:
+            return wanted
+        gate = GATES.get(name) or all_gates()[name]
+        return gate.default
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
         """All gates with their state, in the table's order."""
-        return ((name, self[name]) for name in GATES)
+        return ((name, self[name]) for name in all_gates())
 
     def __str__(self) -> str:
         """`A=true,B=false`: what differs from the defaults; `parse` reads it back."""
@@ -180,39 +179,41 @@ def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None
     """
     asked: dict[str, bool] = {}
     notes: list[str] = []
-    for name, value in _items(texts):
+    texts = [text for text in texts if text]
+    known = all_gates() if texts else GATES  # who asks for nothing does not wait for all kinds to be loaded
+    for name, value in _items(texts, known):
         if name in ALIASES:
             notes.append(f"gate {name} is spelled {ALIASES[name]}")
             name = ALIASES[name]
         if asked.setdefault(name, value) != value:
             raise GateError(f"gate {name} is asked to be both on and off; set it once")
-    wish = _defaults(environ or {})
+    wish = _defaults(known, environ or {})
     for meta, stage in _META.items():
         if meta in asked:
-            wish |= {name: asked[meta] for name, gate in GATES.items() if gate.stage == stage}
+            wish |= {name: asked[meta] for name, gate in known.items() if gate.stage == stage}
     wish |= {name: on for name, on in asked.items() if name not in _META}
     for rule in _RULES:
         notes += _apply(rule, wish, asked)
-    differing = {name: on for name, on in wish.items() if on != GATES[name].default}
-    return Gates({name: differing[name] for name in GATES if name in differing}, tuple(notes))
+    differing = {name: on for name, on in wish.items() if on != known[name].default}
+    return Gates({name: differing[name] for name in known if name in differing}, tuple(notes))
 
 
-def _defaults(environ: Mapping[str, str]) -> dict[str, bool]:
-    wish = {name: gate.default for name, gate in GATES.items()}
+def _defaults(known: Mapping[str, Gate], environ: Mapping[str, str]) -> dict[str, bool]:
+    wish = {name: gate.default for name, gate in known.items()}
     enabled = environ.get(CUSTOM_RESOURCES, "").strip()
     if enabled and "SidecarSet" not in [kind.strip() for kind in enabled.split(",")]:
         wish["PodWebhook"] = False
     return wish
 
 
-def _items(texts: Iterable[str]) -> Iterator[tuple[str, bool]]:
+def _items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[str, bool]]:
     for text in texts:
         for item in text.split(","):
             if not item.strip():
                 continue
             name, equals, value = (part.strip() for part in item.partition("="))
-            if name not in GATES and name not in ALIASES and name not in _META:
-                known = ", ".join((*_META, *sorted(GATES)))
+            if name not in gates and name not in ALIASES and name not in _META:
+                known = ", ".join((*_META, *sorted(gates)))
                 raise GateError(f"gate {name or item.strip()!r} is not known; known are: {known}")
             if not equals or value not in _TRUE | _FALSE:
                 raise GateError(f"gate {name}: {value!r} is not a boolean; write {name}=true or {name}=false")

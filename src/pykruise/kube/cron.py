@@ -1,6 +1,7 @@
 """When a cron schedule is due, as Kubernetes' CronJobs read it.
 
 text, zone ──▶ parse_schedule() ──▶ Schedule.next(after) ──▶ the next instant, or None when there is none
+                                ──▶ ticks_between()      ──▶ the latest instant of a span, and how many it has
 
 Pure. Five fields (minute, hour, day of the month, month, day of the week) with `*`, `?`, names, ranges, steps and
 lists, the words `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually`, and
@@ -11,6 +12,7 @@ from 0 (Sunday) to 6. What falls into an hour that daylight saving leaves out is
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
+from fractions import Fraction
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -18,7 +20,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 
-__all__ = ["Every", "Fields", "Schedule", "ScheduleError", "parse_schedule"]
+__all__ = ["Every", "Fields", "Schedule", "ScheduleError", "Ticks", "parse_schedule", "ticks_between"]
 
 _WORDS: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",
@@ -33,7 +35,18 @@ _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "
 _MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, start=1)}
 _DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
 _LONGEST_NUMBER: Final = 9
-_DURATION: Final = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
+_NUMBER: Final = r"(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})"
+_DURATION: Final = re.compile(rf"(?:{_NUMBER}(?:h|m|s|ms|us|µs|ns))+", re.ASCII)
+_PARTS: Final = re.compile(rf"({_NUMBER})(h|ms|m|s|us|µs|ns)", re.ASCII)
+_UNITS: Final = {
+    "h": Fraction(3600),
+    "m": Fraction(60),
+    "s": Fraction(1),
+    "ms": Fraction(1, 1_000),
+    "us": Fraction(1, 1_000_000),
+    "µs": Fraction(1, 1_000_000),
+    "ns": Fraction(1, 1_000_000_000),
+}
 _HORIZON_YEARS: Final = 5  # a day that has not come by then (February 30) never comes
 
 
@@ -97,6 +110,51 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
 Schedule = Every | Fields
 
 
+class Ticks(msgspec.Struct, frozen=True, kw_only=True):
+    """The times of a schedule in a span."""
+
+    latest: Instant | None
+    """None: there is none."""
+    count: int
+    """How many there are, as far as was counted."""
+
+
+def ticks_between(schedule: Schedule, after: Instant, until: Instant, *, most: int) -> Ticks:
+    """The times after `after` and not after `until`: the latest, and how many, counted up to `most`.
+
+    It does not walk through all of them: however long the span, it costs about as much as a day of the schedule.
+    """
+    if isinstance(schedule, Every):
+        first = int(after)
+        count = max(int(until - first) // schedule.seconds, 0)
+        return Ticks(
+            latest=float(first + count * schedule.seconds) if count else None, count=min(count, most)
+        )
+    count, moment = 0, schedule.next(after)
+    latest = None
+    while moment is not None and moment <= until:
+        latest = moment
+        count += 1
+        if count == most:
+            return Ticks(latest=_latest(schedule, moment, until), count=count)
+        moment = schedule.next(moment)
+    return Ticks(latest=latest, count=count)
+
+
+def _latest(schedule: Fields, known: Instant, until: Instant) -> Instant:
+    """The latest time up to `until`; `known` is one. Looks back from the end, in spans that grow."""
+    span = 3600.0
+    while until - span > known:
+        found = schedule.next(until - span)
+        if found is not None and found <= until:
+            known = found
+            break
+        span *= 2
+    while (later := schedule.next(known)) is not None and later <= until:
+        known = later
+    return known
+
+
 def parse_schedule(text: str, *, zone: str = "") -> Schedule:
     """The schedule of a text, in UTC or in a zone (`Europe/Berlin`; one in the text goes first).
 
@@ -139,11 +197,15 @@ def _zone(name: str) -> tzinfo:
 
 
 def _seconds(text: str) -> int:
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    """Whole seconds, at least one. Rule: Go's durations, `1h30m` or `1.5h`."""
+    if _DURATION.fullmatch(text.strip()) is None:
         raise ScheduleError(f"failed to parse duration @every {text}")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return max(1, hours * 3600 + minutes * 60 + seconds)
+    total = sum((Fraction(number) * _UNITS[unit] for number, unit in _parts(text)), Fraction(0))
+    return max(1, int(total))
+
+
+def _parts(text: str) -> list[tuple[str, str]]:
+    return [(f"0{number}".rstrip("."), unit) for number, unit in _PARTS.findall(text)]
 
 
 def _field(
@@ -152,7 +214,7 @@ def _field(
     """The values of a field, and whether it says nothing."""
     values: set[int] = set()
     says_nothing = False
-    for part in text.split(","):
+    for part in filter(None, text.split(",")):
         span, slash, step_text = part.partition("/")
         step = _number(step_text, None) if slash else 1
         if step < 1:

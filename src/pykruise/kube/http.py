@@ -22,7 +22,6 @@ from pykruise.kube.connection import Connection
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, error_for
 from pykruise.kube.http_client import HttpClient
 from pykruise.kube.http_connection import BROKEN, Fields, Origin, text_of, what_of
-from pykruise.kube.http_proxy import AiohttpClient
 from pykruise.kube.http_stream import OpenStream, Streams, lines_of
 from pykruise.kube.transport import Request, Response
 
@@ -74,6 +73,9 @@ class HttpTransport:
         self._requests: _Requests
         self._streams: _Streams
         if compress or connection.proxy:
+            # aiohttp costs a short command a third of its start, and few clusters are behind a proxy.
+            from pykruise.kube.http_proxy import AiohttpClient
+
             self._requests = self._streams = AiohttpClient(
                 self._origin,
                 proxy=connection.proxy,

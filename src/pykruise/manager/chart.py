@@ -17,7 +17,7 @@ from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import crds
-from pykruise.kinds.gates import GATES, Gates
+from pykruise.kinds.gates import Gates, all_gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.manager.install import SERVICE
@@ -61,7 +61,7 @@ def _roles(**gates: bool) -> str:
     usual = roles(Gates.of(**gates), namespace=_PLACE)
     further = {
         name: {_key(doc): doc for doc in roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
-        for name, gate in GATES.items()
+        for name, gate in all_gates().items()
         if not gate.default and name not in (*gates, "EnableExternalCerts")
     }
     text = ""
@@ -76,7 +76,7 @@ def _roles(**gates: bool) -> str:
 
 def _asked_for(gate: str) -> str:
     """Whether the chart's values switch a gate on, as text: so OpenKruise's chart looks at them too."""
-    texts = (f"{gate}=true", f"All{GATES[gate].stage.title()}=true")
+    texts = (f"{gate}=true", f"All{all_gates()[gate].stage.title()}=true")
     return "or " + " ".join(f'(contains "{text}" .Values.featureGates)' for text in texts)
 
 

@@ -29,14 +29,11 @@ from pykruise.pods.settings import flags_of
 __all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 
 WORKERS = (
-    "advancedcronjob",
-    "broadcastjob",
     "crr",
     "imagepulljob",
     "nodeimage",
     "nodepodprobe",
     "podprobemarker",
-    "podunavailablebudget",
     "uniteddeployment",
 )
 """Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""
@@ -178,7 +175,6 @@ _OWN: Sequence[Flag] = (
     _text("rate-limiter-max-delay", "1000s", "A key's longest wait.", read=_positive),
     _text("rate-limiter-qps", "10", "Retries a second of all keys of a controller.", read=_whole(1)),
     _text("rate-limiter-bucket-size", "100", "Retries at once before that.", read=_whole(1)),
-    _switch("assign-bcj-pods-by-scheduler", "true", "Pods of BroadcastJobs are placed by the scheduler."),
     _text("nodeimage-creation-delay", "30s", "After a node is ready, until its NodeImage.", read=_duration),
     _switch("allow-privileged", "true", "Templates may have privileged containers."),
     _text("protection-log-path", "/log", "Folder of protection.log."),
@@ -303,11 +299,11 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         ),
         watch_namespace=values["namespace"],
         own_namespace=environ.get("POD_NAMESPACE") or "kruise-system",
+        time_zone=environ.get("TZ") or "UTC",
         resync_s=resync_s,
         cache_sync_timeout_s=values["controller-cache-sync-timeout"],
         default_image_ttl_s=values["default-ttlseconds-for-always-nodeimage"],
         node_image_delay_s=values["nodeimage-creation-delay"],
-        assign_broadcast_pods_by_scheduler=values["assign-bcj-pods-by-scheduler"],
         election=_election(values, environ),
         serving=ServingSettings(
             metrics=values["metrics-addr"],

@@ -121,11 +121,7 @@ class Manager:
         )
         self._oversight = Oversight(
             self._sources.by_resource,
-            kinds={
-                running.kind.resource: running.kind.resource.kind
-                for running in self._kinds
-                if running.kind.versions
-            },
+            shared=frozenset(views.resource for views in SHARED),
             timeout_s=settings.cache_sync_timeout_s,
         )
         self._definitions = definitions_of(client, clock=clock, rng=rng)

@@ -9,7 +9,7 @@ the patience for them is over, and when they end.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Never
 
 import msgspec
@@ -36,13 +36,14 @@ class _Seen(msgspec.Struct):
 
 
 class Oversight:
-    """Watches over `caches` while `run()` runs. `kinds`: kinds that the cluster may not know yet, by resource."""
+    """Watches over `caches` while `run()` runs. `shared`: what every controller reads. A right that is missing for
+    another resource concerns the controllers that read it, which wait; the manager is ready all the same."""
 
     def __init__(
-        self, caches: Mapping[Resource, Cache[Any]], *, kinds: Mapping[Resource, str], timeout_s: float
+        self, caches: Mapping[Resource, Cache[Any]], *, shared: Collection[Resource], timeout_s: float
     ) -> None:
         self._caches = caches
-        self._kinds = kinds
+        self._shared = shared
         self._timeout_s = timeout_s
         self._seen: dict[Resource, _Seen] = {}
 
@@ -63,7 +64,7 @@ class Oversight:
             seen = self._seen.get(resource)
             if state == "filling" or (not stats.synced and state == "down"):
                 found.append(f"the cache of {resource} is not filled yet: {stats.last_error or 'listing'}")
-            elif state == "forbidden" and not stats.synced and resource not in self._kinds:
+            elif state == "forbidden" and not stats.synced and resource in self._shared:
                 found.append(_forbidden(resource))
             elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
                 found.append(f"the watch of {resource} has been down for {now - seen.since:.0f} s")
@@ -90,11 +91,10 @@ class Oversight:
     def _changed(self, resource: Resource, stats: CacheStats, state: State, *, before: State | None) -> None:
         match state:
             case "missing":
-                what = self._kinds.get(resource, resource.kind)
                 _log.warning(
-                    "the cluster does not serve %s (%s): its controller waits for the CRD and starts when it"
-                    " is there; install it with: pykruise crds | kubectl apply --server-side -f -",
-                    what,
+                    "the cluster does not serve %s (%s): the controllers that read it wait for the CRD and start"
+                    " when it is there; install it with: pykruise crds | kubectl apply --server-side -f -",
+                    resource.kind,
                     resource,
                 )
             case "forbidden":

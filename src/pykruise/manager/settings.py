@@ -98,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Only objects of this namespace are worked on; empty: of all."""
     own_namespace: str = NAMESPACE
     """POD_NAMESPACE: where the Secret, the Service and the configuration of this manager are."""
+    time_zone: str = "UTC"
+    """TZ: of schedules that say none, by its IANA name."""
     resync_s: float | None = None
     """How often every object is looked at again although nothing changed; None: never."""
     cache_sync_timeout_s: float = 120.0
@@ -105,7 +107,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     default_image_ttl_s: int = 300
     """ttlSecondsAfterFinished of image pulls with policy Always."""
     node_image_delay_s: float = 30.0
-    assign_broadcast_pods_by_scheduler: bool = True
     election: ElectionSettings = ElectionSettings()
     serving: ServingSettings = ServingSettings()
     webhook: WebhookSettings = WebhookSettings()
@@ -133,6 +134,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             manager={
                 "own_namespace": self.own_namespace,
                 "watch_namespace": self.watch_namespace,
+                "time_zone": self.time_zone,
                 "revision_namespace": self.revision_namespace,
                 "uses_resize": self.uses_resize,
             },

@@ -14,6 +14,7 @@ import orjson
 import prometheus_client
 from prometheus_client.registry import CollectorRegistry
 
+from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.protection import RefusedDeletion
 
 __all__ = ["WebhookMetrics"]
@@ -53,6 +54,12 @@ class WebhookMetrics:
                 ("workload", ["kind_namespace_name", "username"]),
             )
         }
+        self._prevented = prometheus_client.Gauge(
+            "pod_unavailable_budget",
+            "Deletions, evictions and updates of pods that a PodUnavailableBudget refused.",
+            ["kind_namespace_name", "username"],
+            registry=None,
+        )
         self._in_flight = prometheus_client.Gauge(
             "controller_runtime_webhook_requests_in_flight", "Requests being answered.", registry=None
         )
@@ -68,7 +75,8 @@ class WebhookMetrics:
         """Show everything under `registry`."""
         self._in_flight.set_function(in_flight)
         self._shed.set_function(shed)
-        for metric in (self._requests, self._latency, self._in_flight, self._shed, *self._refused.values()):
+        own = (self._requests, self._latency, self._in_flight, self._shed, self._prevented)
+        for metric in (*own, *self._refused.values()):
             registry.register(metric)
 
     def observe(self, path: str, code: int, seconds: float) -> None:
@@ -88,18 +96,28 @@ class WebhookMetrics:
             case _:
                 which = f"{refused.kind}_{refused.namespace}_{refused.name}"
                 self._refused["workload"].labels(which, refused.username).inc()
-        self._write(refused)
+        self._write(
+            "DeletionProtection", refused.kind, refused.namespace, refused.name, username=refused.username
+        )
 
-    def _write(self, refused: RefusedDeletion) -> None:
+    def prevent(self, prevented: PreventedDisruption) -> None:
+        """A budget kept a pod."""
+        owner = prevented.owner
+        kind, name = ("unknown", prevented.pod) if owner is None else (owner.kind, owner.name)
+        which = f"{kind}_{prevented.namespace or 'default'}_{name}"
+        self._prevented.labels(which, prevented.username).inc()
+        self._write(
+            "PodUnavailableBudget",
+            "Pod",
+            prevented.namespace,
+            prevented.pod,
+            username=prevented.username,
+        )
+
+    def _write(self, event: str, kind: str, namespace: str, name: str, *, username: str) -> None:
         if self._log_path is None:
             return
-        line = {
-            "Event": "DeletionProtection",
-            "Kind": refused.kind,
-            "Namespace": refused.namespace,
-            "Name": refused.name,
-            "UserAgent": refused.username,
-        }
+        line = {"Event": event, "Kind": kind, "Namespace": namespace, "Name": name, "UserAgent": username}
         try:
             self._log_path.parent.mkdir(parents=True, exist_ok=True)
             with self._log_path.open("ab") as file:

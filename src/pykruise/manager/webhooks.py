@@ -23,11 +23,12 @@ from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.counts import LiveCounts
 from pykruise.admission.match_conditions import ConditionRemover
-from pykruise.admission.pods.refusals import RefusalEvents
+from pykruise.admission.pods.budget import PreventedDisruption
+from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, RefusalEvents
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Reviews
-from pykruise.admission.selector_index import SelectorIndex
+from pykruise.admission.selector_index import Known, SelectorIndex, selecting_kinds
 from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import admission_settings
 from pykruise.admission.stores import (
@@ -42,11 +43,17 @@ from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, pro
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
 from pykruise.kinds.persistentpodstate.readers import CachedStates
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
+from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import CachedSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import CachedSpreads
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.aside import Aside
 from pykruise.kube.cache import Cache, Change
@@ -61,6 +68,7 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.review import live_lookups
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -157,11 +165,28 @@ class Webhooks:
             versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds,
             quota=Quota(SPREADING, most_of_one=SPREADING // 2),
         )
+        self._budgets = CachedBudgets(client, clock=clock, rng=rng)
+        budget_settings = settings.of(POD_UNAVAILABLE_BUDGET)
+        self.budgeting = Budgeting(
+            self._budgets,
+            clock=clock,
+            rng=rng,
+            in_place=budget_settings.in_place,
+            is_resize_apart=budget_settings.is_resize_apart,
+        )
+        self._has_budgets = admission.pod_webhook and admission.has_budgets
+        self._pub_recorder = EventRecorder(client, PUB_COMPONENT, clock=clock, rng=rng)
         self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
+        self._selecting = {
+            SIDECAR_SETS: Known(self._sidecars.known, self._sidecars.sets),
+            WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.cache),
+            POD_UNAVAILABLE_BUDGETS: Known(self._budgets.known, self._budgets.cache),
+            PERSISTENT_POD_STATES: Known(self._states.known, self._states.cache),
+        }
         self._selectors = SelectorIndex(
-            client, self._sidecars, self._spreads if self._spreads_pods else None, self._states
+            client, {one: self._selecting[one] for one in selecting_kinds(admission)}
         )
         remover = ConditionRemover(client)
         aside = Aside()
@@ -178,6 +203,8 @@ class Webhooks:
                 on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
                 spreading=self.spreading,
+                budgeting=self.budgeting,
+                on_prevented=self._prevented,
                 announce=remover.remove if self._store.is_managed else None,
                 rng=rng,
                 aside=aside,
@@ -215,9 +242,7 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
-        self._crds.subscribe(
-            Renewal((self._sidecars.sets, self._spreads.cache, self._states.cache)).on_definition
-        )
+        self._crds.subscribe(Renewal(tuple(one.cache for one in self._selecting.values())).on_definition)
         self._wake = asyncio.Event()
         self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()
@@ -248,6 +273,10 @@ class Webhooks:
         if crd is not None and crd.conversion is not None:
             self._wake.set()
 
+    def _prevented(self, prevented: PreventedDisruption) -> None:
+        self.metrics.prevent(prevented)
+        PreventionEvents(self._pub_recorder).tell(prevented)
+
     # ── as a component ───────────────────────────────────────────────────────
 
     def problems(self) -> Sequence[str]:
@@ -257,7 +286,8 @@ class Webhooks:
         found = [self._check_problem] if self._check_problem else []
         found += self._sidecars.problems()
         found += self._states.problems()
-        found += self._spreads.problems() if self._spreads_pods else ()
+        found += self._spreads.objects.problems() if self._spreads_pods else ()
+        found += self._budgets.problems() if self._has_budgets else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -286,6 +316,9 @@ class Webhooks:
                 }
                 if self._spreads_pods:
                     parts["webhook-spreads"] = self._spreads.run()
+                if self._has_budgets:
+                    parts["webhook-budgets"] = self._budgets.run()
+                    parts["webhook-budget-events"] = self._pub_recorder.run()
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
                 for task in background:

@@ -47,6 +47,8 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
     uid: str
     resource_version: str = ""
     grace_period_s: int | None = None
+    propagation: str = ""
+    """Background, Foreground or Orphan; empty: as the resource has it (Jobs of batch/v1 orphan their pods)."""
 
 
 Action = Create | Patch | Delete

@@ -334,6 +334,7 @@ class Executor:
                 uid=action.uid,
                 resource_version=action.resource_version,
                 grace_period_s=action.grace_period_s,
+                propagation=action.propagation,
                 priority=priority,
             )
         except NotFoundError:

@@ -51,6 +51,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """What --set can change → where it is in the object."""
     containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
     """Where `--set image=…` finds containers; empty: it has none."""
+    headline: Callable[[Mapping[str, Any]], str] | None = None
+    """How far it is, in a sentence about its status; None: nothing better than its plan says so."""
+    has_observed_generation: bool = True
+    """Whether its status says which generation was seen last."""
 
 
 def is_owner(workload: Document, dependent: Document) -> bool:
@@ -60,7 +64,8 @@ def is_owner(workload: Document, dependent: Document) -> bool:
 
 
 class WorkloadInsight(Insight, frozen=True, kw_only=True):
-    """A kind that owns pods."""
+    """A kind that owns pods. Its snapshots have `pods` and `revisions`, and its settings `in_place` where a strategy
+    is not "never"."""
 
     strategy: Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]
     """Of a spec; or None and what cannot be read."""

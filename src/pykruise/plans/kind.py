@@ -6,7 +6,7 @@ kinds/<kind>/kind.py ──▶ KIND ──▶ definitions, conversion, roles, fl
 Pure values and functions. What a kind does not have (a definition, a controller, reviews) is None.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, get_type_hints
 
 import msgspec
@@ -25,7 +25,7 @@ from pykruise.plans.read import Read
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import Views
 from pykruise.plans.wakes import Wake
-from pykruise.pods.settings import NoSettings
+from pykruise.pods.settings import Gate, NoSettings
 
 __all__ = ["Control", "Kind", "ObjectView", "SpecSchema", "is_same_object", "workload_rights"]
 
@@ -124,6 +124,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that all must be on; else its objects are refused and no controller runs."""
     any_gate: tuple[str, ...] = ()
     """At least one of these must be on, where there are any."""
+    own_gates: Mapping[str, Gate] = {}
+    """Gates that OpenKruise does not have, by name (its own are in kinds/gates.py)."""
     settings: type[msgspec.Struct] = NoSettings
     """A frozen Struct; each field says where its value is from (pods/settings.py)."""
     reviews: Reviews = Reviews()

@@ -104,6 +104,10 @@ class Purpose(StrEnum):
     DISTRIBUTE = "distribute"
     GENERATE_STATES = "keep what workloads ask for"
     DELETE_COPIES = "delete copies"
+    CREATE_JOBS = "create jobs"
+    REPLACE_JOBS = "replace jobs"
+    PAUSE_JOB = "pause the job"
+    DELETE_JOB = "delete the job"
     REPORT_STATUS = "status"
     TIDY_UP = "tidy up"
 

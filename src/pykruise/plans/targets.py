@@ -13,11 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
 from pykruise.kube.discovery import Discovery
 from pykruise.kube.documents import Document, canonical, decode
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.group_kinds import GroupKind, group_of
 from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.kube.selectors import EVERYTHING, Selector, SelectorError, selector_from
 from pykruise.plans.read import Mirrors
@@ -31,6 +33,8 @@ __all__ = [
     "STATEFUL_SETS_OF_KRUISE",
     "TARGET_RESOURCES",
     "TARGET_VIEWS",
+    "OwnerMissingError",
+    "OwnerReader",
     "TargetView",
     "WorkloadReader",
     "deployment_of",
@@ -233,3 +237,39 @@ class WorkloadReader:
             return decode(await self._client().get(resource, namespace, name, subresource=subresource))
         except NotFoundError:
             return None
+
+
+class OwnerMissingError(Exception):
+    """An owner of a pod is not there: perhaps it is not seen yet, so nobody can say whose the pod is."""
+
+
+_OWNER_S: Final = 60.0
+"""How long the owner of an owner is remembered: it hardly ever changes."""
+
+_MOST_OWNERS: Final = 10_000
+
+
+class OwnerReader(WorkloadReader):
+    """Says who controls an owner. Remembers it for a moment."""
+
+    def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
+        super().__init__(client)
+        self._clock = clock
+        self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
+
+    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        """The controller of an owner; None: it has none. Raises OwnerMissingError, KubeError."""
+        known = self._owners.get(owner.uid)
+        now = self._clock()
+        if known is not None and now < known[0]:
+            return known[1]
+        kind = GroupKind(group_of(owner.api_version) or "", owner.kind)
+        version = owner.api_version.rpartition("/")[2]
+        document = await self.read(kind, namespace, owner.name, version=version)
+        if document is None:
+            raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
+        found = controller_of(document)
+        if len(self._owners) >= _MOST_OWNERS:
+            self._owners = {}
+        self._owners[owner.uid] = (now + _OWNER_S, found)
+        return found

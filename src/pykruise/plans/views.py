@@ -11,7 +11,6 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from pykruise.kube.cache import Projected
-from pykruise.kube.node_rules import Taint
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     NAMESPACES,
@@ -23,6 +22,7 @@ from pykruise.kube.resources import (
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
+from pykruise.pods.nodes import NodeView, project_node
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodProjector, PodView
@@ -82,58 +82,6 @@ ORPHANS = "orphans"
 """Index: namespace of objects without a managing owner."""
 
 
-class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as decisions see it."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: int
-    labels: Mapping[str, str] = {}
-    taints: tuple[Taint, ...] = ()
-
-    def is_placed_as(self, other: "NodeView") -> bool:
-        """Whether pods are placed on both alike: nothing that placement reads is different."""
-        return (
-            self.name == other.name
-            and self.uid == other.uid
-            and self.labels == other.labels
-            and self.taints == other.taints
-        )
-
-
-class _NodeMeta(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str = ""
-    resource_version: str = "0"
-    labels: dict[str, str] | None = None
-
-
-class _NodeSpec(msgspec.Struct):
-    taints: tuple[Taint, ...] | None = None
-
-
-class _Node(msgspec.Struct):
-    metadata: _NodeMeta
-    spec: _NodeSpec | None = None
-
-
-_decode_node = msgspec.json.Decoder(_Node).decode
-
-
-def project_node(raw: bytes | msgspec.Raw) -> NodeView:
-    """A Node's view. Raises msgspec.DecodeError for what is not an object."""
-    node = _decode_node(raw)
-    meta = node.metadata
-    return NodeView(
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version),
-        labels=meta.labels or {},
-        taints=(node.spec.taints if node.spec else None) or (),
-    )
-
-
 class NamespaceView(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace with its labels."""
 
@@ -183,6 +131,7 @@ POD_VIEWS: Final = Views[PodView](
     indexes={
         BY_CONTROLLER: lambda pod: (pod.controller.uid,) if pod.controller else (),
         ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
+        BY_NAMESPACE: lambda pod: (pod.namespace,),
         BY_SIDECARSET: lambda pod: injected_sets(pod.annotations) if pod.annotations else (),
     },
 )

@@ -55,6 +55,9 @@ NO_PROTECT_ANNOTATION: Final = "pub.kruise.io/no-protect"
 PROTECT_OPERATIONS_ANNOTATION: Final = "kruise.io/pub-protect-operations"
 """On a PodUnavailableBudget of v1alpha1: comma-separated operations."""
 
+PROTECT_TOTAL_REPLICAS_ANNOTATION: Final = "pub.kruise.io/protect-total-replicas"
+"""On a PodUnavailableBudget of v1alpha1: the number of pods that shares are of."""
+
 MATCHED_SPREAD_ANNOTATION: Final = "apps.kruise.io/matched-workloadspread"
 """On a pod: of which WorkloadSpread and which of its subsets it is, as JSON."""
 

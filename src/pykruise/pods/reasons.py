@@ -25,7 +25,7 @@ class Code(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
     SELECTOR_CHANGED = "SelectorChanged"
-    TERMINATING_OBJECT = "Terminating set"
+    TERMINATING_OBJECT = "TerminatingObject"
     NO_MANAGER = "NoManager"
     NO_TARGET = "NoTarget"
     CONFLICT = "Conflict"
@@ -102,6 +102,7 @@ class Code(StrEnum):
     CLAIMS = "Claims"
     ORPHAN = "Orphan"
     OTHER_OWNERS = "OtherOwners"
+    OTHER_BUDGET = "OtherBudget"
     DEADLINE = "Deadline"
     NOT_UPDATE = "NotUpdate"
     NOT_SELECTED = "NotSelected"
@@ -112,6 +113,10 @@ class Code(StrEnum):
     CREATING = "Creating"
     LEAVING = "Leaving"
     SURPLUS = "Surplus"
+    PARALLELISM = "Parallelism"
+    JOB_OVER = "JobOver"
+    CHILD_ACTIVE = "ChildActive"
+    NEXT_TICK = "NextTick"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -269,6 +274,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.OTHER_OWNERS: Meaning(
         "the selector matches pods of other owners too", "give one of them other labels and another selector"
     ),
+    Code.OTHER_BUDGET: Meaning(
+        "another PodUnavailableBudget protects the pod, and is the only one asked about it",
+        "have one budget for each pod",
+    ),
     Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
     Code.NOT_UPDATE: Meaning(
         "updateStrategy.type is NotUpdate",
@@ -284,6 +293,15 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLOSED: Meaning("a subset is passed over, since pods found no node there", "make room on its nodes"),
     Code.CREATING: Meaning("pods are missing and being created, or admitted and not seen yet"),
     Code.LEAVING: Meaning("a pod is on its way out of a subset"),
+    Code.PARALLELISM: Meaning(
+        "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
+    ),
+    Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
+    Code.CHILD_ACTIVE: Meaning(
+        "what was made before is active still, and concurrencyPolicy is Forbid",
+        "wait until it ends, or set concurrencyPolicy to Allow or Replace",
+    ),
+    Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
 }
 """Every code."""
@@ -299,7 +317,8 @@ AT_REST: Final = frozenset(
     {
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
-        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS),
+        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
+        *(Code.NEXT_TICK, Code.OTHER_BUDGET),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""

@@ -25,6 +25,7 @@ from pykruise.pods.containers import (
 )
 from pykruise.pods.launch_order import COMPLETED_ANNOTATION
 from pykruise.pods.names import RevisionHash, short_hash
+from pykruise.pods.node_placement import NodeRequirements, requirements_of
 from pykruise.pods.ranks import Rank, deletion_cost, update_rank
 
 NEEDED_ANNOTATIONS: Final = (
@@ -100,6 +101,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     restart_policy: str = "Always"
     claim_volumes: tuple[tuple[str, str], ...] = ()
     """Of a pod of an Advanced StatefulSet: its volumes that are claims, as volume and claim name."""
+    asks_of_nodes: NodeRequirements | None = None
+    """Of a pod of a BroadcastJob: which nodes it may be on."""
 
     phase: str = ""
     conditions: tuple[ConditionView, ...] = ()
@@ -189,6 +192,8 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     readiness_gates: tuple[_Gate, ...] | None = None
     restart_policy: str | None = None
     volumes: msgspec.Raw = msgspec.Raw()
+    node_selector: msgspec.Raw = msgspec.Raw()
+    tolerations: msgspec.Raw = msgspec.Raw()
 
 
 class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
@@ -249,6 +254,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 _decode_volumes = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
 _decode_affinity = msgspec.json.Decoder(_Affinity | None).decode
 _NAMED_PODS: Final = ("apps.kruise.io", "StatefulSet")
+_PLACED_PODS: Final = ("apps.kruise.io", "BroadcastJob")
 _NO_SPEC: Final = _Spec()
 _POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
@@ -314,6 +320,7 @@ class PodProjector:
             readiness_gates=share(gates, gates),
             restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
             claim_volumes=_claim_volumes(spec.volumes, controller),
+            asks_of_nodes=_asks_of_nodes(spec, controller),
             phase=share(phase, phase),
             conditions=conditions,
             ready_since=ready_since,
@@ -521,6 +528,14 @@ def _claim_volumes(volumes: msgspec.Raw, controller: ControllerView | None) -> t
             if one.persistent_volume_claim is not None
         ]
     )
+
+
+def _asks_of_nodes(spec: _Spec, controller: ControllerView | None) -> NodeRequirements | None:
+    """Only a kind whose pods go with their node's state, while they run, asks."""
+    if controller is None or (controller.group, controller.kind) != _PLACED_PODS:
+        return None
+    asked = {"nodeSelector": spec.node_selector, "tolerations": spec.tolerations, "affinity": spec.affinity}
+    return requirements_of({name: msgspec.json.decode(raw) for name, raw in asked.items() if bytes(raw)})
 
 
 def _is_in_grace(annotations: Mapping[str, str]) -> bool:

@@ -15,11 +15,13 @@ import yaml
 from click.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.admitted import patch_to_apply
 from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
-from pykruise.cli.insight.forecasting import Batch, Fate, Forecast, patch_to_apply
+from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.known import known_kinds, named
+from pykruise.cli.insight.outlook import Batch, Fate
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code

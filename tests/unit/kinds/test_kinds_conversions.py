@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import conversions
-from pykruise.kinds.podunavailablebudget.admission import SPOKE_RULES
+from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document

@@ -11,6 +11,7 @@ import pytest
 
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import Gates
 from pykruise.kube.client import Client
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from pykruise.manager.manager import Manager
@@ -97,6 +98,30 @@ async def test_a_right_that_is_missing_is_one_clear_line_and_makes_it_unready(
             # then
             await place.until(lambda: _has(place, 1), within_s=60.0)
             assert manager.problems() == ()
+
+
+async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with small_cluster() as place:
+        await install(place)
+        # given a manager that ends sidecars of jobs, but may not list what that is asked for with
+        faulty = FaultyTransport(place.cluster.transport_for(MANAGER))
+        faulty.on(reads("containerrecreaterequests"), lambda _: Answer(403, message="requests are forbidden"))
+        settings = Settings(gates=Gates.of(SidecarTerminator=True))
+        caplog.set_level(logging.INFO, logger="pykruise")
+        async with running(place, transport=faulty, settings=settings) as manager:
+            await place.create(CLONE_SETS, cloneset(replicas=2))
+            # then the others work, the log says once what is missing, and the manager is ready
+            await place.until(lambda: _has(place, 2), within_s=60.0)
+            await asyncio.sleep(600.0)
+            wanted = "may not list and watch containerrecreaterequests"
+            assert sum(wanted in line for line in caplog.messages) == 1
+            assert manager.problems() == ()
+            assert manager.stats().controllers["sidecarterminator"].reconciles == 0
+            # when it may, that controller starts too
+            faulty.clear()
+            await place.until(lambda: "sidecarterminator: caches are synced" in caplog.text, within_s=60.0)
 
 
 async def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:

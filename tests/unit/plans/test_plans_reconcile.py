@@ -547,7 +547,8 @@ async def test_what_is_not_there_is_planned_for_where_the_kind_says_so(world: Wo
     # then
     assert await turn(world)(KEY) is None
     assert world.writes == []
-    await turn(world, absent=lambda key: View(uid=""))(KEY)
+    none = View(uid="")
+    await turn(world, absent=lambda key: none, object_of=lambda snapshot: none)(KEY)
     assert world.writes == ["create a"]
 
 

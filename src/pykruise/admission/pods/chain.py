@@ -6,9 +6,9 @@
 The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
 `judging_steps`:
 
-    changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · [PodUnavailableBudget]
+    changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · PodUnavailableBudget
                · PersistentPodState · enhanced liveness · [PodProbeMarker]
-    judging    WorkloadSpread · [PodUnavailableBudget]
+    judging    WorkloadSpread · PodUnavailableBudget
 
 Those in brackets belong to kinds that do not exist here yet. While nobody judges, no API server asks.
 """
@@ -17,6 +17,7 @@ import logging
 import random
 from collections.abc import Sequence
 
+from pykruise.admission.pods.budget import BudgetGuard, BudgetTie, OnPrevented
 from pykruise.admission.pods.launch_priority import LaunchPriority
 from pykruise.admission.pods.liveness import EnhancedLiveness
 from pykruise.admission.pods.persistent_state import StateInjection
@@ -26,6 +27,7 @@ from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.admission.pods.steps import JudgingStep, PodStep, StepError, read_pod
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.persistentpodstate.readers import StateReader
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
@@ -52,13 +54,15 @@ def changing_steps(
     clock: Clock = system_clock,
     spreading: Spreading | None = None,
     sidecars: SidecarReader | None = None,
+    budgeting: Budgeting | None = None,
     states: StateReader | None = None,
     on_refused: Refused = lambda refusal: None,
 ) -> tuple[PodStep, ...]:
     """The steps of `/mutate-pod`, in their order.
 
     Without `spreading` no pod gets a subset, without `sidecars` (a reader of SidecarSets) none gets sidecars,
-    without `states` (one of PersistentPodStates) none comes back to where it was.
+    without `budgeting` none gets a budget, without `states` (a reader of PersistentPodStates) none comes back to
+    where it was.
     """
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
     if settings.workload_spread:
@@ -69,6 +73,8 @@ def changing_steps(
         )
     )
     steps.append(LaunchPriority(rng))
+    if settings.has_budgets:
+        steps.append(BudgetTie(budgeting))
     steps.append(StateInjection(states))
     if settings.enhanced_liveness:
         steps.append(EnhancedLiveness())
@@ -76,10 +82,20 @@ def changing_steps(
 
 
 def judging_steps(
-    settings: AdmissionSettings, *, spreading: Spreading | None = None
+    settings: AdmissionSettings,
+    *,
+    spreading: Spreading | None = None,
+    budgeting: Budgeting | None = None,
+    on_prevented: OnPrevented = lambda prevented: None,
 ) -> tuple[JudgingStep, ...]:
-    """The steps of `/validate-pod`, in their order. Without `spreading` no subset hears that a pod goes."""
-    return (SpreadRelease(spreading),) if settings.workload_spread else ()
+    """The steps of `/validate-pod`, in their order. Without `spreading` no subset hears that a pod goes, without
+    `budgeting` no budget is asked; `on_prevented` hears of pods that a budget kept."""
+    steps: list[JudgingStep] = []
+    if settings.workload_spread:
+        steps.append(SpreadRelease(spreading))
+    if settings.has_budgets:
+        steps.append(BudgetGuard(budgeting, settings=settings, on_prevented=on_prevented))
+    return tuple(steps)
 
 
 def condition_of(steps: Sequence[PodStep | JudgingStep], interests: Interests) -> tuple[MatchCondition, ...]:

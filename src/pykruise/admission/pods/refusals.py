@@ -1,4 +1,5 @@
-"""Events about pods that were refused for want of their sidecars: on the SidecarSet, and on the pod's owner.
+"""Events about pods that were refused for want of their sidecars (on the SidecarSet, and on the pod's owner), and
+about pods that a budget kept (on the pod).
 
 SidecarInjection ──Refusal──▶ RefusalEvents.tell() ──▶ EventRecorder (in the background)
 
@@ -10,16 +11,20 @@ from typing import Any
 
 import msgspec
 
+from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import PODS, Resource
 
-__all__ = ["Refusal", "RefusalEvents", "refusal_of"]
+__all__ = ["PUB_COMPONENT", "PreventionEvents", "Refusal", "RefusalEvents", "refusal_of"]
 
 REASON = "FailedInjection"
+
+PUB_COMPONENT = "pub-controller"
+"""Who tells of kept pods, as the original has it."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,4 +75,23 @@ class RefusalEvents:
     def _record(self, resource: Resource, namespace: str, name: str, uid: str, message: str) -> None:
         self._recorder.record(
             resource, namespace=namespace, name=name, uid=uid, reason=REASON, message=message, warning=True
+        )
+
+
+class PreventionEvents:
+    """Tells of pods that a budget kept, as events of `recorder`, which somebody else runs."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def tell(self, prevented: PreventedDisruption) -> None:
+        """Record the event on the pod. Returns at once and never raises."""
+        self._recorder.record(
+            PODS,
+            namespace=prevented.namespace,
+            name=prevented.pod,
+            uid=prevented.uid,
+            reason="PubPreventPodDeletion",
+            message="openkruise pub prevents pod deletion",
+            warning=True,
         )

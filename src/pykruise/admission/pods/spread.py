@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from pykruise.admission.pods.steps import StepError
+from pykruise.admission.pods.steps import StepError, is_dry
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionRequest
@@ -51,7 +51,7 @@ class SpreadInjection:
         return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
-        if self._spreading is None or _is_dry(request):
+        if self._spreading is None or is_dry(request):
             return None
         namespace = _namespace(pod, request)
         try:
@@ -74,7 +74,7 @@ class SpreadRelease:
         return any_of([_GOES, both(meant_by(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
 
     async def judge(self, request: AdmissionRequest) -> Status | None:
-        if self._spreading is None or _is_dry(request):
+        if self._spreading is None or is_dry(request):
             return None
         try:
             with _place(self._spreading, request.namespace):
@@ -116,14 +116,3 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
 
 def _namespace(pod: Mapping[str, Any], request: AdmissionRequest) -> str:
     return (pod.get("metadata") or {}).get("namespace") or request.namespace
-
-
-def _is_dry(request: AdmissionRequest) -> bool:
-    """A dry run by the request, by its options, or by the options inside an eviction."""
-    found: Mapping[str, Any] = request.object or {}
-    eviction = found.get("deleteOptions") if request.subresource == "eviction" else None
-    return (
-        request.dry_run
-        or "All" in ((request.options or {}).get("dryRun") or ())
-        or "All" in ((eviction or {}).get("dryRun") or ())
-    )

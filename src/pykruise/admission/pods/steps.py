@@ -18,7 +18,7 @@ from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Status
 
-__all__ = ["JudgingStep", "PodShape", "PodStep", "StepError", "read_pod"]
+__all__ = ["JudgingStep", "PodShape", "PodStep", "StepError", "is_dry", "read_pod"]
 
 
 class StepError(Exception):
@@ -119,3 +119,14 @@ def read_pod(doc: Mapping[str, Any] | None) -> PodShape:
     if doc is None:
         raise ValueError("the request has no object")
     return msgspec.convert(doc, PodShape)
+
+
+def is_dry(request: AdmissionRequest) -> bool:
+    """A dry run by the request, by its options, or by the options inside an eviction."""
+    found: Mapping[str, Any] = request.object or {}
+    eviction = found.get("deleteOptions") if request.subresource == "eviction" else None
+    return (
+        request.dry_run
+        or "All" in ((request.options or {}).get("dryRun") or ())
+        or "All" in ((eviction or {}).get("dryRun") or ())
+    )

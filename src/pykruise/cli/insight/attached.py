@@ -1,6 +1,6 @@
 """The kinds that change pods of others: they own none, so they are looked at in their own way.
 
-a kind's folder (sidecars/, spreads/) ──▶ Attached ──▶ explain, plan
+a kind's folder (sidecars/, spreads/) or module (unavailability.py) ──▶ Attached ──▶ explain, plan
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,6 +16,8 @@ from pykruise.cli.insight.sidecars.look import look_at as look_at_sidecars
 from pykruise.cli.insight.spreads.explaining import explain_spread
 from pykruise.cli.insight.spreads.forecasting import forecast_spread
 from pykruise.cli.insight.spreads.look import look_at as look_at_spread
+from pykruise.cli.insight.unavailability import explain_budget, forecast_budget
+from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -42,7 +44,12 @@ async def _explain_spread(client: Client, key: Key, now: Instant, settings: Sett
     return explain_spread(await look_at_spread(client, key, now=now, settings=settings))
 
 
+async def _explain_budget(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+    return explain_budget(await look_at_budget(client, key, now=now, settings=settings))
+
+
 ATTACHED: Final[Mapping[str, Attached]] = {
+    "podunavailablebudget": Attached(explain=_explain_budget, plan=forecast_budget),
     "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
     "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
 }

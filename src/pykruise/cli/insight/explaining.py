@@ -96,7 +96,10 @@ def explain(sight: Sight, plan: Plan) -> Explanation:
 
 
 def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    if not isinstance(sight.kind.insight, WorkloadInsight):
+    insight = sight.kind.insight
+    if insight is not None and insight.headline is not None:
+        return insight.headline(status)
+    if not isinstance(insight, WorkloadInsight):
         return f"{len(list(plan.steps))} writes are due, {len(plan.skipped)} things wait"
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
@@ -198,7 +201,8 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
-    yield from not_taken_up(sight.document)
+    if sight.kind.insight is None or sight.kind.insight.has_observed_generation:
+        yield from not_taken_up(sight.document)
     yield from _conditions(status)
     yield from _failed_writes(sight.document.get("status") or {}, plan, status)
     for note in plan.notes:

@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
+from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.budgets import gone_below, read_budgets
 from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
+from pykruise.cli.insight.outlook import Batch, Fate
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode, deep_copy, same
-from pykruise.kube.errors import ApiError, NotFoundError
+from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, Resource
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
@@ -34,32 +34,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.sandbox.nodes import NodeSpec
 
-__all__ = [
-    "Batch",
-    "Fate",
-    "Forecast",
-    "Verdict",
-    "asked",
-    "changed_paths",
-    "forecast",
-    "patch_to_apply",
-]
-
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one pod that is there now, or of one that comes."""
-
-    pod: str
-    do: str
-
-
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done at a time, before the manager waits for pods."""
-
-    number: int
-    fates: tuple[Fate, ...]
+__all__ = ["Forecast", "forecast"]
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,95 +112,6 @@ async def forecast(
 
 
 # Admission
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster says to a manifest."""
-
-    live: Document | None = None
-    """The object as it is; None: there is none."""
-    wanted: Document | None = None
-    """As it would be stored: defaults and all; None: it is refused."""
-    errors: tuple[str, ...] = ()
-
-    @property
-    def change(self) -> str:
-        """created, changed, unchanged or refused."""
-        if self.wanted is None:
-            return "refused"
-        if self.live is None:
-            return "created"
-        return "unchanged" if same(self.live.get("spec"), self.wanted.get("spec")) else "changed"
-
-
-async def asked(client: Client, resource: Resource, key: Key, document: Document) -> Verdict:
-    """Ask admission in a dry run. Raises what says nothing about the object."""
-    try:
-        live: Document | None = decode(await client.get(resource, key.namespace, key.name))
-    except NotFoundError:
-        live = None
-    try:
-        return Verdict(live=live, wanted=await _admitted(client, resource, key, live, document))
-    except ApiError as error:
-        if not _is_refusal(error):
-            raise
-        return Verdict(live=live, errors=_errors(error))
-
-
-async def _admitted(
-    client: Client, resource: Resource, key: Key, live: Document | None, document: Document
-) -> Document:
-    """The object as it would be stored: defaults and all. Raises what admission refuses with."""
-    if live is None:
-        return decode(await client.create(resource, key.namespace, document, dry_run=True))
-    patch = patch_to_apply(live, document)
-    if not patch:
-        return live
-    answer = await client.patch(
-        resource, key.namespace, key.name, patch, patch_type=PatchType.MERGE, dry_run=True
-    )
-    return decode(answer)
-
-
-def patch_to_apply(live: Document, document: Document) -> Document:
-    """The merge patch that `kubectl apply` would send: what the manifest says, and without what it said before.
-
-    What was said before is in the annotation that kubectl leaves; without it nothing is taken away.
-    """
-    before = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
-    last: Any = decode(before.encode()) if before else {}
-    wanted = document.get("spec") or {}
-    kept = ("labels", "annotations")
-    metadata = {part: document["metadata"][part] for part in kept if document["metadata"].get(part)}
-    spec = _difference(live.get("spec") or {}, wanted, last.get("spec") or {})
-    changes = _difference(live["metadata"], metadata, last.get("metadata") or {})
-    return {**({"spec": spec} if spec else {}), **({"metadata": changes} if changes else {})}
-
-
-def _difference(live: Mapping[str, Any], wanted: Mapping[str, Any], last: Mapping[str, Any]) -> Document:
-    patch: Document = {}
-    for name, value in wanted.items():
-        there = live.get(name)
-        if isinstance(value, Mapping) and isinstance(there, Mapping):
-            before = last.get(name)
-            if inner := _difference(there, value, before if isinstance(before, Mapping) else {}):
-                patch[name] = inner
-        elif not same(there, value):
-            patch[name] = deep_copy(value)
-    for name in last:
-        if name not in wanted and name in live and name not in ("name", "namespace"):
-            patch[name] = None
-    return patch
-
-
-def _is_refusal(error: ApiError) -> bool:
-    """A verdict on the object, and not on who asks or whether anybody answers."""
-    return error.code in (400, 409, 422) or (error.code == 403 and "webhook" in str(error))
-
-
-def _errors(error: ApiError) -> tuple[str, ...]:
-    causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
-    return tuple(causes) or (str(error),)
 
 
 # The copy
@@ -442,30 +328,3 @@ def _gates(wanted: Document) -> list[str]:
 
 def _shown(names: Sequence[str]) -> str:
     return f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
-
-
-def changed_paths(old: Any, new: Any, path: str) -> Iterator[str]:
-    """Where two documents differ, lists of named things by name."""
-    if same(old, new):
-        return
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*old, *new}):
-            yield from changed_paths(old.get(key), new.get(key), f"{path}.{key}")
-        return
-    if isinstance(old, list) and isinstance(new, list) and _are_named(old) and _are_named(new):
-        before, after = ({one["name"]: one for one in items} for items in (old, new))
-        for name in sorted({*before, *after}):
-            yield from changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
-        return
-    yield f"{path}: {_short(old)} → {_short(new)}"
-
-
-def _are_named(items: Sequence[Any]) -> bool:
-    return all(isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in items)
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return "(none)"
-    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"

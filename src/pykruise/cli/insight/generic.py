@@ -6,9 +6,9 @@ manifest ──dry run──▶ Sight as it would be ──the kind's plan──
 from collections.abc import Iterator
 from typing import Any
 
-from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
+from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.look import look_at
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document

@@ -1,13 +1,15 @@
 """The kinds that explain, plan and simulate know: all that have a definition and a controller.
 
 what a person typed ──▶ named()      a manifest ──▶ of_document()      ──▶ Kind (plans/kind.py)
+
+A command loads the one kind that a name points to. All are loaded for a nickname (`asts/web`), or to list them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.cli.errors import CommandError
-from pykruise.kinds import kinds
+from pykruise.kinds import find, kinds
 from pykruise.plans.insight import Insight, WorkloadInsight
 from pykruise.plans.kind import Kind
 
@@ -16,7 +18,20 @@ __all__ = ["insight_of", "is_of", "known_kinds", "named", "of_document", "worklo
 
 def known_kinds() -> Sequence[Kind]:
     """Those that can be explained and planned."""
-    return tuple(one for one in kinds() if one.versions and one.control is not None)
+    return tuple(one for one in kinds() if _is_known(one))
+
+
+def _is_known(kind: Kind) -> bool:
+    return bool(kind.versions) and kind.control is not None
+
+
+def _likely(name: str) -> Iterator[Kind]:
+    """The known kind with this name, singular or plural, alone; then all of them."""
+    for folder in (name, name.removesuffix("s")):
+        kind = find(folder)
+        if kind is not None and _is_known(kind):
+            yield kind
+    yield from known_kinds()
 
 
 def workloads() -> Sequence[Kind]:
@@ -40,7 +55,7 @@ def named(target: str) -> tuple[Kind, str]:
     said, slash, name = target.partition("/")
     if not slash or not name or "/" in name:
         raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
-    for one in known_kinds():
+    for one in _likely(said.lower().partition(".")[0]):
         if said.lower() in _names_of(one):
             return one, name
     known = ", ".join(one.resource.plural for one in known_kinds())
@@ -52,15 +67,14 @@ def _names_of(kind: Kind) -> set[str]:
     return {plural, singular, f"{plural}.{group}", f"{singular}.{group}", *insight_of(kind).names}
 
 
-def of_document(document: Mapping[str, Any], kinds: Sequence[Kind] | None = None) -> Kind:
-    """The kind of a manifest, among these (default: all). Raises CommandError for one that is not known."""
-    among = known_kinds() if kinds is None else kinds
-    for one in among:
+def of_document(document: Mapping[str, Any]) -> Kind:
+    """The kind of a manifest. Raises CommandError for one that is not known."""
+    for one in _likely(str(document.get("kind")).lower()):
         if is_of(one, document):
             return one
     name = (document.get("metadata") or {}).get("name")
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
-    known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in among)
+    known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
     raise CommandError(f"{what}: no kind that is known here; there is: {known}")
 
 

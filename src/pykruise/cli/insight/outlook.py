@@ -9,9 +9,21 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pykruise.cli.insight.forecasting import Batch
+__all__ = ["Batch", "Fate", "Outlook", "outlook_lines", "shown"]
 
-__all__ = ["Outlook", "outlook_lines", "shown"]
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one pod that is there now, or of one that comes."""
+
+    pod: str
+    do: str
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done at a time, before the manager waits for pods."""
+
+    number: int
+    fates: tuple[Fate, ...]
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):

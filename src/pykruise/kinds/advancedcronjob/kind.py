@@ -1,12 +1,25 @@
-"""AdvancedCronJob: its definition; there is no controller yet.
+"""AdvancedCronJob, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion (plans/kind.py)
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
+from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.conversion import CONVERSION
+from pykruise.kinds.advancedcronjob.insight import INSIGHT
+from pykruise.kinds.advancedcronjob.plan import plan_cronjob
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJob
+from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind, SpecSchema
+from pykruise.kube.ids import Key
+from pykruise.kube.rights import READ, on
+from pykruise.plans.kind import Control, Kind, SpecSchema, workload_rights
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.wakes import Wake, itself
 
 __all__ = ["KIND"]
 
@@ -30,9 +43,42 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     )
 
 
+def _wakes(_: Settings) -> Sequence[Wake]:
+    return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_owner) for views in CHILD_VIEWS.values()))
+
+
+def _owner(change: Change[ChildView], around: Around[Settings]) -> Iterator[Key]:
+    """The AdvancedCronJob that controls the child."""
+    child = change.new or change.old
+    if child is not None and child.controller_uid:
+        for cron in around.all(CRON_JOB_VIEWS):
+            if cron.uid == child.controller_uid:
+                yield cron.key
+
+
 KIND = Kind(
     resource=ADVANCED_CRON_JOBS,
     versions=_versions,
     short_names=("acj",),
     conversion=CONVERSION,
+    settings=Settings,
+    reviews=Reviews(mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_cronjob),
+    control=Control(
+        name="advancedcronjob",
+        component="advancedcronjob-controller",
+        objects=CRON_JOB_VIEWS,
+        reads=lambda _: tuple(CHILD_VIEWS.values()),
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.cron,
+        plan=plan_cronjob,
+    ),
+    rights=(
+        *workload_rights(ADVANCED_CRON_JOBS),
+        *(
+            on(resource, *READ, "create", "delete", why="AdvancedCronJob: what it makes")
+            for resource in TEMPLATES.values()
+        ),
+    ),
+    insight=INSIGHT,
 )

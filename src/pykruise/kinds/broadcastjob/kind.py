@@ -1,12 +1,29 @@
-"""BroadcastJob: its definition; there is no controller yet.
+"""BroadcastJob, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion (plans/kind.py)
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
+
+A node's heartbeat enqueues nothing. A node that comes, goes or changes enqueues the jobs for which it is something else
+now.
 """
 
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
 from pykruise.kinds.broadcastjob.conversion import CONVERSION
+from pykruise.kinds.broadcastjob.insight import INSIGHT
+from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
+from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings, snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
+from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
+from pykruise.kube.ids import Key
+from pykruise.kube.rights import on
+from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.plans.wakes import Wake, by_owner, itself
+from pykruise.pods.nodes import NodeView
 
 __all__ = ["KIND"]
 
@@ -18,6 +35,41 @@ _COLUMNS = (
     Column("AGE", "date", ".metadata.creationTimestamp"),
 )
 
+
+def _wakes(_: Settings) -> Sequence[Wake]:
+    return (
+        itself(BROADCAST_JOB_VIEWS),
+        by_owner(POD_VIEWS, BROADCAST_JOBS),
+        Wake(on=NODE_VIEWS, keys=_placed_otherwise),
+    )
+
+
+def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+    """Jobs that are not over and for which the node is something else now."""
+    for job in around.all(BROADCAST_JOB_VIEWS):
+        if not job.is_finished and _is_concerned(job, change.old, change.new, around):
+            yield job.key
+
+
+def _is_concerned(
+    job: BroadcastJobView, old: NodeView | None, new: NodeView | None, around: Around[Settings]
+) -> bool:
+    if old is None:
+        return new is not None and not job.obstacle(new)
+    if new is not None:
+        if _is_placed_alike(old, new):
+            return False
+        if bool(job.obstacle(old)) != bool(job.obstacle(new)):
+            return True
+    # Pods of a template that has changed since may be there all the same.
+    return any(pod.target_node == old.name for pod in around.owned(POD_VIEWS, job.uid))
+
+
+def _is_placed_alike(old: NodeView, new: NodeView) -> bool:
+    same_room = old.is_cordoned == new.is_cordoned and old.allocatable == new.allocatable
+    return same_room and old.is_placed_as(new)
+
+
 KIND = Kind(
     resource=BROADCAST_JOBS,
     versions=(
@@ -26,4 +78,24 @@ KIND = Kind(
     ),
     short_names=("bcj",),
     conversion=CONVERSION,
+    settings=Settings,
+    reviews=Reviews(
+        mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_broadcastjob
+    ),
+    control=Control(
+        name="broadcastjob",
+        component="broadcastjob-controller",
+        objects=BROADCAST_JOB_VIEWS,
+        reads=lambda _: (POD_VIEWS, NODE_VIEWS),
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.job,
+        plan=plan_broadcastjob,
+    ),
+    rights=(
+        *workload_rights(BROADCAST_JOBS),
+        on(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause one that has a failed pod"),
+        on(BROADCAST_JOBS, "delete", why="BroadcastJob: to delete it when its time to live is over"),
+    ),
+    insight=INSIGHT,
 )

@@ -233,7 +233,7 @@ def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Sta
             resource=POD_UNAVAILABLE_BUDGETS,
             key=Key(budget.namespace, budget.name),
             patch_type=PatchType.MERGE,
-            body=spend_patch(budget, begun, now=ws.now),
+            body=spend_patch(budget, {pod.name: Operation.UPDATE for pod in begun}, now=ws.now),
             subresource="status",
             uid=budget.uid,
             resource_version=str(budget.resource_version),

@@ -7,14 +7,15 @@ not ready or full runs its pod all the same: the pod tolerates the taints by whi
 scheduler looks at resources.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
-from pykruise.plans.views import NodeView
+from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE
+from pykruise.pods.node_placement import NodeRequirements, requirements_of
+from pykruise.pods.nodes import NodeView
 
 __all__ = ["Fit", "Place", "Placement", "daemon_tolerations", "placement_of"]
 
@@ -74,35 +75,17 @@ def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a template asks of nodes."""
-
-    node_name: str = ""
-    node_selector: Mapping[str, str] = {}
-    terms: Sequence[Mapping[str, Any]] | None = None
-    """Required node affinity: one of these must match; None: it asks for nothing."""
-    tolerations: Sequence[Mapping[str, Any]] = ()
+class Placement(NodeRequirements, frozen=True, kw_only=True):
+    """What a DaemonSet's template asks of nodes."""
 
     def fit(self, node: NodeView) -> Fit:
         """What the node is to pods of this template."""
-        if self.node_name and self.node_name != node.name:
-            return Fit(Place.LEAVE, f"the template names the node {self.node_name}")
-        labels = node.labels
-        for key, value in self.node_selector.items():
-            if labels.get(key) != value:
-                return Fit(Place.LEAVE, f"the node has not the label {key}={value}")
-        if self.terms is not None and not any(
-            matches_term(term, labels=labels, name=node.name) for term in self.terms
-        ):
-            return Fit(Place.LEAVE, "the node does not match the required node affinity")
+        if mismatch := self.mismatch(node):
+            return Fit(Place.LEAVE, mismatch)
         return self._fit_by_taints(node) if node.taints else RUNS
 
     def _fit_by_taints(self, node: NodeView) -> Fit:
-        untolerated = [
-            taint
-            for taint in node.taints
-            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(self.tolerations, taint)
-        ]
+        untolerated = self.untolerated(node)
         if not untolerated:
             return RUNS
         expels = [taint for taint in untolerated if taint.effect == NO_EXECUTE]
@@ -113,21 +96,10 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 def placement_of(template: Mapping[str, Any]) -> Placement:
     """What a pod template asks of nodes. An affinity that has not the shape of one matches no node."""
     spec: Mapping[str, Any] = template.get("spec") or {}
+    asked = requirements_of(spec)
     return Placement(
-        node_name=spec.get("nodeName") or "",
-        node_selector=spec.get("nodeSelector") or {},
-        terms=_required_terms(spec.get("affinity")),
+        node_name=asked.node_name,
+        node_selector=asked.node_selector,
+        terms=asked.terms,
         tolerations=daemon_tolerations(spec),
     )
-
-
-def _required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
-    try:
-        node_affinity = (affinity or {}).get("nodeAffinity") or {}
-        required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-        if required is None:
-            return None
-        terms = required.get("nodeSelectorTerms") or ()
-        return [term for term in terms if isinstance(term, Mapping)]
-    except AttributeError:
-        return ()

@@ -19,6 +19,7 @@ from pykruise.plans.actions import Create
 from pykruise.plans.phases import Phase, delete_steps, pod_chain
 from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
 from pykruise.pods.in_place import with_ready_gates
+from pykruise.pods.node_placement import bound_to
 from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.views import PodView
 
@@ -105,7 +106,7 @@ def pod_documents(ws: WorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Docume
                 "apiVersion": PODS.api_version,
                 "kind": PODS.kind,
                 "metadata": {"name": name, **shared},
-                "spec": _for_node(spec, node) if by_scheduler else _on_node(spec, node),
+                "spec": bound_to(spec, node) if by_scheduler else _on_node(spec, node),
             },
             node,
         )
@@ -120,17 +121,6 @@ def _names(ws: WorkingSet, prefix: str, count: int) -> Iterable[str]:
 def _pod_spec(ws: WorkingSet, template_spec: Mapping[str, Any]) -> Document:
     spec = {**template_spec, "tolerations": daemon_tolerations(template_spec)}
     return with_ready_gates(spec) if ws.spec.is_in_place else spec
-
-
-def _for_node(spec: Document, node: str) -> Document:
-    """Bound to its node by an affinity in the place of what the template requires (which the node meets)."""
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    affinity = spec.get("affinity") or {}
-    node_affinity = {
-        **(affinity.get("nodeAffinity") or {}),
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]},
-    }
-    return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 
 def _on_node(spec: Document, node: str) -> Document:

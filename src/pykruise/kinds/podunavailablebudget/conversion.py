@@ -11,13 +11,12 @@ from typing import Final
 from pykruise.kinds.podunavailablebudget.types import OPERATIONS, POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.conversion import Conversion, annotate, drop, section
 from pykruise.kube.documents import Document
+from pykruise.pods.keys import PROTECT_OPERATIONS_ANNOTATION, PROTECT_TOTAL_REPLICAS_ANNOTATION
 
 __all__ = ["CONVERSION", "PROTECT_OPERATIONS", "PROTECT_TOTAL_REPLICAS", "operations_of", "total_of"]
 
-PROTECT_OPERATIONS: Final = "kruise.io/pub-protect-operations"
-"""Annotation in v1alpha1: operations with commas between them."""
-PROTECT_TOTAL_REPLICAS: Final = "pub.kruise.io/protect-total-replicas"
-"""Annotation in v1alpha1: a number."""
+PROTECT_OPERATIONS: Final = PROTECT_OPERATIONS_ANNOTATION
+PROTECT_TOTAL_REPLICAS: Final = PROTECT_TOTAL_REPLICAS_ANNOTATION
 
 _INT32: Final = 2**31
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)

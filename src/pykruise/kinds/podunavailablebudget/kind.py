@@ -1,17 +1,28 @@
-"""PodUnavailableBudget: its definition, refused while its gates are off; there is no controller yet.
+"""PodUnavailableBudget, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
 
-from pykruise.kinds.podunavailablebudget.admission import SPOKE_RULES
+from pykruise.kinds.podunavailablebudget.admission import validating
+from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
 from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
+from pykruise.kinds.podunavailablebudget.plan import plan_budget
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, snapshot
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
+from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
-from pykruise.plans.review import Reviews, allow
+from pykruise.kube.resources import PODS
+from pykruise.kube.rights import READ, Right, on
+from pykruise.plans.insight import Insight
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.review import Reviews
+from pykruise.plans.targets import TARGET_RESOURCES
+from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 
-__all__ = ["KIND"]
+__all__ = ["COMPONENT", "KIND"]
+
+COMPONENT = "podunavailablebudget-controller"
 
 _COLUMNS = (
     Column("Allowed", "integer", ".status.unavailableAllowed"),
@@ -29,5 +40,42 @@ KIND = Kind(
     short_names=("pub",),
     conversion=CONVERSION,
     any_gate=("PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"),
-    reviews=Reviews(validating=lambda *_: allow, spoke=lambda *_: SPOKE_RULES),
+    settings=Settings,
+    reviews=Reviews(
+        validating=lambda _, lookups: validating(lookups.readers.get("podunavailablebudget")),
+        spoke=lambda *_: SPOKE_RULES,
+    ),
+    control=Control(
+        name="podunavailablebudget",
+        component=COMPONENT,
+        objects=BUDGET_VIEWS,
+        reads=lambda _: (POD_VIEWS, *COUNTED_VIEWS.values()),
+        wakes=wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.budget,
+        plan=plan_budget,
+        is_status_shared=True,
+    ),
+    rights=(
+        on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to see them"),
+        on(
+            POD_UNAVAILABLE_BUDGETS,
+            "patch",
+            subresource="status",
+            why="PodUnavailableBudget: to spend of them",
+        ),
+        *(
+            on(one, *READ, why="PodUnavailableBudget: whose pods are guarded")
+            for one in TARGET_RESOURCES.values()
+        ),
+        Right(
+            group="*",
+            resource="*/scale",
+            verbs=("get",),
+            why="PodUnavailableBudget: how many pods a workload of another kind wants",
+        ),
+        on(PODS, "get", why="PodUnavailableBudget: which pod is evicted"),
+        on(PODS, "patch", why="PodUnavailableBudget: to tie pods to their budget"),
+    ),
+    insight=Insight(names=frozenset({"pub"}), containers=()),
 )

@@ -123,7 +123,7 @@ def _planned(
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     written = scale.phase.touched | update.touched
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
-    acted = update.touched | refresh.touched
+    acted = update.touched | refresh.touched | (scale.phase.touched - scale.phase.skipped.keys())
     reasons = {**refresh.skipped, **update.skipped, **scale.phase.skipped}
     skipped = {name: why for name, why in reasons.items() if name not in acted}
     failure = update.failure or refresh.failure

@@ -149,15 +149,10 @@ def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason], b
     waits: Reason | None
     if pod.is_deleting:
         waits = Reason(Code.DEPARTING, "terminates; the next one goes after it")
-    elif (
-        pod.state != LifecycleState.PREPARING_DELETE
-        and not ws.is_available(pod)
-        and pod.name != ws.first_unhealthy
-    ):
-        message = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
-        waits = Reason(Code.TURN, message, "see why that pod is not healthy")
     else:
-        steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
+        waits = _why_surplus_waits(ws, pod)
+        if waits is None:
+            steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
     for one, deletion in ((pod, steps), *((other, ()) for other in others)):
         if found := (*owner_steps(ws, one, is_surplus=True), *deletion):
             chains.append(pod_chain(one, *found))
@@ -167,6 +162,20 @@ def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason], b
     if not chains:
         return [], skipped, False
     return [Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=tuple(chains))], skipped, False
+
+
+def _why_surplus_waits(ws: WorkingSet, pod: PodView) -> Reason | None:
+    """What the highest surplus pod waits for; None: it may go. One that has ended, or is being taken out of service
+    for its deletion, will not become available: it waits for nothing."""
+    if pod.phase in FINISHED or pod.state == LifecycleState.PREPARING_DELETE or ws.is_available(pod):
+        return None
+    if not ws.first_unhealthy:
+        message = f"surplus, but not ready for {ws.limits.min_ready_seconds} s yet"
+        return Reason(Code.MIN_READY_SECONDS, message)
+    if pod.name == ws.first_unhealthy:
+        return None
+    message = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
+    return Reason(Code.TURN, message, "see why that pod is not healthy")
 
 
 # All at once

@@ -144,13 +144,20 @@ class WorkingSet:
 
     @cached_property
     def first_unhealthy(self) -> str:
-        """Name of the pod with the lowest ordinal, wanted or surplus, that is missing or not healthy."""
+        """Name of the pod with the lowest ordinal, wanted or surplus, that is missing or not healthy; empty: all are.
+
+        Not a surplus pod in PreparingDelete: it does not come back, so waiting for it would never end.
+        """
         found = [
             (slot.ordinal, slot.name)
             for slot in self.slots
             if slot.pod is None or not self.is_healthy(slot.pod)
         ][:1]
-        found += [(self.ordinal(pod), pod.name) for pod in self.surplus if not self.is_healthy(pod)]
+        found += [
+            (self.ordinal(pod), pod.name)
+            for pod in self.surplus
+            if not self.is_healthy(pod) and pod.state != LifecycleState.PREPARING_DELETE
+        ]
         return min(found)[1] if found else ""
 
     def is_updated(self, pod: PodView) -> bool:

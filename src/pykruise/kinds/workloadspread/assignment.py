@@ -16,7 +16,7 @@ from pykruise.kinds.workloadspread.claims import Desk
 from pykruise.kinds.workloadspread.injection import InjectionError, Matched, inject, read_matched
 from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
-from pykruise.kinds.workloadspread.readers import OwnerMissingError, SpreadReader
+from pykruise.kinds.workloadspread.readers import SpreadReader
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, version_of, versioned_kinds
@@ -28,6 +28,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.quota import Quota
+from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import is_active
 from pykruise.pods.white_list import WhiteListError

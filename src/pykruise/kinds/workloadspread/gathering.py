@@ -17,9 +17,8 @@ from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
-from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.group_kinds import GroupKind
@@ -28,15 +27,13 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import SelectorError, parse_label_selector
 from pykruise.plans.read import Read
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
-from pykruise.plans.views import BY_NAMESPACE, NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
 from pykruise.pods.white_list import WhiteListError
 
 __all__ = [
-    "BY_TARGET",
-    "SPREAD_VIEWS",
     "GatherError",
     "Settings",
     "snapshot",
@@ -48,9 +45,6 @@ POLL_S: Final = 10.0
 READS_AT_ONCE: Final = 16
 MOST_READ: Final = 200
 """Pods that are read whole in one reconcile."""
-
-BY_TARGET: Final = "target"
-"""Index of WorkloadSpreads: namespace, kind and name of the workload."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,18 +60,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 class GatherError(KubeError):
     """What the WorkloadSpread, or the white list, says cannot be followed."""
-
-
-def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
-    target = spread.target
-    return ((spread.namespace, *target),) if target is not None and not spread.is_deleting else ()
-
-
-SPREAD_VIEWS: Final = Views[SpreadView](
-    resource=WORKLOAD_SPREADS,
-    projector=lambda: project_spread,
-    indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda one: (one.namespace,)},
-)
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

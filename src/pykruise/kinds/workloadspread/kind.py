@@ -9,8 +9,6 @@ from functools import partial
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.conversion import CONVERSION
 from pykruise.kinds.workloadspread.gathering import (
-    BY_TARGET,
-    SPREAD_VIEWS,
     Settings,
     snapshot,
 )
@@ -20,7 +18,7 @@ from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
-from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kinds.workloadspread.view import BY_TARGET, SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.group_kinds import GroupKind

@@ -7,30 +7,27 @@ CachedSpreads   the same over a cache of WorkloadSpreads, which is kept while `r
 Owners and the white list are asked for when a pod needs them, and remembered for a moment.
 """
 
-import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
-from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.group_kinds import GroupKind, group_of
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference, controller_of
-from pykruise.kube.patches.types import PatchType
+from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.rights import READ, Right, on
-from pykruise.kube.writer import Writer
-from pykruise.plans.targets import TARGET_RESOURCES, WorkloadReader
+from pykruise.plans.object_reader import CachedObjects, LiveObjects
+from pykruise.plans.targets import TARGET_RESOURCES, OwnerReader, WorkloadReader
 from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
 
 __all__ = [
@@ -38,7 +35,6 @@ __all__ = [
     "WHITE_LIST_KEY",
     "CachedSpreads",
     "LiveSpreads",
-    "OwnerMissingError",
     "SpreadReader",
     "TargetReader",
 ]
@@ -66,18 +62,7 @@ RIGHTS: tuple[Right, ...] = (
 )
 """What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
 
-_OWNER_S: Final = 60.0
-"""How long the owner of an owner is remembered: it hardly ever changes."""
-
 _WHITE_LIST_S: Final = 5.0
-_MOST_OWNERS: Final = 10_000
-
-_NOT_SERVED: Final = 404
-_POLL_S: Final = 0.2
-
-
-class OwnerMissingError(Exception):
-    """An owner of a pod is not there: perhaps it is not seen yet, so nobody can say whose the pod is."""
 
 
 class TargetReader(WorkloadReader):
@@ -191,55 +176,34 @@ class SpreadReader(Protocol):
 class LiveSpreads(TargetReader):
     """A `SpreadReader` that asks the API server."""
 
-    def __init__(self, client: Callable[[], Client], *, namespace: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Callable[[], Client],
+        *,
+        namespace: str,
+        clock: Clock,
+        objects: LiveObjects[SpreadView] | None = None,
+    ) -> None:
         super().__init__(client, namespace=namespace)
         self._clock = clock
-        self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
+        self._objects = objects or LiveObjects(client, SPREAD_VIEWS)
+        self._owners = OwnerReader(client, clock=clock)
         self._listed: tuple[float, WhiteList | WhiteListError] | None = None
 
     async def spreads(self, namespace: str) -> Sequence[SpreadView]:
-        try:
-            found = await self._client().list(WORKLOAD_SPREADS, namespace)
-        except NotFoundError:
-            return ()  # the kind is not installed
-        return [project_spread(raw) for raw in found.items]
+        return await self._objects.in_namespace(namespace)
 
     async def newest(self, key: Key) -> SpreadView | None:
-        return await self.fresh(key)
+        return await self._objects.newest(key)
 
     async def fresh(self, key: Key) -> SpreadView | None:
-        try:
-            return project_spread(await self._client().get(WORKLOAD_SPREADS, key.namespace, key.name))
-        except NotFoundError:
-            return None
+        return await self._objects.fresh(key)
 
     async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
-        raw = await self._client().patch(
-            WORKLOAD_SPREADS,
-            view.namespace,
-            view.name,
-            claims_patch(view, lists),
-            patch_type=PatchType.MERGE,
-            subresource="status",
-        )
-        return project_spread(raw)
+        return await self._objects.patch_status(view, places_patch(lists))
 
     async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
-        known = self._owners.get(owner.uid)
-        now = self._clock()
-        if known is not None and now < known[0]:
-            return known[1]
-        group = group_of(owner.api_version)
-        kind = GroupKind(group or "", owner.kind)
-        version = owner.api_version.rpartition("/")[2]
-        document = await self.read(kind, namespace, owner.name, version=version)
-        if document is None:
-            raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
-        found = controller_of(document)
-        if len(self._owners) >= _MOST_OWNERS:
-            self._owners = {}
-        self._owners[owner.uid] = (now + _OWNER_S, found)
-        return found
+        return await self._owners.above(owner, namespace)
 
     async def white_list(self) -> WhiteList:
         now = self._clock()
@@ -261,80 +225,25 @@ class LiveSpreads(TargetReader):
 
 
 class CachedSpreads(LiveSpreads):
-    """A `SpreadReader` over a cache of WorkloadSpreads. Where it is not filled yet, a question waits for it; while its
-    watch is broken, the API server is asked which there are."""
+    """A `SpreadReader` over a cache of WorkloadSpreads (plans/object_reader.py)."""
 
     def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
-        super().__init__(lambda: client, namespace=namespace, clock=clock)
-        self.cache: Cache[SpreadView] = Cache(
-            client,
-            WORKLOAD_SPREADS,
-            project=project_spread,
-            indexes={"namespace": lambda one: (one.namespace,)},
-            clock=clock,
-            rng=rng,
-        )
-        self._writer = Writer(client, {WORKLOAD_SPREADS: self.cache})
+        self.objects = CachedObjects(client, SPREAD_VIEWS, clock=clock, rng=rng)
+        super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
     @property
-    def is_installed(self) -> bool:
-        """Whether the API server serves WorkloadSpreads, as far as is known."""
-        stats = self.cache.stats()
-        return stats.synced or stats.last_code != _NOT_SERVED
-
-    def problems(self) -> Sequence[str]:
-        """Why pods cannot be spread yet."""
-        if not self.is_installed or self.cache.synced:
-            return ()
-        return ("WorkloadSpreads have not been read yet",)
-
-    def known(self) -> Sequence[SpreadView] | None:
-        """All WorkloadSpreads, without waiting; None: they have not been read yet."""
-        if self.is_installed and not self.cache.synced:
-            return None
-        return self.cache.values()
+    def cache(self) -> Cache[SpreadView]:
+        """What it reads of."""
+        return self.objects.cache
 
     async def run(self) -> None:
         """Mirror until cancelled."""
-        await self.cache.run()
-
-    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
-        # Whether it is installed may come out only while this waits.
-        while self.is_installed and not self.cache.synced:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self.cache.wait_synced()
-        if self.cache.synced and not self.cache.is_connected:
-            return await super().spreads(namespace)
-        return self.cache.by_index("namespace", namespace)
-
-    async def newest(self, key: Key) -> SpreadView | None:
-        return self.cache.get(key)
-
-    async def fresh(self, key: Key) -> SpreadView | None:
-        try:
-            return project_spread(await self._writer.read(WORKLOAD_SPREADS, key))
-        except NotFoundError:
-            return None
-
-    async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
-        raw = await self._writer.patch(
-            WORKLOAD_SPREADS,
-            view.key,
-            claims_patch(view, lists),
-            patch_type=PatchType.MERGE,
-            subresource="status",
-            uid=view.uid,
-        )
-        return project_spread(raw)
+        await self.objects.run()
 
 
-def claims_patch(view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
-    """A merge patch that stores lists by version, if the object is still as `view` shows it."""
+def places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
+    """What stores lists by version."""
     found: dict[str, Any] = {
         version: msgspec.to_builtins(list(entries)) for version, entries in lists.items()
     }
-    return {
-        "metadata": {"uid": view.uid, "resourceVersion": str(view.resource_version)},
-        "status": {"versionedSubsetStatuses": found},
-    }
+    return {"status": {"versionedSubsetStatuses": found}}

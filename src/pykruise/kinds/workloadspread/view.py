@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.workloadspread.types import (
+    WORKLOAD_SPREADS,
     Subset,
     SubsetStatus,
     WorkloadSpreadSpec,
@@ -19,15 +20,19 @@ from pykruise.kube.documents import decode
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import EVERYTHING, Selector
 from pykruise.kube.typed_documents import read
+from pykruise.plans.views import BY_NAMESPACE, Views
 from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
 
-__all__ = ["ADAPTIVE", "RAW", "STATEFUL_SET", "SpreadView", "project_spread"]
+__all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView", "project_spread"]
 
 RAW: Final = frozenset({"patch"})
 """Fields that stay documents, nulls and all: in a patch a null deletes."""
 
 ADAPTIVE: Final = "Adaptive"
 STATEFUL_SET: Final = "StatefulSet"
+
+BY_TARGET: Final = "target"
+"""Index of WorkloadSpreads: namespace, kind and name of the workload."""
 
 
 class SpreadView(WorkloadView, frozen=True, kw_only=True):
@@ -101,3 +106,15 @@ def project_spread(raw: bytes | msgspec.Raw) -> SpreadView:
         status=status or WorkloadSpreadStatus(),
         selector=EVERYTHING if wanted is None else selector_of(wanted),
     )
+
+
+def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
+    target = spread.target
+    return ((spread.namespace, *target),) if target is not None and not spread.is_deleting else ()
+
+
+SPREAD_VIEWS: Final = Views[SpreadView](
+    resource=WORKLOAD_SPREADS,
+    projector=lambda: project_spread,
+    indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda one: (one.namespace,)},
+)

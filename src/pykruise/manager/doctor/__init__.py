@@ -5,9 +5,3 @@ a cluster ──read-only requests, dry runs──▶ CHECKS ──▶ Findings 
 Every check answers for itself: one that cannot be carried out (a missing right of the asker, an error) says so and
 the others go on. Nothing is stored: what has to be tried is tried as a dry run, which calls webhooks all the same.
 """
-
-from pykruise.manager.doctor.examine import CHECKS, examine
-from pykruise.manager.doctor.findings import Finding, Level
-from pykruise.manager.doctor.live import Live
-
-__all__ = ["CHECKS", "Finding", "Level", "Live", "examine"]

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from pykruise.kube.errors import KubeError
-from pykruise.manager.doctor import access, kinds, pods, webhooks, workload
+from pykruise.manager.doctor import access, budgets, kinds, pods, webhooks, workload
 from pykruise.manager.doctor.findings import Finding, unknown
 from pykruise.manager.doctor.live import Live
 
@@ -30,6 +30,7 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("admission", webhooks.check_admission),
     ("conversion", kinds.check_conversion),
     ("pods", pods.check_injection),
+    ("budgets", budgets.check_budgets),
 )
 
 

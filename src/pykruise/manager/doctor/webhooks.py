@@ -20,7 +20,7 @@ from pykruise.admission.configurations import (
 from pykruise.admission.match_conditions import conditions_due, widest_conditions
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import rules_by_path
-from pykruise.admission.selector_index import list_selectors
+from pykruise.admission.selector_index import list_selectors, selecting_kinds
 from pykruise.admission.settings import admission_settings
 from pykruise.admission.stores import certificates_in
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -155,11 +155,11 @@ async def _check_conditions(live: Live, name: str, found: Document) -> list[Find
         return []
     settings = admission_settings(await live.gates(), namespace=live.namespace)
     rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in told}
-    interests = await list_selectors(live.client, with_spreads=settings.workload_spread)
+    interests = await list_selectors(live.client, selecting_kinds(settings))
     due = conditions_due(rules, interests)
     if {path: told[path] for path in due} in (due, widest_conditions(rules)):
         return []
-    what = f"by {name} API servers do not ask about all pods that SidecarSets and WorkloadSpreads mean"
+    what = f"by {name} API servers do not ask about all pods that SidecarSets and other kinds mean"
     log = LOG.format(namespace=live.namespace)
     return [fault("webhooks", what, f"start a manager: it puts that right within a second; else {log}")]
 

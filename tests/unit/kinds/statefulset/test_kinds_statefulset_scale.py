@@ -56,6 +56,13 @@ def test_a_pod_that_has_failed_is_replaced_and_the_others_stay() -> None:
     assert created(builder.without(1).plan()) == [1]
 
 
+@pytest.mark.parametrize("paused", [True, False], ids=["paused", "maxUnavailable"])
+def test_an_old_pod_that_is_replaced_is_not_left_alone_as_well(paused: bool) -> None:
+    plan = statefulset(2, parallel=True, paused=paused).all_old().phase("Failed", 0).plan()
+    assert deleted(plan) == [0]
+    assert left(plan).keys() == {1}
+
+
 def test_a_failed_pod_that_terminates_is_waited_for() -> None:
     plan = statefulset().without(2).phase("Failed", 1).deleted(1).plan()
     assert (created(plan), deleted(plan)) == ([], [])
@@ -100,6 +107,34 @@ def test_a_surplus_pod_has_to_be_available_and_its_time_is_waited_for() -> None:
     plan = statefulset(1, minReadySeconds=10).pod(1, 2).not_ready(1).ready_for(5, 2).plan()
     # then
     assert deleted(plan) == []
+    assert plan.requeue_after_s == 5
+
+
+@pytest.mark.parametrize("on_delete", [False, True], ids=["RollingUpdate", "OnDelete"])
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_surplus_pods_that_have_ended_go_whatever_the_lower_ones_are(phase: str, on_delete: bool) -> None:
+    # given pods that will never be available again, one above the other
+    builder = statefulset(1).pod(1, 2).phase(phase, 1, 2)
+    builder = builder.on_delete() if on_delete else builder
+    # then they go from the highest down, also above one that only is not ready
+    assert deleted(builder.plan()) == [2]
+    assert deleted(builder.without(2).plan()) == [1]
+    assert deleted(statefulset(1).pod(1, 2).not_ready(1).phase(phase, 2).plan()) == [2]
+
+
+@pytest.mark.parametrize("down", ["Failed", "not ready"])
+def test_a_surplus_pod_that_prepares_to_be_deleted_holds_no_higher_one(down: str) -> None:
+    # given a lower surplus pod that is on its way out, which it does not go while a higher one is there
+    builder = statefulset(1).pod(1, 2).state("PreparingDelete", 1)
+    builder = builder.phase("Failed", 2) if down == "Failed" else builder.not_ready(2)
+    # then the higher one goes first, and the lower one after it
+    assert deleted(builder.plan()) == [2]
+    assert deleted(builder.without(2).plan()) == [1]
+
+
+def test_a_surplus_pod_alone_that_is_not_ready_for_long_enough_names_no_other_pod() -> None:
+    plan = statefulset(1, minReadySeconds=10).pod(1).ready_for(5, 1).plan()
+    assert left(plan) == {1: "surplus, but not ready for 10 s yet"}
     assert plan.requeue_after_s == 5
 
 

@@ -21,6 +21,9 @@ from pykruise.cli.insight.playing.values import Play
 from pykruise.kinds import crds_of, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
+from pykruise.kinds.podreadiness.kind import KIND as POD_READINESS
+from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -125,9 +128,16 @@ def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Seque
         spreading=Spreading(LiveSpreads(client, namespace=namespace, clock=clock), clock=clock, rng=rng)
         if spreads
         else None,
+        budgeting=Budgeting(LiveBudgets(client, clock=clock), clock=clock, rng=rng)
+        if _has_budgets(given)
+        else None,
         clock=clock,
         rng=rng,
     )
+
+
+def _has_budgets(given: Play) -> bool:
+    return bool(given.world.budgets) or given.has(POD_UNAVAILABLE_BUDGETS)
 
 
 def _kubelet(given: Play) -> KubeletSettings:
@@ -145,16 +155,16 @@ def _kubelet(given: Play) -> KubeletSettings:
 
 
 def has_quiet_status(given: Play) -> bool:
-    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads; a copy is to do just
-    what its original does."""
-    return given.world.workload is None and not given.has(WORKLOAD_SPREADS)
+    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads and budgets; a copy is to
+    do just what its original does."""
+    return given.world.workload is None and not given.has(WORKLOAD_SPREADS) and not _has_budgets(given)
 
 
 def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
     """The kinds that take part."""
     return (
         kind.resource,
-        *((POD_UNAVAILABLE_BUDGETS,) if given.world.budgets else ()),
+        *((POD_UNAVAILABLE_BUDGETS,) if _has_budgets(given) else ()),
         *((SIDECAR_SETS,) if given.has(SIDECAR_SETS) else ()),
         *((WORKLOAD_SPREADS,) if given.has(WORKLOAD_SPREADS) else ()),
     )
@@ -163,8 +173,8 @@ def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
 async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
     """Make the cluster know the kinds, and what is there before the change."""
     resources = set(resources_of(given, kind))
-    if given.has(WORKLOAD_SPREADS):
-        resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # it looks at workloads of these
+    if given.has(WORKLOAD_SPREADS) or _has_budgets(given):
+        resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # they look at workloads of these
     for crd in crds_of(resources, described=False):
         # Nobody here speaks another version than the one that is stored.
         crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["storage"]]
@@ -216,7 +226,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
 def _of_pods(given: Play) -> Collection[str]:
     """Names of the controllers that take part for the sake of what pods ask for."""
     templates = (get_path(one, "spec", "template", default={}) for one in _workloads(given))
-    return {LAUNCH_PRIORITY.name} if any(map(_has_order, templates)) else ()
+    return {POD_READINESS.name, *((LAUNCH_PRIORITY.name,) if any(map(_has_order, templates)) else ())}
 
 
 def _has_order(template: Document) -> bool:

@@ -31,7 +31,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[Document] = ()
     claims: Sequence[Document] = ()
     budgets: Sequence[Document] = ()
-    """PodUnavailableBudgets. Nobody but the manager writes to them: what is spent stays spent."""
+    """PodUnavailableBudgets, with their controller."""
     nodes: Sequence[NodeSpec] = ()
     """Empty: `Play.nodes` of them are made."""
 

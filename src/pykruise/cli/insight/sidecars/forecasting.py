@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook
 from pykruise.cli.insight.sidecars.explaining import why_skipped, why_without
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
 from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair

@@ -10,8 +10,8 @@ All of it is what the manager and admission reckon with.
 from collections.abc import Iterator
 from itertools import groupby, islice
 
-from pykruise.cli.insight.forecasting import Batch, Fate, asked, changed_paths
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook
 from pykruise.cli.insight.spreads.look import SpreadSight, sight_of
 from pykruise.kinds.workloadspread.costs import wanted_costs
 from pykruise.kinds.workloadspread.grouping import Grouped, grouped

@@ -1,0 +1,246 @@
+"""PodUnavailableBudget: the step that ties a new pod to its budget, and the one that spends of it.
+
+new pod ──▶ the budget that means it ──▶ both annotations
+UPDATE, resize, DELETE, eviction of a tied pod ──▶ kinds/podunavailablebudget BudgetSpender ──▶ allowed, or refused
+
+A refused eviction is answered with 429, so that who drains a node tries again; all else with 403.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import orjson
+
+from pykruise.admission.pods.steps import StepError, is_dry
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.podunavailablebudget.matching import budget_of
+from pykruise.kinds.podunavailablebudget.operations import operation_of_update
+from pykruise.kinds.podunavailablebudget.readers import BudgetReader
+from pykruise.kinds.podunavailablebudget.spending import Budgeting, ConflictsError
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.batched_updates import UnsettledError
+from pykruise.kube.cel import ALWAYS, NEVER, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.documents import Document, annotations_of, labels_of
+from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.group_kinds import GroupKind, group_kind
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.selectors import EVERYTHING
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, OwnerMissingError
+from pykruise.pods.budgets import (
+    POD_UNAVAILABLE_BUDGETS,
+    UNAVAILABLE_LABEL,
+    BudgetView,
+    Operation,
+    RefusalCode,
+    is_exempt,
+    related_annotations,
+    related_budget,
+)
+from pykruise.pods.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
+from pykruise.pods.views import project_pod
+
+__all__ = ["BudgetGuard", "BudgetTie", "OnPrevented", "PreventedDisruption"]
+
+_log = logging.getLogger(__name__)
+
+
+class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that a budget kept: for the event, the counter and the protection log."""
+
+    namespace: str
+    pod: str
+    uid: str
+    owner: OwnerReference | None
+    username: str
+
+
+OnPrevented = Callable[[PreventedDisruption], None]
+
+
+def _is_tied(variable: str) -> str:
+    """CEL: the pod names a budget."""
+    annotations = f"{variable}.metadata.annotations"
+    names = (RELATED_PUB_ANNOTATION, LEGACY_RELATED_PUB_ANNOTATION)
+    is_named = " || ".join(f'"{name}" in {annotations}' for name in names)
+    return f"has({annotations}) && ({is_named})"
+
+
+_IS_DELETED: Final = f'request.operation == "DELETE" && oldObject != null && {_is_tied("oldObject")}'
+_IS_EVICTED: Final = 'request.operation == "CREATE"'
+"""CEL: an eviction, whose pod the API server does not show."""
+
+_IS_CHANGED: Final = (
+    f'request.operation == "UPDATE" && {_is_tied("object")} && (object.spec != oldObject.spec || '
+    f'(has(object.metadata.labels) && object.metadata.labels.exists(l, l.startsWith("{UNAVAILABLE_LABEL}"))))'
+)
+"""CEL: what an update or resize changes may take the pod out of service."""
+
+
+class BudgetTie:
+    """The step of `/mutate-pod`. A budget that cannot be looked up does not hold up the pod: the controller ties it."""
+
+    name = "podunavailablebudget"
+
+    def __init__(self, budgeting: Budgeting | None) -> None:
+        self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
+
+    def wanted(self, interests: Interests) -> str:
+        """Those that a budget means."""
+        return meant_by(interests, POD_UNAVAILABLE_BUDGETS.kind)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if self._reader is None:
+            return None
+        namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace
+        try:
+            budgets = await self._reader.in_namespace(namespace)
+            if not budgets:
+                return None
+            owners = await self._owners(pod, namespace, budgets, self._reader)
+        except KubeError as error:
+            _log.warning("the PodUnavailableBudget of a pod of %s cannot be looked up: %s", namespace, error)
+            return None
+        found = budget_of(labels_of(pod), budgets, owners=owners)
+        if found is None:
+            return None
+        metadata = pod.get("metadata") or {}
+        annotations = {**annotations_of(pod), **related_annotations(found.name)}
+        return {**pod, "metadata": {**metadata, "annotations": annotations}}
+
+    async def _owners(
+        self, pod: Document, namespace: str, budgets: Sequence[BudgetView], reader: BudgetReader
+    ) -> list[tuple[GroupKind, str]]:
+        """Its controller, and the Deployment above that where a budget is about one."""
+        owner = controller_of(pod)
+        kind = group_kind(owner.api_version, owner.kind) if owner is not None else None
+        if owner is None or kind is None:
+            return []
+        found = [(kind, owner.name)]
+        if kind == REPLICA_SET and any(one.target and one.target[0] == DEPLOYMENT for one in budgets):
+            try:
+                above = await reader.above(owner, namespace)
+            except (KubeError, OwnerMissingError) as error:
+                _log.info("the Deployment of ReplicaSet %s/%s is not known: %s", namespace, owner.name, error)
+                return found
+            if above is not None and group_kind(above.api_version, above.kind) == DEPLOYMENT:
+                found.append((DEPLOYMENT, above.name))
+        return found
+
+
+class BudgetGuard:
+    """The step of `/validate-pod`. `on_prevented` hears of each pod that a budget kept."""
+
+    name = "podunavailablebudget"
+
+    def __init__(
+        self, budgeting: Budgeting | None, *, settings: AdmissionSettings, on_prevented: OnPrevented
+    ) -> None:
+        self._budgeting = budgeting
+        self._guards_deletion = settings.budgets_guard_deletion
+        self._guards_updates = settings.budgets_guard_updates
+        self._on_prevented = on_prevented
+
+    def wanted(self, interests: Interests) -> str:
+        """Tied pods that are deleted or changed, and all that are evicted where there are budgets."""
+        evicted = both(_places(interests), _IS_EVICTED)
+        deletions = [_IS_DELETED, evicted] if self._guards_deletion else []
+        return any_of([*deletions, *([_IS_CHANGED] if self._guards_updates else [])])
+
+    async def judge(self, request: AdmissionRequest) -> Status | None:
+        if self._budgeting is None:
+            return None
+        try:
+            found = await self._disrupted(request, self._budgeting.reader)
+            if found is None:
+                return None
+            return await self._refusal(request, *found, self._budgeting)
+        except (KubeError, UnsettledError) as error:
+            raise StepError(str(error)) from error
+
+    async def _disrupted(
+        self, request: AdmissionRequest, reader: BudgetReader
+    ) -> tuple[Document, Operation] | None:
+        """The pod that is taken out of service, and how; None: it is not, or no budget is asked about it."""
+        match request.operation, request.subresource:
+            case "UPDATE", "" | "resize" if self._guards_updates:
+                old, new = request.old_object, request.object
+                if old is None or new is None or not related_budget(annotations_of(new)):
+                    return None
+                operation = operation_of_update(old, new)
+                return (old, operation) if operation is not None else None
+            case "DELETE", "" if self._guards_deletion:
+                return (request.old_object, Operation.DELETE) if request.old_object is not None else None
+            case "CREATE", "eviction" if self._guards_deletion:
+                if not await reader.in_namespace(request.namespace):
+                    return None
+                pod = await reader.pod(request.namespace, request.name)
+                if pod is None:
+                    raise StepError(f"pod {request.namespace}/{request.name} is not there")
+                return pod, Operation.EVICT
+        return None
+
+    async def _refusal(
+        self, request: AdmissionRequest, pod: Document, operation: Operation, budgeting: Budgeting
+    ) -> Status | None:
+        annotations = annotations_of(pod)
+        named = related_budget(annotations)
+        if not named or is_exempt(annotations):
+            return None
+        budget = await budgeting.reader.newest(Key(request.namespace, named))
+        if budget is None:
+            return None
+        view = project_pod(orjson.dumps(pod))
+        try:
+            answer = await budgeting.spender.ask(budget, view, operation, dry_run=is_dry(request))
+        except ConflictsError as error:
+            return _status(operation, str(error))
+        if not answer.refusal:
+            return None
+        if answer.code == RefusalCode.INVALID:
+            raise StepError(answer.refusal)
+        self._tell(request, pod)
+        return _status(operation, _words(budget, answer.code))
+
+    def _tell(self, request: AdmissionRequest, pod: Document) -> None:
+        metadata = pod.get("metadata") or {}
+        self._on_prevented(
+            PreventedDisruption(
+                namespace=request.namespace,
+                pod=metadata.get("name") or request.name,
+                uid=metadata.get("uid") or "",
+                owner=controller_of(pod),
+                username=request.username,
+            )
+        )
+
+
+def _places(interests: Interests) -> str:
+    """CEL: there are budgets in the namespace, whatever they select; an eviction has no labels."""
+    kind = POD_UNAVAILABLE_BUDGETS.kind
+    if kind not in interests:
+        return ALWAYS
+    places = [one.namespaces for one in interests[kind]]
+    if not places:
+        return NEVER
+    return meant_by({kind: [Meant(selector=EVERYTHING, namespaces=names) for names in places]}, kind)
+
+
+def _words(budget: BudgetView, code: RefusalCode | None) -> str:
+    """OpenKruise's words."""
+    start = f'podunavailablebudget.policy.kruise.io "{budget.name}" is forbidden: '
+    if code == RefusalCode.UNCONFIRMED:
+        return (
+            start
+            + "DisruptedPods and UnavailablePods map too big - too many unavailable not confirmed by PUB "
+            "controller"
+        )
+    return start + "pub unavailable allowed is negative"
+
+
+def _status(operation: Operation, message: str) -> Status:
+    if operation == Operation.EVICT:
+        return Status(status="Failure", message=message, reason="TooManyRequests", code=429)
+    return Status(status="Failure", message=message, reason="Forbidden", code=403)

@@ -1,0 +1,272 @@
+"""A PodUnavailableBudget in words: who has spent it, what is left, who waits for it, and when it is free again.
+
+Client ──▶ look_at() ──▶ BudgetSight ──▶ explain_budget() ──▶ Explanation
+                                     ──▶ forecast_budget() ──▶ Outlook: what applying a manifest would do
+
+Reads only. Numbers come from the functions that the manager writes its status with.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.explaining import (
+    Explanation,
+    Wait,
+    next_of,
+    not_taken_up,
+    ranked,
+    shown_age,
+    verdict_of,
+    wait_of,
+)
+from pykruise.cli.insight.look import look_at as look_at_document
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook
+from pykruise.cli.insight.webhooks import is_fresh
+from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.plan import plan_budget
+from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kinds.podunavailablebudget.status import (
+    DISRUPTED_S,
+    UPDATED_S,
+    AmountError,
+    Computed,
+    compute,
+)
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import EVENTS
+from pykruise.manager.settings import Settings
+from pykruise.plans.plan import Plan
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, counts_as_available
+from pykruise.pods.reasons import Code
+
+__all__ = ["BudgetSight", "explain_budget", "forecast_budget", "look_at"]
+
+KEPT_S: Final = 120.0
+"""So long ago at most a pod was kept that counts as waiting."""
+
+
+class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
+    """One budget as it is now, or would be."""
+
+    document: Document
+    snapshot: Snapshot
+    pods: Mapping[str, Document] = {}
+    """Those that it is about, by name."""
+    kept: Mapping[str, int] = {}
+    """Pods that it kept a short time ago, and how often."""
+
+
+async def look_at(client: Client, key: Key, *, now: Instant, settings: Settings | None = None) -> BudgetSight:
+    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    document = decode(await client.get(POD_UNAVAILABLE_BUDGETS, key.namespace, key.name))
+    return await _sight_of(client, document, now=now, settings=settings)
+
+
+async def _sight_of(
+    client: Client, document: Document, *, now: Instant, settings: Settings | None
+) -> BudgetSight:
+    sight = await look_at_document(client, KIND, document, now=now, settings=settings)
+    meta = document["metadata"]
+    listed = await client.list(POD_UNAVAILABLE_BUDGETS, meta["namespace"])
+    names = {str(decode(raw)["metadata"]["name"]) for raw in listed.items}
+    snapshot = msgspec.structs.replace(sight.snapshot, others=frozenset(names - {meta["name"]}))
+    wanted = {pod.name for pod in snapshot.pods}
+    documents = sight.listed[POD_VIEWS].documents()
+    return BudgetSight(
+        document=document,
+        snapshot=snapshot,
+        pods={one["metadata"]["name"]: one for one in documents if one["metadata"]["name"] in wanted},
+        kept=await _kept(client, meta["namespace"], wanted, now=now),
+    )
+
+
+async def _kept(client: Client, namespace: str, pods: set[str], *, now: Instant) -> Mapping[str, int]:
+    try:
+        events = [decode(raw) for raw in (await client.list(EVENTS, namespace)).items]
+    except ForbiddenError:
+        return {}
+    found: Counter[str] = Counter()
+    for one in events:
+        name = (one.get("involvedObject") or {}).get("name")
+        if (
+            one.get("reason") == "PubPreventPodDeletion"
+            and name in pods
+            and is_fresh(one, now=now, within_s=KEPT_S)
+        ):
+            found[name] += one.get("count") or 1
+    return found
+
+
+# ── explain ──────────────────────────────────────────────────────────────────
+
+
+def explain_budget(sight: BudgetSight) -> Explanation:
+    """What is going on with the budget."""
+    plan = plan_budget(sight.snapshot)
+    try:
+        found: Computed | None = compute(sight.snapshot)
+    except AmountError:
+        found = None
+    waits = ranked(_waits(sight, plan, found))
+    meta = sight.document["metadata"]
+    return Explanation(
+        kind=str(sight.document["kind"]),
+        namespace=meta["namespace"],
+        name=meta["name"],
+        verdict=verdict_of(waits, plan, sight.document),
+        headline=_headline(found),
+        done=tuple(_records(sight.snapshot, found)),
+        waits=waits,
+        next=(*_frees(sight.snapshot, found), *next_of(plan, waits)),
+    )
+
+
+def _headline(found: Computed | None) -> str:
+    if found is None:
+        return "how many pods must serve cannot be worked out"
+    status = found.status
+    total, desired, current = (
+        status["totalReplicas"],
+        status["desiredAvailable"],
+        status["currentAvailable"],
+    )
+    if desired == 0:
+        return f"{current} of {total} pods serve, and none must: everything is allowed"
+    return f"{current} of {total} pods serve, {desired} must: {_may_go(status['unavailableAllowed'])}"
+
+
+def _may_go(count: int) -> str:
+    return "none may go" if count == 0 else f"{count} may go"
+
+
+def _records(snapshot: Snapshot, found: Computed | None) -> Iterator[str]:
+    """Who has spent it: pods that were let go, and have not gone yet."""
+    for field, lasting_s, what in _LISTS:
+        records: Mapping[str, str] = (found.status.get(field) or {}) if found is not None else {}
+        for name, since in sorted(records.items()):
+            age = snapshot.now - parse_time(since)
+            left = shown_age(max(lasting_s - age, 0))
+            yield f"{name} {what} {shown_age(max(age, 0))} ago; if it stays as it is, it counts again in {left}"
+
+
+_LISTS: Final = (
+    ("disruptedPods", DISRUPTED_S, "was let go"),
+    ("unavailablePods", UPDATED_S, "was let be updated"),
+)
+
+
+def _waits(sight: BudgetSight, plan: Plan, found: Computed | None) -> Iterator[Wait]:
+    meta, snapshot = sight.document["metadata"], sight.snapshot
+    if "deletionTimestamp" in meta:
+        yield Wait(code=Code.TERMINATING_OBJECT, words="it is being deleted", since=meta["deletionTimestamp"])
+        return
+    yield from not_taken_up(sight.document)
+    for note in plan.notes:
+        if note.reason in ("InvalidSpec", "CalculateExpectedPodCountFailed"):
+            yield Wait(
+                code=Code.REFUSED, words=note.message, remedy="correct the field that the message names"
+            )
+        elif note.reason == "UnknownReplicas":
+            yield Wait(code=Code.NO_TARGET, words=note.message, remedy="set spec.protectTotalReplicas")
+    if not snapshot.pods:
+        yield Wait(
+            code=Code.NO_PODS, words="it is about no pod", remedy="correct spec.selector or spec.targetRef"
+        )
+    for name, reason in plan.skipped.items():
+        yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=reason.helps)
+    yield from _out_of_service(sight)
+    if found is not None:
+        yield from _kept_pods(sight, found)
+
+
+def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
+    """Pods that use the budget up since they do not serve, and why they do not."""
+    snapshot = sight.snapshot
+    for pod in snapshot.pods:
+        if counts_as_available(pod, now=snapshot.now, settings=snapshot.in_place):
+            continue
+        cause = cause_of(sight.pods[pod.name], pod, now=snapshot.now)
+        if cause is not None:
+            yield wait_of(cause, pod.name)
+        else:
+            yield Wait(code=Code.UPDATING_IN_PLACE, words="its update is still under way", pods=(pod.name,))
+
+
+def _kept_pods(sight: BudgetSight, found: Computed) -> Iterator[Wait]:
+    """Who waits for it."""
+    total, desired = found.status["totalReplicas"], found.status["desiredAvailable"]
+    remedy = "" if desired < total else "let more be unavailable: it can never be met"
+    for name, count in sorted(sight.kept.items()):
+        words = f"was to go {'once' if count == 1 else f'{count} times'}, and was kept by the budget"
+        yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
+
+
+def _frees(snapshot: Snapshot, found: Computed | None) -> Iterator[str]:
+    """When it is free again."""
+    if found is None or found.status["unavailableAllowed"] or not found.status["desiredAvailable"]:
+        return
+    lacking = found.status["desiredAvailable"] - found.status["currentAvailable"] + 1
+    if found.status["desiredAvailable"] >= len(snapshot.pods):
+        yield f"none may go as long as {found.status['desiredAvailable']} of {len(snapshot.pods)} pods must serve"
+    else:
+        pods = "1 more pod serves" if lacking == 1 else f"{lacking} more pods serve"
+        yield f"the next pod may go when {pods}"
+
+
+# ── plan ─────────────────────────────────────────────────────────────────────
+
+
+async def forecast_budget(
+    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+) -> Outlook:
+    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    kind = POD_UNAVAILABLE_BUDGETS.kind
+    verdict = await asked(client, POD_UNAVAILABLE_BUDGETS, key, document)
+    if verdict.wanted is None:
+        return Outlook(
+            kind=kind, namespace=key.namespace, name=key.name, change=verdict.change, errors=verdict.errors
+        )
+    sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
+    plan = plan_budget(sight.snapshot)
+    before = verdict.live.get("spec") if verdict.live is not None else None
+    fates = tuple(
+        Fate(pod=chain.subject, do=f"tie to it: {step.because}")
+        for stage in plan.stages
+        for chain in stage.chains
+        for step in chain.steps
+    )
+    return Outlook(
+        kind=kind,
+        namespace=key.namespace,
+        name=key.name,
+        change=verdict.change,
+        fields=tuple(changed_paths(before, verdict.wanted["spec"], "spec")) if before is not None else (),
+        batches=(Batch(number=1, fates=fates),) if fates else (),
+        stays=_stays(plan),
+        notes=tuple(_notes(sight.snapshot, plan)),
+    )
+
+
+def _stays(plan: Plan) -> dict[str, tuple[str, ...]]:
+    reasons: dict[str, list[str]] = {}
+    for name, reason in plan.skipped.items():
+        reasons.setdefault(reason.message, []).append(name)
+    return {why: tuple(sorted(names)) for why, names in reasons.items()}
+
+
+def _notes(snapshot: Snapshot, plan: Plan) -> Sequence[str]:
+    told = [note.message for note in plan.notes if note.warning]
+    try:
+        return [_headline(compute(snapshot)), *told]
+    except AmountError:
+        return told

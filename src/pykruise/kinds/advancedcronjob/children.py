@@ -1,0 +1,191 @@
+"""What an AdvancedCronJob makes: which kind, what its objects are called and look like, and how they ended.
+
+bytes of a Job, BroadcastJob or ImageListPullJob ──▶ project_child() ──▶ ChildView
+AdvancedCronJob + tick ──▶ child_document()
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import JOBS, Resource
+from pykruise.plans.views import BY_CONTROLLER, Views
+
+__all__ = [
+    "BROADCAST_JOB",
+    "CHILD_VIEWS",
+    "IMAGE_LIST_PULL_JOB",
+    "JOB",
+    "SCHEDULED_AT",
+    "TEMPLATES",
+    "ChildView",
+    "Ending",
+    "child_document",
+    "child_name",
+    "project_child",
+]
+
+SCHEDULED_AT: Final = "apps.kruise.io/scheduled-at"
+
+JOB: Final = JOBS
+BROADCAST_JOB: Final = Resource("apps.kruise.io", "v1beta1", "broadcastjobs", "BroadcastJob")
+IMAGE_LIST_PULL_JOB: Final = Resource("apps.kruise.io", "v1beta1", "imagelistpulljobs", "ImageListPullJob")
+
+TEMPLATES: Final[Mapping[str, Resource]] = {
+    "jobTemplate": JOB,
+    "imageListPullJobTemplate": IMAGE_LIST_PULL_JOB,
+    "broadcastJobTemplate": BROADCAST_JOB,
+}
+"""Field of `spec.template` → what is made of it; of several the first that is set counts."""
+
+
+class Ending(StrEnum):
+    """How a child has ended."""
+
+    ACTIVE = "active"
+    SUCCESSFUL = "successful"
+    FAILED = "failed"
+
+
+class ChildView(msgspec.Struct, frozen=True, kw_only=True):
+    """One child."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    kind: str
+    controller_uid: str = ""
+    scheduled_at: Instant | None = None
+    """None: it does not say, or not in a way that can be read."""
+    started_at: str = ""
+    ending: Ending = Ending.ACTIVE
+    is_deleting: bool = False
+
+
+class _Owner(msgspec.Struct):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    conditions: tuple[_Condition, ...] | None = None
+    start_time: str | None = None
+    completion_time: str | None = None
+    desired: int = 0
+    succeeded: int = 0
+
+
+class _Child(msgspec.Struct):
+    metadata: _Meta
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Child).decode
+
+
+def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
+    """The view of a child. Raises msgspec.DecodeError for what is not an object."""
+    child = _decode(raw)
+    meta, status = child.metadata, child.status or _Status()
+    return ChildView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        kind=kind,
+        controller_uid=next((one.uid for one in meta.owner_references or () if one.controller), ""),
+        scheduled_at=_instant((meta.annotations or {}).get(SCHEDULED_AT)),
+        started_at=status.start_time or "",
+        ending=_pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status),
+        is_deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def _instant(text: str | None) -> Instant | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
+def _job_ending(status: _Status) -> Ending:
+    """By the first condition that tells."""
+    for one in status.conditions or ():
+        if one.status == "True" and one.type in ("Failed", "Complete"):
+            return Ending.FAILED if one.type == "Failed" else Ending.SUCCESSFUL
+    return Ending.ACTIVE
+
+
+def _pull_ending(status: _Status) -> Ending:
+    if not status.completion_time:
+        return Ending.ACTIVE
+    return Ending.SUCCESSFUL if status.succeeded == status.desired else Ending.FAILED
+
+
+def _views(resource: Resource) -> Views[ChildView]:
+    """Beside the cache that a kind of its own may have."""
+    return Views[ChildView](
+        resource=resource,
+        projector=lambda: lambda raw: project_child(raw, resource.kind),
+        indexes={BY_CONTROLLER: lambda child: (child.controller_uid,) if child.controller_uid else ()},
+        is_apart=True,
+    )
+
+
+CHILD_VIEWS: Final[Mapping[str, Views[ChildView]]] = {
+    resource.kind: _views(resource) for resource in TEMPLATES.values()
+}
+"""By kind: everything of it, whoever made it."""
+
+
+def child_name(owner: str, tick: Instant) -> str:
+    """The same for the same time, so that nothing is made twice for it."""
+    return f"{owner}-{int(tick)}"
+
+
+def child_document(
+    resource: Resource,
+    template: Mapping[str, Any],
+    *,
+    owner: Document,
+    namespace: str,
+    tick: Instant,
+) -> Document:
+    """What is made for the tick. Of the template's metadata, labels and annotations count."""
+    given: Mapping[str, Any] = template.get("metadata") or {}
+    metadata: Document = {
+        "name": child_name(owner["name"], tick),
+        "namespace": namespace,
+        "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: format_time(tick)},
+        "ownerReferences": [owner],
+    }
+    if given.get("labels"):
+        metadata["labels"] = given["labels"]
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "spec": template.get("spec") or {},
+    }

@@ -1,0 +1,78 @@
+"""What admission writes into an AdvancedCronJob (either version) that leaves it out.
+
+document ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the document that comes in is not changed. Rule: the original's mutating webhook, but for the restart policy of
+pods, without which no child could be made.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from pykruise.kube.documents import Document, same
+from pykruise.pods.job_rules import with_pod_defaults
+from pykruise.pods.settings import OnGate
+
+__all__ = ["DefaultingSettings", "with_defaults"]
+
+
+class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change defaults."""
+
+    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
+    """Templates are stored as they are given."""
+
+
+def with_defaults(
+    doc: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
+) -> Document:
+    """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
+    is."""
+    spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
+    template: Document = spec.get("template") or {}
+    pulls = template.get("imageListPullJobTemplate") is not None
+    spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or ("Replace" if pulls else "Allow")
+    spec.setdefault("paused", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    stored = ((old or {}).get("spec") or {}).get("template")
+    is_new = stored is None or not same(stored, template)
+    if template:
+        spec["template"] = _template(template, complete=is_new and not settings.template_no_defaults)
+    return {**doc, "spec": spec}
+
+
+def _template(template: Document, *, complete: bool) -> Document:
+    found = dict(template)
+    for field in ("jobTemplate", "broadcastJobTemplate"):
+        job = found.get(field)
+        if job is not None and (pod := (job.get("spec") or {}).get("template")):
+            spec = {**job["spec"], "template": with_pod_defaults(pod, complete=complete)}
+            found[field] = {**job, "spec": spec}
+    pulls = found.get("imageListPullJobTemplate")
+    if pulls is not None:
+        found["imageListPullJobTemplate"] = {**pulls, "spec": _pull_spec(pulls.get("spec") or {})}
+    return found
+
+
+def _pull_spec(spec: Document) -> Document:
+    """With a type given, the child's own webhook does the rest. Rule: the original's."""
+    completion = spec.get("completionPolicy") or {}
+    if completion.get("type"):
+        return spec
+    pull = {"timeoutSeconds": 600, "backoffLimit": 3, **_present(spec.get("pullPolicy"))}
+    return {
+        **spec,
+        "completionPolicy": {**completion, "type": "Always"},
+        "pullPolicy": pull,
+        "imagePullPolicy": spec.get("imagePullPolicy") or "IfNotPresent",
+    }
+
+
+def _present(value: Mapping[str, Any] | None) -> Document:
+    return {name: item for name, item in (value or {}).items() if item is not None}

@@ -1,0 +1,278 @@
+"""What is done for an AdvancedCronJob now: the table of contents of the decision.
+
+Snapshot ──▶ history ▸ what is due ▸ concurrency policy ▸ a child is made ──▶ Plan
+
+Pure. The name of a child is that of its tick, and the last tick never goes back: what was made once is not made again,
+whoever is killed in between, whatever is deleted, however clocks are set.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.advancedcronjob.children import ChildView, Ending, child_document, child_name
+from pykruise.kinds.advancedcronjob.due import MANY, Due, due
+from pykruise.kinds.advancedcronjob.snapshot import Snapshot, key_of
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kube.api import ObjectReference
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.cron import Schedule, ScheduleError, parse_schedule
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.plans.actions import Create, Delete
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.status import status_patch
+from pykruise.pods.reasons import Code, Reason
+
+__all__ = ["plan_cronjob"]
+
+_ONCE_S: Final = 366 * 24 * 3600.0
+"""A tick's event is told once."""
+
+_AGAIN_S: Final = 600.0
+
+
+def plan_cronjob(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this object now, its status, and when to look again."""
+    cron = snapshot.cron
+    if cron.is_deleting:
+        return Plan()
+    if cron.spec is None or cron.made is None:
+        return _refused(cron.problem or "spec.template: none of the templates is set")
+    history = _history(snapshot)
+    kept = _Plan(snapshot, history)
+    if cron.spec.paused:
+        return kept.waits(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
+    try:
+        schedule = schedule_of(snapshot)
+    except ScheduleError as error:
+        return kept.waits(_invalid(str(error)), note=_unreadable(str(error)))
+    last = last_tick(snapshot)
+    found = due(
+        schedule,
+        last=cron.created_at if last is None else last,
+        now=snapshot.now,
+        deadline_s=cron.spec.starting_deadline_seconds,
+    )
+    kept.next = found.next
+    return _serve(snapshot, kept, found)
+
+
+def schedule_of(snapshot: Snapshot) -> Schedule:
+    """Its schedule, in its zone or that of the manager. Raises ScheduleError."""
+    spec = snapshot.cron.spec
+    assert spec is not None
+    zone = spec.time_zone if spec.time_zone is not None else snapshot.settings.time_zone
+    return parse_schedule(spec.schedule, zone=zone)
+
+
+def last_tick(snapshot: Snapshot) -> Instant | None:
+    """The latest tick that was served, by the status and by what was made; None: none was."""
+    ticks = [child.scheduled_at for child in snapshot.children if child.scheduled_at is not None]
+    stored = snapshot.cron.last_schedule_time
+    return max([*ticks, *([stored] if stored is not None else [])], default=None)
+
+
+def _serve(snapshot: Snapshot, kept: "_Plan", found: Due) -> Plan:
+    """What is due, as the concurrency policy has it."""
+    cron = snapshot.cron
+    assert cron.spec is not None
+    assert cron.made is not None
+    if found.late is not None:
+        seconds = cron.spec.starting_deadline_seconds
+        message = f"missed {format_time(found.late)}: later than startingDeadlineSeconds ({seconds} s)"
+        return kept.waits(None, note=_once("MissSchedule", message, found.late, warning=True))
+    if found.missed is None:
+        return kept.waits(None)
+    active = _active(snapshot.children)
+    if cron.spec.concurrency_policy == "Forbid" and active:
+        message = f"{active[0].name} is active, and concurrencyPolicy is Forbid"
+        note = _once("JobAlreadyActive", message, found.missed)
+        return kept.waits(Reason(Code.CHILD_ACTIVE, message), note=note)
+    name = child_name(cron.name, found.missed)
+    if name in snapshot.others:
+        message = f"{name} is there already, and not of this AdvancedCronJob: its time is skipped"
+        return kept.skips(found.missed, _once("FailedCreate", message, found.missed, warning=True))
+    notes = []
+    if found.skips_many:
+        message = f"more than {MANY} times were missed; the latest is made up for"
+        notes.append(_once("TooManyMissedTimes", message, found.missed, warning=True))
+    replaced = active if cron.spec.concurrency_policy == "Replace" else []
+    return kept.makes(cron.made, found.missed, replaced, notes)
+
+
+def _active(children: Iterable[ChildView]) -> list[ChildView]:
+    return [child for child in children if child.ending is Ending.ACTIVE]
+
+
+class _Plan:
+    """The plan of a snapshot, with the history that goes in any case."""
+
+    def __init__(self, snapshot: Snapshot, history: Sequence[ChildView]) -> None:
+        self._snapshot = snapshot
+        self._history = history
+        self.next: Instant | None = None
+
+    def waits(self, why: Reason | None, *, note: Note | None = None) -> Plan:
+        """Nothing is made now."""
+        status = self._status(last_tick(self._snapshot))
+        return Plan(
+            stages=self._tidying(),
+            status=None if status == self._snapshot.cron.stored_status else status,
+            requeue_after_s=self._until_next(),
+            waiting=why or self._for_next(),
+            skipped=self._active_ones(why),
+            notes=(note,) if note else (),
+        )
+
+    def skips(self, tick: Instant, note: Note) -> Plan:
+        """The tick counts as served, though nothing was made."""
+        return Plan(
+            stages=(*self._tidying(), *self._served(tick, "its name is taken")),
+            requeue_after_s=self._until_next(),
+            notes=(note,),
+        )
+
+    def makes(
+        self,
+        made: tuple[str, Resource],
+        tick: Instant,
+        replaced: Sequence[ChildView],
+        notes: Iterable[Note],
+    ) -> Plan:
+        """A child for the tick; those that it replaces go first."""
+        field, resource = made
+        cron = self._snapshot.cron
+        template: dict[str, Any] = cron.template[field]
+        document = child_document(
+            resource,
+            template,
+            owner=cron.reference_as(ADVANCED_CRON_JOBS),
+            namespace=cron.namespace,
+            tick=tick,
+        )
+        name = document["metadata"]["name"]
+        create = Step(
+            action=Create(resource=resource, key=Key(cron.namespace, name), body=document),
+            because=f"its time was {format_time(tick)}",
+            done=Note(reason="SuccessfulCreate", message=f"created {resource.kind} {name}"),
+            failed=Note(
+                reason="FailedCreate", message=f"failed to create {resource.kind} {name}", warning=True
+            ),
+        )
+        going = [child for child in replaced if not child.is_deleting]
+        deletions = tuple(_deletion(child, resource, "concurrencyPolicy is Replace") for child in going)
+        return Plan(
+            stages=(
+                *self._tidying(),
+                *([Stage(purpose=Purpose.REPLACE_JOBS, chains=deletions)] if deletions else []),
+                Stage(purpose=Purpose.CREATE_JOBS, chains=(Chain(subject=name, steps=(create,)),)),
+                *self._served(tick, "its child is made"),
+            ),
+            requeue_after_s=self._until_next(),
+            notes=tuple(notes),
+        )
+
+    def _served(self, tick: Instant, because: str) -> list[Stage]:
+        """The status with the tick, as soon as that is true."""
+        cron = self._snapshot.cron
+        patch = status_patch(
+            ADVANCED_CRON_JOBS,
+            cron.key,
+            uid=cron.uid,
+            stored=cron.stored_status,
+            wanted=self._status(tick),
+        )
+        if patch is None:
+            return []
+        step = Step(action=patch, because=because)
+        return [Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=cron.name, steps=(step,)),))]
+
+    def _tidying(self) -> tuple[Stage, ...]:
+        made = self._snapshot.cron.made
+        if not self._history or made is None:
+            return ()
+        chains = tuple(_deletion(child, made[1], "beyond the history limit") for child in self._history)
+        return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
+
+    def _status(self, last: Instant | None) -> Document:
+        cron = self._snapshot.cron
+        assert cron.made is not None
+        resource = cron.made[1]
+        active = [_reference(child, resource) for child in _active(self._snapshot.children)]
+        return msgspec.structs.replace(
+            cron.status,
+            type=resource.kind,
+            active=active or None,
+            last_schedule_time=None if last is None else format_time(last),
+        ).document()
+
+    def _until_next(self) -> float | None:
+        return None if self.next is None else max(self.next - self._snapshot.now, 0.0)
+
+    def _for_next(self) -> Reason | None:
+        """What it waits for while nothing is in its way."""
+        if self.next is not None:
+            return Reason(Code.NEXT_TICK, f"the next time is {format_time(self.next)}")
+        return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")
+
+    def _active_ones(self, why: Reason | None) -> dict[str, Reason]:
+        """Shown by explain: what is next, or what stops it."""
+        reason = why or self._for_next()
+        return {} if reason is None else {self._snapshot.cron.name: reason}
+
+
+def _history(snapshot: Snapshot) -> list[ChildView]:
+    """Finished children beyond the limits, the oldest first."""
+    spec = snapshot.cron.spec
+    assert spec is not None
+    found: list[ChildView] = []
+    for ending, limit in (
+        (Ending.FAILED, spec.failed_jobs_history_limit),
+        (Ending.SUCCESSFUL, spec.successful_jobs_history_limit),
+    ):
+        ended = [child for child in snapshot.children if child.ending is ending and not child.is_deleting]
+        ended.sort(key=lambda child: (child.started_at, child.name))
+        if limit is not None:
+            found += ended[: max(len(ended) - limit, 0)]
+    return found
+
+
+def _deletion(child: ChildView, resource: Resource, because: str) -> Chain:
+    action = Delete(resource=resource, key=key_of(child), uid=child.uid, propagation="Background")
+    return Chain(subject=child.name, steps=(Step(action=action, because=because),))
+
+
+def _reference(child: ChildView, resource: Resource) -> ObjectReference:
+    return ObjectReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        namespace=child.namespace,
+        name=child.name,
+        uid=child.uid,
+    )
+
+
+def _refused(problem: str) -> Plan:
+    return Plan(
+        waiting=_invalid(problem),
+        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_AGAIN_S),),
+    )
+
+
+def _invalid(problem: str) -> Reason:
+    return Reason(Code.INVALID_SPEC, problem, "correct the field")
+
+
+def _unreadable(problem: str) -> Note:
+    """Nothing runs at a wrong hour: a zone that is not known is an error too."""
+    reason = "UnknownTimeZone" if "unknown time zone" in problem else "UnparseableSchedule"
+    return Note(reason=reason, message=problem, warning=True, again_after_s=_AGAIN_S)
+
+
+def _once(reason: str, message: str, tick: Instant, *, warning: bool = False) -> Note:
+    return Note(
+        reason=reason, message=message, warning=warning, again_after_s=_ONCE_S, same_as=format_time(tick)
+    )

@@ -1,0 +1,148 @@
+"""Everything a decision about one AdvancedCronJob needs, as one value.
+
+bytes of an AdvancedCronJob ──▶ project_cronjob() ──▶ AdvancedCronJobView (what a cache keeps)
+AdvancedCronJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
+from pykruise.kinds.advancedcronjob.defaults import DefaultingSettings
+from pykruise.kinds.advancedcronjob.types import (
+    ADVANCED_CRON_JOBS,
+    AdvancedCronJobSpec,
+    AdvancedCronJobStatus,
+)
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import decode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.read import Read
+from pykruise.plans.views import Views
+from pykruise.pods.settings import FromManager
+from pykruise.pods.workloads import WorkloadView, workload_fields
+
+__all__ = [
+    "CRON_JOB_VIEWS",
+    "AdvancedCronJobView",
+    "Settings",
+    "Snapshot",
+    "project_cronjob",
+    "read_spec",
+    "snapshot",
+]
+
+
+class Settings(DefaultingSettings, frozen=True, kw_only=True):
+    """What changes decisions about AdvancedCronJobs."""
+
+    time_zone: Annotated[str, FromManager("time_zone")] = "UTC"
+    """Of schedules that say none: the manager's own."""
+
+
+class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
+    """One AdvancedCronJob as the cache keeps it."""
+
+    spec: AdvancedCronJobSpec | None
+    """None: it cannot be read; `problem` says why."""
+    status: AdvancedCronJobStatus = AdvancedCronJobStatus()
+    template: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """`spec.template`, as it is stored."""
+    created_at: Instant = 0.0
+
+    @property
+    def made(self) -> tuple[str, Resource] | None:
+        """Which template is set, and what is made of it; None: none is."""
+        return next(
+            ((name, one) for name, one in TEMPLATES.items() if self.template.get(name) is not None), None
+        )
+
+    @property
+    def last_schedule_time(self) -> Instant | None:
+        """The tick that was served last, as its status says; None: none was, or that cannot be read."""
+        try:
+            return parse_time(self.status.last_schedule_time) if self.status.last_schedule_time else None
+        except ValueError:
+            return None
+
+
+def project_cronjob(raw: bytes | msgspec.Raw) -> AdvancedCronJobView:
+    """The view of an AdvancedCronJob's JSON text (v1beta1).
+
+    A spec that does not fit the types gives a view with `problem`. Raises ValueError only for something that is no
+    Kubernetes object.
+    """
+    document = decode(raw)
+    fields = workload_fields(document)
+    given = document.get("spec") or {}
+    spec, problem = read_spec(given)
+    status, _ = read_typed(fields["stored_status"], AdvancedCronJobStatus, path="status")
+    created = document["metadata"].get("creationTimestamp")
+    return AdvancedCronJobView(
+        **fields,
+        spec=spec,
+        problem=problem,
+        status=status or AdvancedCronJobStatus(),
+        template=(given.get("template") or {}) if spec else {},
+        created_at=parse_time(created) if created else 0.0,
+    )
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[AdvancedCronJobSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    return read_typed(spec, AdvancedCronJobSpec, path="spec")
+
+
+CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
+    resource=ADVANCED_CRON_JOBS, projector=lambda: project_cronjob
+)
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one AdvancedCronJob at one instant."""
+
+    cron: AdvancedCronJobView
+    children: Sequence[ChildView]
+    """All of its kind that it controls, by name."""
+    others: frozenset[str] = frozenset()
+    """Names of objects of that kind that are not its own and begin as its children's do."""
+    is_served: bool = True
+    """Whether the API server knows the kind of its children."""
+    now: Instant
+    settings: Settings = Settings()
+
+
+async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
+    """The AdvancedCronJob with its children, as they are known now. Waits for the first list of the children."""
+    made = view.made
+    children: list[ChildView] = []
+    others: frozenset[str] = frozenset()
+    is_served = True
+    if made is not None:
+        views = CHILD_VIEWS[made[1].kind]
+        is_served = await read.wait_served(views)
+        children = sorted(read.owned(views, view.uid), key=lambda child: child.name)
+        others = frozenset(
+            one.name
+            for one in read.all(views)
+            if one.namespace == view.namespace
+            and one.controller_uid != view.uid
+            and one.name.startswith(f"{view.name}-")
+        )
+    return Snapshot(
+        cron=view,
+        children=children,
+        others=others,
+        is_served=is_served,
+        now=read.now(),
+        settings=read.settings,
+    )
+
+
+def key_of(child: ChildView) -> Key:
+    """Where a write to the child goes."""
+    return Key(child.namespace, child.name)

@@ -1,0 +1,205 @@
+"""What is wrong with an AdvancedCronJob (either version), every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors        document ──▶ warnings_of() ──▶ doubts
+
+Pure. Of an ImageListPullJob's template the first error is told, as by the original.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds.advancedcronjob.children import TEMPLATES
+from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
+from pykruise.kube.clock import parse_time
+from pykruise.kube.cron import ScheduleError, parse_schedule
+from pykruise.kube.documents import same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.kube.field_rules import check_not_negative
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.job_rules import job_name_errors
+from pykruise.pods.template_validation import template_errors
+from pykruise.pods.workload_validation import metadata_errors
+
+__all__ = ["errors_of", "warnings_of"]
+
+MUTABLE: Final = (
+    "schedule",
+    "timeZone",
+    "startingDeadlineSeconds",
+    "concurrencyPolicy",
+    "paused",
+    "successfulJobsHistoryLimit",
+    "failedJobsHistoryLimit",
+)
+_PULLS: Final = "imageListPullJobTemplate"
+_PULL_PATH: Final = f"spec.template.{_PULLS}.spec"
+_MOST_IMAGES: Final = 255
+_LONGEST_DEADLINE_S: Final = 86_400
+_LONGEST_NAME: Final = 52
+"""With `-` and the seconds of a time it is a name of 63 characters."""
+_IMAGE: Final = re.compile(
+    r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+    r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*(?::[\w][\w.-]{0,127})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+_DISTANT: Final = "no time within five years"
+_ANY_TIME: Final = parse_time("2023-01-01T00:00:00Z")
+"""What does not come in the five years after it never comes: there is a leap year among them."""
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: AdvancedCronJobSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    metadata = doc.get("metadata") or {}
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
+    if old is not None and same(given, old.get("spec") or {}):
+        return errors
+    errors += _schedule_errors(spec)
+    for name, value in (
+        ("startingDeadlineSeconds", spec.starting_deadline_seconds),
+        ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit),
+        ("failedJobsHistoryLimit", spec.failed_jobs_history_limit),
+    ):
+        errors += check_not_negative(value, f"spec.{name}")
+    errors += _template_errors(given.get("template") or {}, spec)
+    if old is not None:
+        errors += _immutable_errors(given, old.get("spec") or {})
+    return errors
+
+
+def _schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
+    path, text, zone = "spec.schedule", spec.schedule, spec.time_zone
+    if not text:
+        yield invalid(path, text, "schedule must be specified")
+    else:
+        try:
+            parse_schedule(text)
+        except ScheduleError as error:
+            yield invalid(path, text, str(error))
+        if "TZ" in text and zone is not None:
+            yield invalid(path, text, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
+    if zone is None:
+        return
+    path = "spec.timeZone"
+    if not zone:
+        yield invalid(path, zone, "timeZone must be nil or non-empty string")
+    elif zone.lower() == "local":
+        yield invalid(path, zone, "timeZone must be an explicit time zone as defined in the IANA time zones")
+    else:
+        try:
+            parse_schedule("@daily", zone=zone)
+        except ScheduleError as error:
+            yield invalid(path, zone, str(error))
+
+
+def _template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[Cause]:
+    given = [name for name in TEMPLATES if template.get(name) is not None]
+    if len(given) != 1:
+        why = "exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
+        yield forbidden("spec.template", why)
+    for name in given:
+        inner = (template[name] or {}).get("spec") or {}
+        if name == _PULLS:
+            if spec.concurrency_policy not in ("Replace", "Forbid"):
+                why = "concurrencyPolicy of imageListPullJobTemplate can only be Replace or Forbid"
+                yield invalid("spec.concurrencyPolicy", spec.concurrency_policy, why)
+            first = next(_pull_errors(inner), None)
+            if first is not None:
+                yield first
+        else:
+            yield from template_errors(inner.get("template") or {}, f"spec.template.{name}.spec.template")
+
+
+def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    selector, pods = spec.get("selector"), spec.get("podSelector")
+    if selector is not None:
+        yield from _selector_errors(selector)
+    if pods is not None:
+        yield from _label_errors(pods, f"{_PULL_PATH}.podSelector.labelSelector")
+    if selector is not None and pods is not None:
+        yield invalid(_PULL_PATH, "", "selector and podSelector cannot both be set")
+    yield from _image_errors(spec.get("images") or [])
+    completion = spec.get("completionPolicy") or {}
+    path = f"{_PULL_PATH}.completionPolicy"
+    if completion.get("type") not in ("Always", None, ""):
+        yield invalid(f"{path}.type", completion["type"], "can only be Always")
+    deadline = completion.get("activeDeadlineSeconds")
+    timeout = (spec.get("pullPolicy") or {}).get("timeoutSeconds")
+    if deadline is not None and deadline > _LONGEST_DEADLINE_S:
+        yield invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be at most {_LONGEST_DEADLINE_S}")
+    if deadline is not None and timeout is not None and deadline < timeout:
+        why = "must not be less than pullPolicy.timeoutSeconds"
+        yield invalid(f"{path}.activeDeadlineSeconds", deadline, why)
+    if (ttl := completion.get("ttlSecondsAfterFinished")) is not None:
+        yield invalid(
+            f"{path}.ttlSecondsAfterFinished", ttl, "cannot be set: history limits say what is kept"
+        )
+
+
+def _selector_errors(selector: Mapping[str, Any]) -> Iterator[Cause]:
+    path = f"{_PULL_PATH}.selector"
+    names = selector.get("names") or []
+    labels = {name: selector[name] for name in ("matchLabels", "matchExpressions") if selector.get(name)}
+    if names and labels:
+        yield invalid(path, dict(selector), "names and labels cannot both be set")
+    yield from _label_errors(labels, f"{path}.labelSelector")
+    if len(set(names)) != len(names):
+        yield invalid(f"{path}.names", names, "each node can only be named once")
+
+
+def _label_errors(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    try:
+        selector_from(selector)
+    except SelectorError as error:
+        yield invalid(path, dict(selector), str(error))
+
+
+def _image_errors(images: list[str]) -> Iterator[Cause]:
+    path = f"{_PULL_PATH}.images"
+    if not images:
+        yield invalid(path, images, "there must be an image")
+    elif len(images) > _MOST_IMAGES:
+        yield invalid(path, len(images), f"there can be at most {_MOST_IMAGES} images")
+    elif len(set(images)) != len(images):
+        yield invalid(path, images, "each image can only be named once")
+    for image in images:
+        if not _IMAGE.fullmatch(image):
+            yield invalid(path, image, "is not an image reference")
+
+
+def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+    """The template stays, but for that of ImageListPullJobs where there was one."""
+    fields = {*new, *old} - {*MUTABLE, "template"}
+    template, stored = new.get("template") or {}, old.get("template") or {}
+    parts = set(TEMPLATES) - ({_PULLS} if stored.get(_PULLS) is not None else set())
+    if all(same(new.get(name), old.get(name)) for name in fields) and all(
+        same(template.get(name), stored.get(name)) for name in parts
+    ):
+        return
+    allowed = ", ".join(f"'{field}'" for field in MUTABLE)
+    yield forbidden("spec", f"updates to advancedcronjob spec for fields other than {allowed} are forbidden")
+
+
+def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
+    """What is admitted and will not work as it may be meant."""
+    name = str((doc.get("metadata") or {}).get("name") or "")
+    if len(name) > _LONGEST_NAME:
+        yield f"metadata.name: longer than {_LONGEST_NAME} characters: names of its children are too long"
+    template: Mapping[str, Any] = (doc.get("spec") or {}).get("template") or {}
+    pod = (((template.get("jobTemplate") or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
+    if pod.get("restartPolicy") == "Always":
+        yield "spec.template.jobTemplate: with restartPolicy Always no Job can be created"
+    policy = ((template.get("broadcastJobTemplate") or {}).get("spec") or {}).get("completionPolicy") or {}
+    if policy.get("type") == "Never" and any(
+        policy.get(field) is not None for field in ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
+    ):
+        yield "spec.template.broadcastJobTemplate: type Never with a deadline or a ttl is refused"
+    if parse_schedule(spec.schedule, zone=spec.time_zone or "").next(_ANY_TIME) is None:
+        yield f"spec.schedule: {_DISTANT}"
+    seconds = spec.starting_deadline_seconds
+    if seconds is not None and seconds < 10:
+        yield "spec.startingDeadlineSeconds: less than 10 s: times may be missed for no more than a busy manager"

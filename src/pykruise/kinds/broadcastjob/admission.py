@@ -1,0 +1,38 @@
+"""BroadcastJob's two admission reviews.
+
+AdmissionRequest ──▶ mutating()              ──▶ the object with its defaults
+                 ──▶ validate_broadcastjob() ──▶ allowed, or refused (422) with every field error
+
+Both versions are reviewed alike: their fields are the same.
+"""
+
+from typing import Final
+
+from pykruise.kinds.broadcastjob.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.broadcastjob.snapshot import read_spec
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
+from pykruise.kinds.broadcastjob.validation import errors_of, warnings_of
+from pykruise.kube.admission import Reviewer
+from pykruise.pods.workload_admission import Reviews
+
+__all__ = ["mutating", "validate_broadcastjob"]
+
+_REVIEWS: Final = Reviews[BroadcastJobSpec](
+    resource=BROADCAST_JOBS,
+    versions=("v1alpha1", "v1beta1"),
+    read_spec=read_spec,
+    placeholders=("template",),
+)
+
+
+def mutating(settings: DefaultingSettings) -> Reviewer:
+    """The mutating review under these settings."""
+    return _REVIEWS.mutating(
+        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
+    )
+
+
+validate_broadcastjob: Final[Reviewer] = _REVIEWS.validating(
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
+    warnings_of=lambda spec: tuple(warnings_of(spec)),
+)

@@ -1,0 +1,49 @@
+"""What admission writes into a BroadcastJob (either version) that leaves it out.
+
+document ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the document that comes in is not changed. Rule: the original's mutating webhook, but for the restart policy,
+without which it lets the core default `Always` in, and then refuses that.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, same
+from pykruise.pods.job_rules import with_pod_defaults
+from pykruise.pods.settings import OnGate
+
+__all__ = ["ALL_AT_ONCE", "DefaultingSettings", "with_defaults"]
+
+ALL_AT_ONCE: Final = 2**31 - 1
+"""The default parallelism."""
+
+
+class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change defaults."""
+
+    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
+    """Templates are stored as they are given."""
+
+
+def with_defaults(
+    doc: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
+) -> Document:
+    """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
+    is."""
+    spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
+    spec.setdefault("parallelism", ALL_AT_ONCE)
+    for policy, default in (("completionPolicy", "Always"), ("failurePolicy", "FailFast")):
+        given = spec.get(policy) or {}
+        spec[policy] = {**given, "type": given.get("type") or default}
+    if spec.get("template"):
+        stored = ((old or {}).get("spec") or {}).get("template")
+        is_new = stored is None or not same(stored, spec["template"])
+        complete = is_new and not settings.template_no_defaults
+        spec["template"] = with_pod_defaults(spec["template"], complete=complete)
+    return {**doc, "spec": spec}

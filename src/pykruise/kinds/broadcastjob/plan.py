@@ -1,0 +1,316 @@
+"""What is done for a BroadcastJob now: the table of contents of the decision.
+
+Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: the job's new state, pods that go, pods that come
+
+Pure. A job that ends, is paused or goes on says so first and acts then: a manager that is killed halfway finds its own
+word when it comes back, with the counts as they were.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pykruise.kinds.broadcastjob.pods import creations, deletion
+from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Snapshot
+from pykruise.kinds.broadcastjob.status import (
+    FAILED,
+    PAUSED,
+    RUNNING,
+    document_of,
+    finished,
+    status_now,
+)
+from pykruise.kinds.broadcastjob.targets import Targets, restarts_of, targets_of
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document
+from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.status import status_patch
+from pykruise.pods.fan_out import Decision, Finish, Hold, OnFailure, Policy, Run, State, fan_out
+from pykruise.pods.reasons import Code, Reason
+
+__all__ = ["plan_broadcastjob", "policy_of"]
+
+_ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": OnFailure.PAUSE}
+"""What other types act as: Continue. Rule: the original's."""
+
+_RESUME: Final = "set spec.paused to false"
+_RESUME_AFTER_FAILURE: Final = "delete the failed pods and set spec.paused to false"
+
+_HOLDS: Final = {
+    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", _RESUME),
+    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    Hold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
+    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+}
+
+
+def plan_broadcastjob(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this job now, its status, and when to look again."""
+    job = snapshot.job
+    if job.is_deleting:
+        return Plan()
+    if job.spec is None:
+        return _refused(job.problem)
+    targets = targets_of(snapshot)
+    try:
+        policy = policy_of(job.spec, desired=sum(one.is_wanted for one in targets.targets))
+    except ValueError as error:
+        return _refused(f"spec.parallelism: {error}")
+    decision = fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
+    if job.is_finished:
+        return _after_end(snapshot, targets, decision)
+    return _before_end(snapshot, targets, decision, policy)
+
+
+def policy_of(spec: BroadcastJobSpec, *, desired: int) -> Policy:
+    """What the spec says of the whole job. Raises ValueError for a parallelism that is none."""
+    done, failed = spec.completion_policy, spec.failure_policy
+    parallelism = spec.parallelism
+    if isinstance(parallelism, str):
+        # A text is a share of the nodes, with or without the sign.
+        share = parallelism if is_percent(parallelism) else f"{parallelism}%"
+        parallelism = resolve(share, of=desired, rounding=Rounding.UP)
+    if parallelism is not None and parallelism < 0:
+        raise ValueError(f"{spec.parallelism} is below 0")
+    return Policy(
+        parallelism=parallelism,
+        on_failure=_ON_FAILURE.get(failed.type if failed else "", OnFailure.CONTINUE),
+        is_paused=spec.paused,
+        ends=done is None or done.type != "Never",
+        deadline_s=done.active_deadline_seconds if done else None,
+        ttl_s=done.ttl_seconds_after_finished if done else None,
+    )
+
+
+def _run_of(snapshot: Snapshot) -> Run:
+    job = snapshot.job
+    started_at = _time(job.status.start_time)
+    finished_at = _time(job.status.completion_time) if job.is_finished else None
+    if job.is_finished and finished_at is None:
+        finished_at = snapshot.now  # nobody knows when: it is kept
+    return Run(
+        started_at=snapshot.now if started_at is None else started_at,
+        finished_at=finished_at,
+        has_failed=job.has_failed,
+    )
+
+
+def _time(text: str | None) -> Instant | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
+def _refused(problem: str) -> Plan:
+    """Nothing is touched; an event says which field is in the way."""
+    return Plan(
+        waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"),
+        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=600.0),),
+    )
+
+
+# A job that is over
+
+
+def _after_end(snapshot: Snapshot, targets: Targets, decision: Decision) -> Plan:
+    """Pods that a failed job has not stopped yet go, and at its time the job."""
+    job = snapshot.job
+    stages = _stop(targets, decision.stop, "the job has failed")
+    if decision.delete:
+        stages = [*stages, _deletion_of(job)]
+    status = None
+    if not job.ends:  # its counts are those of its pods as they are
+        status = _document(job, status_now(snapshot, decision.counts, phase=FAILED))
+    return Plan(
+        stages=tuple(stages),
+        status=status,
+        requeue_after_s=decision.requeue_after_s,
+        waiting=Reason(Code.JOB_OVER, "the job is over") if decision.requeue_after_s is not None else None,
+    )
+
+
+def _deletion_of(job: BroadcastJobView) -> Stage:
+    because = "ttlSecondsAfterFinished has passed"
+    step = Step(action=Delete(resource=BROADCAST_JOBS, key=job.key, uid=job.uid), because=because)
+    return Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),))
+
+
+# A job that is not
+
+
+def _before_end(snapshot: Snapshot, targets: Targets, decision: Decision, policy: Policy) -> Plan:
+    job = snapshot.job
+    if decision.finish is not None:
+        return _ending(snapshot, targets, decision, decision.finish)
+    if decision.pause:
+        return _pausing(snapshot, decision)
+    if policy.is_paused:
+        return _paused(snapshot, decision)
+    is_resumed = job.status.phase == PAUSED
+    resumed = (Note(reason="Continue", message="the job goes on"),) if is_resumed else ()
+    status = status_now(snapshot, decision.counts, phase=RUNNING)
+    stages = [*_said(job, status, notes=resumed, because="spec.paused is false")] if is_resumed else []
+    stages += _stop(targets, _going(targets, decision.stop), "")
+    now = decision.start[:MOST_AT_ONCE]
+    if now:
+        chains = tuple(creations(snapshot, now))
+        stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
+    return Plan(
+        stages=tuple(stages),
+        status=None if is_resumed else _document(job, status),
+        requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
+        waiting=_waiting(decision),
+        skipped=_skipped_pods(snapshot, targets),
+        skipped_nodes=_skipped_nodes(targets, decision),
+        notes=tuple(_notes(targets, decision, policy)),
+    )
+
+
+def _ending(snapshot: Snapshot, targets: Targets, decision: Decision, finish: Finish) -> Plan:
+    job = snapshot.job
+    notes = [_END_NOTES[finish]]
+    if job.status.phase == PAUSED:
+        notes.insert(0, Note(reason="Continue", message="the job goes on"))
+    status = finished(snapshot, decision, finish)
+    return Plan(
+        stages=(
+            *_said(job, status, notes=notes, because=_END_NOTES[finish].message),
+            *_stop(targets, decision.stop, _END_NOTES[finish].message),
+        ),
+        requeue_after_s=decision.requeue_after_s,
+    )
+
+
+_END_NOTES: Final = {
+    Finish.COMPLETE: Note(reason="JobComplete", message="every node has run its pod"),
+    Finish.FAILED_TARGET: Note(reason="failed pod is found", message="failed pod is found", warning=True),
+    Finish.DEADLINE: Note(
+        reason="DeadlineExceeded", message="the job was active longer than its deadline", warning=True
+    ),
+}
+
+
+def _pausing(snapshot: Snapshot, decision: Decision) -> Plan:
+    """A failed pod pauses the job. The status is first: a spec that says paused, and nothing else, would look as if a
+    person had paused it."""
+    job = snapshot.job
+    failed = decision.counts.failed
+    message = f"{failed} {'pod has' if failed == 1 else 'pods have'} failed: the job is paused"
+    patch = Step(
+        action=Patch(
+            resource=BROADCAST_JOBS,
+            key=job.key,
+            patch_type=PatchType.MERGE,
+            body={"spec": {"paused": True}},
+            uid=job.uid,
+        ),
+        because=message,
+        done=Note(reason="Paused", message=message, warning=True),
+    )
+    stage = Stage(purpose=Purpose.PAUSE_JOB, chains=(Chain(subject=job.name, steps=(patch,)),))
+    status = status_now(snapshot, decision.counts, phase=PAUSED)
+    return Plan(
+        stages=(*_said(job, status, notes=(), because=message), stage),
+        waiting=Reason(Code.PAUSED, message, _RESUME_AFTER_FAILURE),
+        skipped_nodes=_held_nodes(decision),
+    )
+
+
+def _paused(snapshot: Snapshot, decision: Decision) -> Plan:
+    """Nothing is done but to say how things are."""
+    has_failed = decision.counts.failed > 0 and _is_paused_by_failures(snapshot.job)
+    remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
+    return Plan(
+        status=_document(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
+        waiting=Reason(Code.PAUSED, "the job is paused", remedy),
+        skipped_nodes=_held_nodes(decision),
+    )
+
+
+def _is_paused_by_failures(job: BroadcastJobView) -> bool:
+    policy = job.spec.failure_policy if job.spec else None
+    return policy is not None and policy.type == "Pause"
+
+
+# Writes
+
+
+def _said(
+    job: BroadcastJobView, status: BroadcastJobStatus, *, notes: Iterable[Note], because: str
+) -> Iterator[Stage]:
+    """The status, before anything else is done, with what is told when it is stored; nothing when it is already."""
+    patch = status_patch(
+        BROADCAST_JOBS, job.key, uid=job.uid, stored=job.stored_status, wanted=document_of(status)
+    )
+    if patch is None:
+        return
+    told = tuple(notes)
+    step = Step(action=patch, because=because, done=told[-1] if told else None, also=told[:-1])
+    yield Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=job.name, steps=(step,)),))
+
+
+def _stop(targets: Targets, names: Iterable[str], because: str) -> list[Stage]:
+    chains = tuple(deletion(targets.pods[name], because or targets.why[name]) for name in names)
+    return [Stage(purpose=Purpose.DELETE_PODS, chains=chains, regardless=not because)] if chains else []
+
+
+def _going(targets: Targets, names: Iterable[str]) -> Iterator[str]:
+    """Without pods on nodes that are not there, which go by themselves: the node may just not be known here yet."""
+    return (name for name in names if name not in targets.is_left_to_gc)
+
+
+def _document(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
+    """The status to write; None: it is stored like that already."""
+    document = document_of(status)
+    return None if document == job.stored_status else document
+
+
+# What is told
+
+
+def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Note]:
+    if decision.exceeds_parallelism:
+        message = f"{decision.counts.active} pods are active, and parallelism is {policy.parallelism}"
+        yield Note(
+            reason="TooManyActivePods",
+            message=message,
+            warning=True,
+            again_after_s=600.0,
+            same_as="TooManyActivePods",
+        )
+    for node, pod in targets.duplicates:
+        message = f"node {node} has another pod of the job: {pod.name} is deleted"
+        yield Note(reason="DuplicatePodCreatedOnSameNode", message=message, warning=True, again_after_s=600.0)
+
+
+def _waiting(decision: Decision) -> Reason | None:
+    if decision.counts.wanted == 0:
+        return Reason(Code.NOT_PLACED, "no node fits; the job waits for one")
+    if decision.waiting:
+        return _HOLDS[next(iter(decision.waiting.values()))]
+    return None
+
+
+def _skipped_pods(snapshot: Snapshot, targets: Targets) -> dict[str, Reason]:
+    """Pods that have failed and are left as they are, with what that means."""
+    found: dict[str, Reason] = {}
+    for one in targets.targets:
+        if one.state is State.FAILING and one.is_wanted:
+            pod = targets.pods[one.name]
+            message = f"its containers restarted {restarts_of(pod)} times, beyond restartLimit: it has failed"
+            found[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
+    return found
+
+
+def _skipped_nodes(targets: Targets, decision: Decision) -> dict[str, Reason]:
+    idle = {node: Reason(Code.NOT_PLACED, why) for node, why in targets.idle.items()}
+    return {**idle, **_held_nodes(decision)}
+
+
+def _held_nodes(decision: Decision) -> dict[str, Reason]:
+    return {name: _HOLDS[hold] for name, hold in decision.waiting.items()}

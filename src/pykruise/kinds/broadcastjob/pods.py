@@ -1,0 +1,82 @@
+"""The pods that a BroadcastJob creates and deletes, as chains of a plan.
+
+nodes ──▶ creations() ──▶ chains        pods + why ──▶ deletion() ──▶ chain
+
+Pure. A pod is made for one node: by an affinity that names it, or with the node's name in its spec.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.broadcastjob.snapshot import Snapshot
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
+from pykruise.kinds.broadcastjob.validation import NAME_LABEL, UID_LABEL
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create, Delete
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Chain, Note, Step
+from pykruise.pods.node_placement import bound_to
+from pykruise.pods.views import PodView
+
+__all__ = ["creations", "deletion"]
+
+LONGEST_PREFIX: Final = 58
+"""Characters of a name that is generated, without its random end."""
+
+
+def creations(snapshot: Snapshot, nodes: Sequence[str]) -> Iterator[Chain]:
+    """A new pod for each of these nodes."""
+    for node, document in zip(nodes, _documents(snapshot, nodes), strict=True):
+        name = document["metadata"]["name"]
+        step = Step(
+            action=Create(resource=PODS, key=Key(snapshot.job.namespace, name), body=document),
+            because=f"node {node} has not run its pod",
+            done=Note(reason="SuccessfulCreate", message=f"created pod {name} for node {node}"),
+            failed=Note(
+                reason="FailedCreate", message=f"failed to create a pod for node {node}", warning=True
+            ),
+        )
+        yield Chain(subject=name, steps=(step,))
+
+
+def deletion(pod: PodView, because: str) -> Chain:
+    """The end of a pod that has not finished: had it finished since, it would stay."""
+    step = Step(
+        action=Delete(
+            resource=PODS, key=pod_key(pod), uid=pod.uid, resource_version=str(pod.resource_version)
+        ),
+        because=because,
+        done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
+        failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
+    )
+    return pod_chain(pod, step)
+
+
+def _documents(snapshot: Snapshot, nodes: Sequence[str]) -> Iterator[Document]:
+    """What all have in common is shared, not copied."""
+    job = snapshot.job
+    assert job.spec is not None
+    template = job.spec.template
+    metadata: Mapping[str, Any] = template.get("metadata") or {}
+    prefix = f"{job.name}-"[:LONGEST_PREFIX]
+    shared: Document = {
+        "generateName": prefix,
+        "namespace": job.namespace,
+        "labels": {**(metadata.get("labels") or {}), NAME_LABEL: job.name, UID_LABEL: job.uid},
+        "ownerReferences": [job.reference_as(BROADCAST_JOBS)],
+    }
+    shared |= {field: metadata[field] for field in ("annotations", "finalizers") if metadata.get(field)}
+    spec: Document = template.get("spec") or {}
+    used = {pod.name[len(prefix) :] for pod in snapshot.pods}
+    # Chosen here and not by the API server, so that a creation whose answer was lost can be repeated.
+    for node, fresh in zip(nodes, snapshot.ids.fresh_ids(len(nodes), used=used), strict=True):
+        yield {
+            "apiVersion": PODS.api_version,
+            "kind": PODS.kind,
+            "metadata": {"name": f"{prefix}{fresh}", **shared},
+            "spec": bound_to(spec, node)
+            if snapshot.settings.assign_by_scheduler
+            else {**spec, "nodeName": node},
+        }

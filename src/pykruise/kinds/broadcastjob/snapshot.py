@@ -1,0 +1,147 @@
+"""Everything a decision about one BroadcastJob needs, as one value.
+
+bytes of a BroadcastJob ──▶ project_broadcastjob() ──▶ BroadcastJobView (what a cache keeps)
+BroadcastJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+
+The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from pykruise.kinds.broadcastjob.defaults import DefaultingSettings
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import decode
+from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.read import Read
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, Views
+from pykruise.pods.names import IdSource
+from pykruise.pods.node_placement import (
+    NodeRequirements,
+    Request,
+    request_of,
+    requirements_of,
+    shortage,
+)
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.settings import FromFlag
+from pykruise.pods.views import PodView
+from pykruise.pods.workloads import WorkloadView, workload_fields
+
+__all__ = [
+    "BROADCAST_JOB_VIEWS",
+    "BroadcastJobView",
+    "Settings",
+    "Snapshot",
+    "project_broadcastjob",
+    "read_spec",
+    "snapshot",
+]
+
+_RAW: Final = frozenset({"template"})
+"""Fields that stay documents."""
+
+NEVER: Final = "Never"
+
+
+class Settings(DefaultingSettings, frozen=True, kw_only=True):
+    """Feature gates and flags that change decisions about BroadcastJobs."""
+
+    assign_by_scheduler: Annotated[
+        bool, FromFlag("assign-bcj-pods-by-scheduler", "Pods of BroadcastJobs are placed by the scheduler.")
+    ] = True
+    """False: pods are created with their node's name."""
+
+
+class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
+    """One BroadcastJob as the cache keeps it."""
+
+    spec: BroadcastJobSpec | None
+    """None: it cannot be read; `problem` says why."""
+    status: BroadcastJobStatus = BroadcastJobStatus()
+    requirements: NodeRequirements = NodeRequirements()
+    """What the template asks of nodes."""
+    request: Request = msgspec.field(default_factory=dict)
+    """What a pod of it needs of a node."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether it has a completion policy under which it ends."""
+        policy = self.spec.completion_policy if self.spec else None
+        return policy is None or policy.type != NEVER
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is over, and has failed."""
+        return self._has_condition("Failed") or (not self.ends and self.status.phase == "failed")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is over. One that never ends can only fail."""
+        return self.has_failed or (self.ends and self._has_condition("Complete"))
+
+    def _has_condition(self, kind: str) -> bool:
+        return any(one.type == kind and one.status == "True" for one in self.status.conditions or ())
+
+    def obstacle(self, node: NodeView) -> str:
+        """Why a new pod may not be on the node; empty: it may."""
+        return self.requirements.obstacle(node) or shortage(self.request, node)
+
+
+def project_broadcastjob(raw: bytes | msgspec.Raw) -> BroadcastJobView:
+    """The view of a BroadcastJob's JSON text (v1beta1).
+
+    A spec that does not fit the types gives a view with `problem`. Raises ValueError only for something that is no
+    Kubernetes object.
+    """
+    document = decode(raw)
+    fields = workload_fields(document)
+    spec, problem = read_spec(document.get("spec") or {})
+    status, _ = read_typed(fields["stored_status"], BroadcastJobStatus, path="status")
+    pod: Mapping[str, Any] = (spec.template.get("spec") or {}) if spec else {}
+    return BroadcastJobView(
+        **fields,
+        spec=spec,
+        problem=problem,
+        status=status or BroadcastJobStatus(),
+        requirements=requirements_of(pod),
+        request=request_of(pod),
+    )
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[BroadcastJobSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    return read_typed(spec, BroadcastJobSpec, path="spec", raw=_RAW)
+
+
+BROADCAST_JOB_VIEWS: Final = Views[BroadcastJobView](
+    resource=BROADCAST_JOBS, projector=lambda: project_broadcastjob
+)
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one BroadcastJob at one instant."""
+
+    job: BroadcastJobView
+    pods: Sequence[PodView]
+    """All that it controls, finished and terminating ones too, by name."""
+    nodes: Sequence[NodeView]
+    """All of the cluster, by name."""
+    now: Instant
+    ids: IdSource
+    settings: Settings = Settings()
+
+
+async def snapshot(view: BroadcastJobView, read: Read[Settings]) -> Snapshot:
+    """The job with its pods and all nodes, as they are known now."""
+    return Snapshot(
+        job=view,
+        pods=sorted(read.owned(POD_VIEWS, view.uid), key=lambda pod: pod.name),
+        nodes=sorted(read.all(NODE_VIEWS), key=lambda node: node.name),
+        now=read.now(),
+        ids=IdSource(read.draw_seed()),
+        settings=read.settings,
+    )

@@ -1,0 +1,78 @@
+"""The status of a BroadcastJob: counts, phase, and how it ended.
+
+Snapshot + Decision ──▶ status_now() ──▶ BroadcastJobStatus        + Finish ──▶ finished()
+
+Pure.
+"""
+
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.broadcastjob.snapshot import Snapshot
+from pykruise.kinds.broadcastjob.types import BroadcastJobStatus
+from pykruise.kube.api import JobCondition
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document
+from pykruise.pods.fan_out import Counts, Decision, Finish
+
+__all__ = ["COMPLETED", "FAILED", "PAUSED", "RUNNING", "document_of", "finished", "status_now"]
+
+RUNNING: Final = "running"
+PAUSED: Final = "paused"
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+
+_MESSAGES: Final = {
+    Finish.COMPLETE: ("Complete", "Job completed, {succeeded} pods succeeded, {failed} pods failed"),
+    Finish.FAILED_TARGET: ("Failed", "Job failed: failed pod is found"),
+    Finish.DEADLINE: ("Failed", "Job failed: it was active longer than its deadline"),
+}
+"""By how a job ends: the type of its condition, and the message."""
+
+_ALWAYS: Final = ("active", "desired", "failed", "succeeded")
+
+
+def status_now(snapshot: Snapshot, counts: Counts, *, phase: str) -> BroadcastJobStatus:
+    """What is, before anything is written."""
+    return msgspec.structs.replace(
+        snapshot.job.status,
+        start_time=snapshot.job.status.start_time or format_time(snapshot.now),
+        desired=counts.wanted,
+        active=counts.active,
+        succeeded=counts.succeeded,
+        failed=counts.failed,
+        phase=phase,
+    )
+
+
+def finished(snapshot: Snapshot, decision: Decision, finish: Finish) -> BroadcastJobStatus:
+    """The last status: pods that are stopped count as failed."""
+    counts = decision.counts
+    stopped = len(decision.stop)
+    status = status_now(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)
+    failed = counts.failed + stopped
+    now = format_time(snapshot.now)
+    kind, message = _MESSAGES[finish]
+    condition = JobCondition(
+        type=kind,
+        status="True",
+        reason=kind,
+        message=message.format(succeeded=counts.succeeded, failed=failed),
+        last_probe_time=now,
+        last_transition_time=now,
+    )
+    others = [one for one in status.conditions or () if one.type != kind]
+    return msgspec.structs.replace(
+        status,
+        active=max(counts.active - stopped, 0),
+        failed=failed,
+        completion_time=now,
+        conditions=[*others, condition],
+    )
+
+
+def document_of(status: BroadcastJobStatus) -> Document:
+    """As it is stored: the counts always, 0 too."""
+    counts = {name: getattr(status, name) for name in _ALWAYS}
+    return {**counts, **status.document()}

@@ -1,0 +1,148 @@
+"""What nodes and pods are to a BroadcastJob, as targets of the one rule that all jobs follow.
+
+Snapshot ──▶ targets_of() ──▶ Targets: one for every node that gets a pod, one for every pod too many
+
+Pure. A finished pod keeps its node among the targets whatever becomes of the node: it is never run twice. A running pod
+whose node does not fit any more is not wanted, and goes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Snapshot
+from pykruise.pods.fan_out import State, Target
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.views import PodView
+
+__all__ = ["Targets", "restarts_of", "state_of", "targets_of"]
+
+FINISHED = ("Succeeded", "Failed")
+
+
+class Targets(msgspec.Struct, frozen=True, kw_only=True):
+    """All targets, and what their names mean."""
+
+    targets: Sequence[Target]
+    """In the order in which they are to start: nodes by name. A node's target has its name, that of a pod too many
+    `pod/<name>`."""
+    pods: Mapping[str, PodView]
+    """By target: its pod, where it has one."""
+    idle: Mapping[str, str]
+    """Nodes that get no pod, by name: why."""
+    why: Mapping[str, str]
+    """By target that is not wanted: why."""
+    duplicates: Sequence[tuple[str, PodView]] = ()
+    """Nodes with an active pod too many."""
+    is_left_to_gc: frozenset[str] = frozenset()
+    """Targets that are pods on nodes that are not there: Kubernetes deletes them, once it is sure."""
+
+
+def targets_of(snapshot: Snapshot) -> Targets:
+    """Every node that fits and every pod of the job."""
+    job = snapshot.job
+    limit = job.spec.failure_policy.restart_limit if job.spec and job.spec.failure_policy else 0
+    found = _Gathering(job, limit)
+    by_node = _by_node(snapshot.pods)
+    for node in snapshot.nodes:
+        found.add_node(node, by_node.pop(node.name, ()))
+    for name, pods in sorted(by_node.items()):
+        found.add_nowhere(name, pods)
+    return Targets(
+        targets=found.targets,
+        pods=found.pods,
+        idle=found.idle,
+        why=found.why,
+        duplicates=found.duplicates,
+        is_left_to_gc=frozenset(found.left),
+    )
+
+
+def state_of(pod: PodView, *, restart_limit: int) -> State:
+    """How far the pod is. One that restarts more often than the limit allows has failed, though it goes on."""
+    if pod.phase == "Succeeded":
+        return State.SUCCEEDED
+    if pod.phase == "Failed":
+        return State.FAILED
+    if pod.is_deleting:
+        return State.ENDING
+    if pod.restart_policy == "OnFailure" and restarts_of(pod) > restart_limit:
+        return State.FAILING
+    return State.ACTIVE
+
+
+def restarts_of(pod: PodView) -> int:
+    """Restarts of all its containers together."""
+    return sum(one.restart_count for one in (*pod.container_statuses, *pod.init_statuses))
+
+
+class _Gathering:
+    """Targets, gathered node by node."""
+
+    def __init__(self, job: BroadcastJobView, restart_limit: int) -> None:
+        self._job = job
+        self._limit = restart_limit
+        self.targets: list[Target] = []
+        self.pods: dict[str, PodView] = {}
+        self.idle: dict[str, str] = {}
+        self.why: dict[str, str] = {}
+        self.duplicates: list[tuple[str, PodView]] = []
+        self.left: list[str] = []
+
+    def add_node(self, node: NodeView, pods: Sequence[PodView]) -> None:
+        """A node with the job's pods there."""
+        if not pods:
+            if obstacle := self._job.obstacle(node):
+                self.idle[node.name] = obstacle
+            else:
+                self.targets.append(Target(name=node.name))
+            return
+        pod, *others = sorted(pods, key=_precedence)
+        obstacle = _obstacle(pod, node)
+        if obstacle and pod.is_active:
+            self.idle[node.name] = obstacle
+            self._add_surplus(pod, obstacle)
+        else:
+            self._add(node.name, pod, is_wanted=True)
+        for other in others:
+            self._add_surplus(other, f"node {node.name} has the pod {pod.name}")
+            if other.is_active:
+                self.duplicates.append((node.name, other))
+
+    def add_nowhere(self, node: str, pods: Iterable[PodView]) -> None:
+        """Pods whose node is not there, or that say none."""
+        for pod in pods:
+            self._add_surplus(pod, f"its node {node} is gone" if node else "it is for no node")
+            if pod.node_name:
+                self.left.append(_name_of(pod))
+
+    def _add_surplus(self, pod: PodView, why: str) -> None:
+        self.why[_name_of(pod)] = why
+        self._add(_name_of(pod), pod, is_wanted=False)
+
+    def _add(self, name: str, pod: PodView, *, is_wanted: bool) -> None:
+        state = state_of(pod, restart_limit=self._limit)
+        self.targets.append(Target(name=name, state=state, is_wanted=is_wanted))
+        self.pods[name] = pod
+
+
+def _name_of(pod: PodView) -> str:
+    return f"pod/{pod.name}"
+
+
+def _precedence(pod: PodView) -> tuple[bool, bool, float, str]:
+    """Of several pods of a node the finished one counts, else the oldest."""
+    return (pod.phase not in FINISHED, pod.is_deleting, pod.created_at or 0.0, pod.name)
+
+
+def _obstacle(pod: PodView, node: NodeView) -> str:
+    """Why the pod may not be on its node (any more); empty: it may. It goes by its own spec: the template may have
+    changed since."""
+    return pod.asks_of_nodes.obstacle(node) if pod.asks_of_nodes is not None else ""
+
+
+def _by_node(pods: Iterable[PodView]) -> dict[str, list[PodView]]:
+    found: dict[str, list[PodView]] = {}
+    for pod in pods:
+        found.setdefault(pod.target_node, []).append(pod)
+    return found

@@ -1,0 +1,112 @@
+"""What is wrong with a BroadcastJob (either version), every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ doubts that stop nothing
+
+Pure. What the original accepts is refused only on creation: a job that is stored already can still be changed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds.broadcastjob.types import BroadcastJobSpec
+from pykruise.kube.documents import labels_of, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid, required
+from pykruise.kube.field_rules import check_not_negative
+from pykruise.pods.job_rules import job_name_errors
+from pykruise.pods.template_validation import template_errors
+from pykruise.pods.workload_validation import metadata_errors
+
+__all__ = [
+    "COMPLETION_TYPES",
+    "FAILURE_TYPES",
+    "OWNED_LABELS",
+    "errors_of",
+    "policy_errors",
+    "template_rule_errors",
+    "warnings_of",
+]
+
+NAME_LABEL: Final = "broadcastjob-name"
+UID_LABEL: Final = "broadcastjob-controller-uid"
+OWNED_LABELS: Final = (NAME_LABEL, UID_LABEL)
+"""Labels of the job's pods that its controller sets."""
+
+COMPLETION_TYPES: Final = ("Always", "Never")
+FAILURE_TYPES: Final = ("FailFast", "Continue", "Pause")
+
+_PARALLELISM: Final = re.compile(r"[0-9]+(\.[0-9]*)?%?", re.ASCII)
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: BroadcastJobSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update. All fields
+    may change. A spec that did not is not looked at again."""
+    metadata = doc.get("metadata") or {}
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
+    if old is not None and same(given, old.get("spec") or {}):
+        return errors
+    errors += policy_errors(spec, "spec")
+    errors += template_rule_errors(given.get("template"), "spec.template")
+    if old is None:
+        errors += _amount_errors(spec)
+    return errors
+
+
+def policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
+    """A job that never ends has neither a deadline nor a time to live."""
+    policy = spec.completion_policy
+    if policy is None or policy.type != "Never":
+        return
+    for name, value in (
+        ("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished),
+        ("activeDeadlineSeconds", policy.active_deadline_seconds),
+    ):
+        if value is not None:
+            why = f"{name} can just work with Always CompletionPolicyType"
+            yield invalid(f"{path}.completionPolicy.{name}", value, why)
+
+
+def template_rule_errors(template: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
+    """A template at `path` as pods that run to their end."""
+    if not template:
+        yield required(path)
+        return
+    policy = (template.get("spec") or {}).get("restartPolicy")
+    if policy not in ("Never", "OnFailure"):
+        why = "pod restartPolicy can only be Never or OnFailure"
+        yield invalid(f"{path}.spec.restartPolicy", policy or "", why)
+    labels = labels_of(template)
+    for name in OWNED_LABELS:
+        if labels.get(name):
+            yield invalid(
+                f"{path}.metadata.labels", dict(labels), f"the label {name} is set by the controller"
+            )
+    yield from template_errors(template, path)
+
+
+def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
+    parallelism, path = spec.parallelism, "spec.parallelism"
+    if isinstance(parallelism, int):
+        yield from check_not_negative(parallelism, path)
+    elif parallelism is not None and not _PARALLELISM.fullmatch(parallelism):
+        yield invalid(path, parallelism, "must be a number or a percentage of the nodes (e.g. '10%')")
+    if (done := spec.completion_policy) is not None:
+        path = "spec.completionPolicy"
+        yield from check_not_negative(done.active_deadline_seconds, f"{path}.activeDeadlineSeconds")
+        yield from check_not_negative(done.ttl_seconds_after_finished, f"{path}.ttlSecondsAfterFinished")
+    if (failed := spec.failure_policy) is not None:
+        yield from check_not_negative(failed.restart_limit, "spec.failurePolicy.restartLimit")
+
+
+def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
+    """Types that are not known act as another one. Rule: the original's, which says nothing of it."""
+    completion = spec.completion_policy.type if spec.completion_policy else ""
+    if completion and completion not in COMPLETION_TYPES:
+        yield f"spec.completionPolicy.type: {completion!r} is not known and acts as Always"
+    failure = spec.failure_policy.type if spec.failure_policy else ""
+    if failure and failure not in FAILURE_TYPES:
+        yield f"spec.failurePolicy.type: {failure!r} is not known and acts as Continue"

@@ -1,0 +1,34 @@
+"""Which budget a new pod is tied to.
+
+pod + budgets of its namespace + its workload ──▶ budget_of() ──▶ the oldest that means it
+
+Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.budgets import BudgetView
+
+__all__ = ["budget_of", "in_order"]
+
+
+def in_order(budgets: Iterable[BudgetView]) -> list[BudgetView]:
+    """Those that are not being deleted: the oldest first, of the same age by name."""
+    found = [one for one in budgets if not one.is_deleting]
+    return sorted(found, key=lambda one: (one.created_at or 0.0, one.name))
+
+
+def budget_of(
+    labels: Mapping[str, str],
+    budgets: Iterable[BudgetView],
+    *,
+    owners: Iterable[tuple[GroupKind, str]],
+) -> BudgetView | None:
+    """The first budget that means a pod with these labels. `owners`: kind and name of its controller, and of that of
+    its ReplicaSet, as far as they are known."""
+    known = frozenset(owners)
+    for one in in_order(budgets):
+        if one.target in known if one.target is not None else one.selector.matches(labels):
+            return one
+    return None

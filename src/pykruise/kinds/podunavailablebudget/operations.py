@@ -1,0 +1,88 @@
+"""What a request does to a pod, as budgets see it.
+
+AdmissionRequest of an update ──▶ operation_of_update() ──▶ UPDATE, RESIZE, or None: nothing that a budget guards
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import annotations_of, labels_of, same
+from pykruise.kube.quantities import same_quantity
+from pykruise.pods.budgets import UNAVAILABLE_LABEL, Operation
+from pykruise.pods.in_place.resources import RESIZABLE, qos_class
+
+__all__ = ["is_resized_in_place", "operation_of_update"]
+
+CONFIG_SOURCE: Final = "kubernetes.io/config.source"
+"""Annotation of static and mirror pods: where the kubelet has them from."""
+
+Pod = Mapping[str, Any]
+
+
+def operation_of_update(old: Pod, new: Pod) -> Operation | None:
+    """What an update asks of the pod's budget. None: its spec stays, and it is not marked as unavailable."""
+    is_marked = _is_unavailable(new) and not _is_unavailable(old)
+    if not is_marked and same(old.get("spec"), new.get("spec")):
+        return None
+    return Operation.RESIZE if not is_marked and is_resized_in_place(old, new) else Operation.UPDATE
+
+
+def _is_unavailable(pod: Pod) -> bool:
+    return any(label.startswith(UNAVAILABLE_LABEL) for label in labels_of(pod))
+
+
+def is_resized_in_place(old: Pod, new: Pod) -> bool:
+    """Whether only amounts of cpu and memory change, in containers that need not restart for it."""
+    if any(_is_static(pod) for pod in (old, new)):
+        return False
+    if not same(_without_resources(old), _without_resources(new)) or _qos(old) != _qos(new):
+        return False
+    before, after = _containers(old), _containers(new)
+    return before.keys() == after.keys() and all(_is_resized(before[name], after[name]) for name in before)
+
+
+def _is_static(pod: Pod) -> bool:
+    return annotations_of(pod).get(CONFIG_SOURCE, "api") != "api"
+
+
+def _containers(pod: Pod) -> Mapping[str, Pod]:
+    return {one["name"]: one for one in (pod.get("spec") or {}).get("containers") or ()}
+
+
+def _without_resources(pod: Pod) -> Mapping[str, Any]:
+    spec = pod.get("spec") or {}
+    # `resizePolicy` stays: who changes it too does more than to resize.
+    bare = [
+        {key: value for key, value in one.items() if key != "resources"}
+        for one in spec.get("containers") or ()
+    ]
+    return {**spec, "containers": bare}
+
+
+def _qos(pod: Pod) -> str:
+    spec = pod.get("spec") or {}
+    return qos_class([*(spec.get("containers") or ()), *(spec.get("initContainers") or ())])
+
+
+def _is_resized(old: Pod, new: Pod) -> bool:
+    """Whether no amount of the container changes that it would have to restart for."""
+    before, after = old.get("resources") or {}, new.get("resources") or {}
+    return all(
+        _is_kept(name, before.get(bound) or {}, after.get(bound) or {})
+        or (name in RESIZABLE and not _restarts_for(new, name))
+        for bound in ("requests", "limits")
+        for name in {*(before.get(bound) or {}), *(after.get(bound) or {})}
+    )
+
+
+def _is_kept(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return name in before and name in after and same_quantity(before[name], after[name])
+
+
+def _restarts_for(container: Pod, name: str) -> bool:
+    policies = {
+        one.get("resourceName"): one.get("restartPolicy") for one in container.get("resizePolicy") or ()
+    }
+    return (policies.get(name) or "NotRequired") != "NotRequired"

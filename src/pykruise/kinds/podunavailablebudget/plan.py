@@ -1,0 +1,108 @@
+"""What to do about one PodUnavailableBudget: the table of contents of its decisions.
+
+Snapshot ──▶ plan_budget() ──▶ Plan ──▶ plans/execute.py
+             pods that do not name their budget yet ▶ the status
+
+Pure: same snapshot, same plan.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.pods.budgets import budget_name_of, related_annotations
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.views import PodView
+
+__all__ = ["plan_budget"]
+
+AGAIN_S: Final = 600.0
+"""How often the same event is recorded."""
+
+
+def plan_budget(snapshot: Snapshot) -> Plan:
+    """Everything to be written now, the status, and when to look again."""
+    budget = snapshot.budget
+    if budget.is_deleting:
+        return Plan()
+    notes = [*_notes(snapshot)]
+    chains = tuple(_marks(snapshot))
+    stages = (Stage(purpose=Purpose.MARK_PODS, chains=chains[:MOST_AT_ONCE]),) if chains else ()
+    try:
+        found = compute(snapshot)
+    except AmountError as error:
+        # What is stored stays as it is: nothing is allowed that was not allowed before.
+        note = Note(
+            reason="CalculateExpectedPodCountFailed", message=str(error), warning=True, again_after_s=AGAIN_S
+        )
+        return Plan(stages=stages, notes=(*notes, note))
+    return Plan(
+        stages=stages,
+        status=None if found.status == budget.stored_status else found.status,
+        requeue_after_s=_requeue_after(snapshot, found, is_partial=len(chains) > MOST_AT_ONCE),
+        skipped=dict(_of_others(snapshot)),
+        notes=(*notes, *found.notes),
+    )
+
+
+def _notes(snapshot: Snapshot) -> Iterator[Note]:
+    budget = snapshot.budget
+    if budget.problem:
+        yield Note(reason="InvalidSpec", message=budget.problem, warning=True, again_after_s=AGAIN_S)
+    if not snapshot.pods:
+        yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
+    if snapshot.unknown and budget.total is None:
+        text = (
+            f"how many pods {', '.join(snapshot.unknown)} wants is not known: set spec.protectTotalReplicas"
+        )
+        yield Note(reason="UnknownReplicas", message=text, warning=True, again_after_s=AGAIN_S)
+    doubles = sorted({reason.message for _, reason in _of_others(snapshot)})
+    if doubles:
+        text = "; ".join(doubles)
+        yield Note(reason="PodsOfAnotherBudget", message=text, warning=True, again_after_s=AGAIN_S)
+
+
+def _marks(snapshot: Snapshot) -> Iterator[Chain]:
+    """One write for each pod that names no budget, or one that is not there any more."""
+    name = snapshot.budget.name
+    for pod in snapshot.pods:
+        found = budget_name_of(pod)
+        if found == name or found in snapshot.others:
+            continue
+        because = f"its PodUnavailableBudget {found} is not there any more" if found else "it names no budget"
+        yield pod_chain(pod, _mark(pod, name, because))
+
+
+def _mark(pod: PodView, name: str, because: str) -> Step:
+    action = Patch(
+        resource=PODS,
+        key=pod_key(pod),
+        patch_type=PatchType.STRATEGIC,
+        body={"metadata": {"annotations": related_annotations(name)}},
+        uid=pod.uid,
+    )
+    return Step(action=action, because=because)
+
+
+def _of_others(snapshot: Snapshot) -> Iterator[tuple[str, Reason]]:
+    """Pods that are protected by another budget, which is the only one that is asked about them."""
+    for pod in snapshot.pods:
+        found = budget_name_of(pod)
+        if found in snapshot.others:
+            text = f"PodUnavailableBudget {found} protects some of its pods, and is the only one asked about them"
+            yield pod.name, Reason(Code.OTHER_BUDGET, text)
+
+
+def _requeue_after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
+    if is_partial:
+        return 0.0
+    times = [] if found.due is None else [max(found.due - snapshot.now, 0.0)]
+    if snapshot.polls_after_s is not None:
+        times.append(snapshot.polls_after_s)
+    return min(times, default=None)

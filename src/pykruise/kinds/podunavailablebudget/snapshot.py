@@ -1,0 +1,231 @@
+"""What one PodUnavailableBudget is planned from: its pods, and how many there should be.
+
+BudgetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+
+Workloads of known kinds are mirrored; others, with a scale subresource, are read each time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import get_path
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
+from pykruise.plans.read import Read
+from pykruise.plans.targets import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    TARGET_VIEWS,
+    TargetView,
+    WorkloadReader,
+    deployment_of,
+)
+from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, POD_VIEWS
+from pykruise.pods.budgets import BudgetView
+from pykruise.pods.in_place import GateSettings
+from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.settings import OnGate
+from pykruise.pods.views import ControllerView, PodView
+
+__all__ = ["COUNTED_VIEWS", "JOB", "Settings", "Snapshot", "snapshot"]
+
+POLL_S: Final = 10.0
+"""How often a workload is looked at that is not mirrored."""
+
+JOB: Final = GroupKind("batch", "Job")
+
+COUNTED_VIEWS: Final = {kind: views for kind, views in TARGET_VIEWS.items() if kind != JOB}
+"""Mirrored workloads that say how many pods they want."""
+
+_WITHOUT_SCALE: Final = frozenset(
+    {
+        JOB,
+        GroupKind("", "Node"),
+        GroupKind("apps", "DaemonSet"),
+        GroupKind("apps.kruise.io", "DaemonSet"),
+        GroupKind("apps.kruise.io", "BroadcastJob"),
+    }
+)
+"""Owners of which it is known that they do not say how many pods they want: nothing is asked about them."""
+
+
+class Settings(GateSettings, frozen=True, kw_only=True):
+    """Feature gates that change decisions about budgets."""
+
+    guards_deletion: Annotated[bool, OnGate("PodUnavailableBudgetDeleteGate")] = True
+    guards_updates: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
+    is_resize_apart: Annotated[bool, OnGate("InPlacePodVerticalScaling")] = False
+    """A resize is an operation of its own; else it is an update."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one budget at one instant."""
+
+    budget: BudgetView
+    pods: Sequence[PodView] = ()
+    """Active ones that it is about."""
+    total: int = 0
+    """How many pods there should be."""
+    unknown: Sequence[str] = ()
+    """Workloads that do not say how many pods they want, as `Kind name`."""
+    others: frozenset[str] = frozenset()
+    """Names of the other budgets of the namespace."""
+    polls_after_s: float | None = None
+    """Until workloads that are not mirrored are read again."""
+    in_place: InPlaceSettings = InPlaceSettings()
+    now: Instant
+
+
+class _Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found out about one workload."""
+
+    uid: str = ""
+    replicas: int | None = 0
+    """None: it does not say. A workload that is missing or terminating wants none."""
+    owners: tuple[str, ...] = ()
+    """uids of those that control its pods."""
+    selector: Selector = NOTHING
+    """Of its pods, where none of the owners controls any."""
+    is_mirrored: bool = True
+
+
+_MISSING: Final = _Workload()
+
+
+async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
+    """The world of one budget; None: it is gone meanwhile. Raises KubeError for a workload that cannot be read."""
+    if view.is_deleting:
+        return Snapshot(budget=view, now=read.now())
+    if view.target is not None:
+        kind, name = view.target
+        found = await _workload(kind, Key(view.namespace, name), read, version=view.target_version)
+        # The caches may have moved on meanwhile: what is planned from is what they show now.
+        pods = _pods_of(view.namespace, found, read)
+        workloads: Mapping[str, _Workload] = {f"{kind.kind} {name}": found}
+    else:
+        workloads = await _owners(_selected(view, read), view.namespace, read)
+        pods = _selected(view, read)
+    budget = read.get(BUDGET_VIEWS, view.key)
+    if budget is None:
+        return None
+    is_polled = any(not one.is_mirrored for one in workloads.values())
+    return Snapshot(
+        budget=budget,
+        pods=tuple(sorted(pods, key=lambda pod: pod.name)),
+        total=_total(budget, workloads.values()),
+        unknown=tuple(sorted(name for name, one in workloads.items() if one.replicas is None)),
+        others=frozenset(
+            one.name
+            for one in read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)
+            if one.name != view.name and not one.is_deleting
+        ),
+        polls_after_s=POLL_S if is_polled else None,
+        in_place=read.settings.in_place,
+        now=read.now(),
+    )
+
+
+def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
+    if budget.total is not None:
+        return budget.total
+    by_uid = {one.uid: one.replicas or 0 for one in workloads}
+    return sum(by_uid.values())
+
+
+def _selected(view: BudgetView, read: Read[Settings]) -> list[PodView]:
+    pods = read.by_index(POD_VIEWS, BY_NAMESPACE, view.namespace)
+    return [pod for pod in pods if pod.is_active and view.selector.matches(pod.labels)]
+
+
+def _pods_of(namespace: str, workload: _Workload, read: Read[Settings]) -> list[PodView]:
+    if workload.replicas == 0:
+        return []
+    owned = [pod for uid in workload.owners for pod in read.owned(POD_VIEWS, uid)]
+    if not owned:
+        pods = read.by_index(POD_VIEWS, BY_NAMESPACE, namespace)
+        owned = [pod for pod in pods if workload.selector.matches(pod.labels)]
+    return [pod for pod in owned if pod.is_active]
+
+
+# ── workloads ────────────────────────────────────────────────────────────────
+
+
+async def _owners(pods: Iterable[PodView], namespace: str, read: Read[Settings]) -> Mapping[str, _Workload]:
+    """The workloads that control these pods."""
+    controllers = {pod.controller.uid: pod.controller for pod in pods if pod.controller is not None}
+    return {f"{one.kind} {one.name}": await _owner(one, namespace, read) for one in controllers.values()}
+
+
+async def _owner(owner: ControllerView, namespace: str, read: Read[Settings]) -> _Workload:
+    kind = GroupKind(owner.group, owner.kind)
+    found = await _workload(kind, Key(namespace, owner.name), read, uid=owner.uid)
+    # What its pods are of does not come back with the name.
+    return (
+        found
+        if found.uid
+        else msgspec.structs.replace(_MISSING, uid=owner.uid, is_mirrored=found.is_mirrored)
+    )
+
+
+async def _workload(
+    kind: GroupKind, key: Key, read: Read[Settings], *, uid: str = "", version: str = ""
+) -> _Workload:
+    """What a workload wants. `uid`: only if it is this one. Raises KubeError."""
+    if kind in COUNTED_VIEWS:
+        return await _mirrored(kind, key, read, uid=uid)
+    if kind in _WITHOUT_SCALE and uid:
+        return _Workload(uid=uid, replicas=None)
+    return await _unmirrored(kind, key, read, uid=uid, version=version)
+
+
+async def _mirrored(kind: GroupKind, key: Key, read: Read[Settings], *, uid: str) -> _Workload:
+    views = COUNTED_VIEWS[kind]
+    found = read.get(views, key) if await read.wait_served(views) else None
+    if found is None or found.is_deleting or (uid and found.uid != uid):
+        return _MISSING
+    counted = found
+    if kind == REPLICA_SET and (name := deployment_of(key.namespace, key.name, read)):
+        counted = read.get(COUNTED_VIEWS[DEPLOYMENT], Key(key.namespace, name)) or found
+        if counted.is_deleting:
+            return _MISSING
+    return _Workload(
+        uid=counted.uid,
+        replicas=counted.replicas,
+        owners=_replica_sets(found, read) if kind == DEPLOYMENT else (found.uid,),
+    )
+
+
+def _replica_sets(deployment: TargetView, read: Read[Settings]) -> tuple[str, ...]:
+    sets = read.owned(COUNTED_VIEWS[REPLICA_SET], deployment.uid)
+    owners = [one.uid for one in sets if not one.is_deleting and deployment.selector.matches(one.labels)]
+    return tuple(owners or [deployment.uid])
+
+
+async def _unmirrored(
+    kind: GroupKind, key: Key, read: Read[Settings], *, uid: str, version: str
+) -> _Workload:
+    reader = read.memory_of_kind(WorkloadReader, lambda: WorkloadReader(lambda: read.live))
+    document = await reader.read(kind, key.namespace, key.name, version=version)
+    found = get_path(document, "metadata", "uid", default="")
+    if document is None or get_path(document, "metadata", "deletionTimestamp") or (uid and found != uid):
+        return _Workload(is_mirrored=False)
+    scale = await reader.read_scale(kind, key.namespace, key.name, version=version)
+    replicas = get_path(scale, "spec", "replicas", default=0 if scale is not None else None)
+    return _Workload(
+        uid=found,
+        replicas=replicas if isinstance(replicas, int) else None,
+        owners=(found,),
+        selector=_selector(get_path(scale, "status", "selector")),
+        is_mirrored=False,
+    )
+
+
+def _selector(text: object) -> Selector:
+    try:
+        return parse_label_selector(text) if isinstance(text, str) and text else NOTHING
+    except SelectorError:
+        return NOTHING

@@ -1,0 +1,137 @@
+"""Budgets are spent here: for many pods at once, and never more than there is.
+
+pod + operation ──▶ BudgetSpender.ask() ──▶ kube/batched_updates.py: one status write for all that wait ──▶ Answer
+
+What is allowed is stored before it is answered. A manager that dies in between has spent for a pod that stays; the
+controller gives it back when the record has run out (status.py).
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from pykruise.kinds.podunavailablebudget.readers import BudgetReader
+from pykruise.kube.batched_updates import BatchedUpdates, BatchStats, ContendedError, UpdateRequest
+from pykruise.kube.clock import Clock
+from pykruise.kube.ids import Key
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Answer, BudgetView, Operation, ask, spend_patch
+from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.views import PodView
+
+__all__ = ["BudgetSpender", "Budgeting", "ConflictsError"]
+
+_FREE = Answer()
+
+
+class ConflictsError(Exception):
+    """The budget could not be written, since others wrote it each time."""
+
+
+class _Spend(UpdateRequest, kw_only=True):
+    """One pod that is to be taken out of service, and the answer."""
+
+    pod: PodView
+    operation: Operation
+    dry_run: bool
+    answer: Answer = _FREE
+
+
+class BudgetSpender:
+    """Asks budgets, and spends of them, for all pods that this process admits."""
+
+    def __init__(
+        self,
+        reader: BudgetReader,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        in_place: InPlaceSettings,
+        is_resize_apart: bool,
+    ) -> None:
+        ledger = _Status(reader, clock=clock, in_place=in_place, is_resize_apart=is_resize_apart)
+        self._updates = BatchedUpdates(ledger, rng=rng)
+
+    def stats(self) -> BatchStats:
+        """What it has done so far."""
+        return self._updates.stats()
+
+    async def ask(self, budget: BudgetView, pod: PodView, operation: Operation, *, dry_run: bool) -> Answer:
+        """Whether the pod may go; what it costs is stored then, but for a dry run.
+
+        Raises ConflictsError, UnsettledError and KubeError: then it may not.
+        """
+        request = _Spend(pod=pod, operation=operation, dry_run=dry_run)
+        try:
+            await self._updates.settle(budget, request)
+        except ContendedError as error:
+            text = f"couldn't update PodUnavailableBudget {budget.name} due to conflicts"
+            raise ConflictsError(text) from error
+        return request.answer
+
+
+class _Status:
+    """The ledger of it: the status of budgets."""
+
+    kind = POD_UNAVAILABLE_BUDGETS.kind
+
+    def __init__(
+        self, reader: BudgetReader, *, clock: Clock, in_place: InPlaceSettings, is_resize_apart: bool
+    ) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._in_place = in_place
+        self._is_resize_apart = is_resize_apart
+
+    async def newest(self, key: Key) -> BudgetView | None:
+        return await self._reader.newest(key)
+
+    async def fresh(self, key: Key) -> BudgetView | None:
+        return await self._reader.fresh(key)
+
+    def is_free(self, view: BudgetView, request: _Spend) -> bool:
+        request.answer = self._ask(view, request, spent=0)
+        return request.dry_run or not request.answer.spends
+
+    async def decide(self, view: BudgetView, batch: Sequence[_Spend]) -> Mapping[str, Operation] | None:
+        spent: dict[str, Operation] = {}
+        for one in batch:
+            is_spent = one.pod.name in spent
+            one.answer = _FREE if is_spent else self._ask(view, one, spent=len(spent))
+            if one.answer.spends and not one.dry_run:
+                spent[one.pod.name] = one.operation
+        return spent or None
+
+    async def write(self, view: BudgetView, change: Mapping[str, Operation]) -> BudgetView:
+        return await self._reader.patch_status(view, spend_patch(view, change, now=self._clock()))
+
+    def settle_without(self, batch: Sequence[_Spend]) -> None:
+        for one in batch:
+            one.answer = _FREE
+
+    def _ask(self, view: BudgetView, request: _Spend, *, spent: int) -> Answer:
+        return ask(
+            view,
+            request.pod,
+            request.operation,
+            spent=spent,
+            now=self._clock(),
+            settings=self._in_place,
+            is_resize_apart=self._is_resize_apart,
+        )
+
+
+class Budgeting:
+    """Everything that admission of pods needs of this kind: who reads, and who spends."""
+
+    def __init__(
+        self,
+        reader: BudgetReader,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        in_place: InPlaceSettings = InPlaceSettings(),  # noqa: B008 - frozen
+        is_resize_apart: bool = False,
+    ) -> None:
+        self.reader = reader
+        self.spender = BudgetSpender(
+            reader, clock=clock, rng=rng, in_place=in_place, is_resize_apart=is_resize_apart
+        )

@@ -1,0 +1,193 @@
+"""What is wrong with a PodUnavailableBudget (v1beta1), every error at once, each with its field.
+
+document + others of the namespace + the stored one ──▶ errors_of() ──▶ field errors
+
+Pure. Numbers of rules are those of the specification's table.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.podunavailablebudget.conversion import PROTECT_TOTAL_REPLICAS, total_of
+from pykruise.kinds.podunavailablebudget.types import OPERATIONS, BudgetTarget, PodUnavailableBudgetSpec
+from pykruise.kube.documents import Document, annotations_of, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid, not_supported, required
+from pykruise.kube.field_rules import check_at_most_100_percent, check_int_or_percent, check_selector
+from pykruise.kube.group_kinds import group_kind
+from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
+from pykruise.pods.budgets import BudgetView
+
+__all__ = ["errors_of", "may_overlap"]
+
+_WHOM: Final = "spec.selector, targetRef"
+_HOW_MANY: Final = "spec.maxUnavailable, minAvailable"
+_TOTAL: Final = f"metadata.annotations[{PROTECT_TOTAL_REPLICAS}]"
+
+
+def errors_of(
+    doc: Mapping[str, Any],
+    spec: PodUnavailableBudgetSpec,
+    *,
+    old: Mapping[str, Any] | None = None,
+    others: Sequence[BudgetView] = (),
+) -> list[Cause]:
+    """All field errors. `old`: the stored object, on an update; `others`: budgets of the namespace but this one."""
+    given: Document = doc.get("spec") or {}
+    return [
+        *_total_errors(doc, spec, old),
+        *_whom_errors(given, spec),
+        *_amount_errors(spec),
+        *_operation_errors(spec),
+        *_ignored_errors(given),
+        *(_change_errors(given, old.get("spec") or {}) if old is not None else ()),
+        *_conflict_errors(given, spec, others),
+    ]
+
+
+def _total_errors(
+    doc: Mapping[str, Any], spec: PodUnavailableBudgetSpec, old: Mapping[str, Any] | None
+) -> Iterator[Cause]:
+    """Rules 1 and 2. An annotation that was left as it is does not hold up a change of the field."""
+    text = annotations_of(doc).get(PROTECT_TOTAL_REPLICAS)
+    if text is None:
+        return
+    if total_of(text) is None:
+        yield invalid(_TOTAL, text, "must be a decimal number of pods")
+        return
+    total = spec.protect_total_replicas
+    is_stale = old is not None and annotations_of(old).get(PROTECT_TOTAL_REPLICAS) == text
+    if total is not None and str(total) != text and not is_stale:
+        yield invalid(_TOTAL, text, f"must be equal to spec.protectTotalReplicas ({total})")
+
+
+def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
+    """Rules 3 to 7."""
+    selector, target = given.get("selector"), spec.target_ref
+    if selector is None and target is None:
+        yield required(_WHOM, "no selector or targetRef defined in PodUnavailableBudget")
+    elif selector is not None and target is not None:
+        yield required(_WHOM, "selector and targetRef are mutually exclusive")
+    elif target is not None:
+        if not (target.api_version and target.kind and target.name):
+            yield invalid("spec.targetRef", _shown(target), "apiVersion, kind and name must be given")
+        elif group_kind(target.api_version, target.kind) is None:
+            detail = f"apiVersion {target.api_version!r} is not <group>/<version>"
+            yield invalid("spec.targetRef", _shown(target), detail)
+    elif selector is not None:
+        yield from check_selector(selector, "spec.selector")
+        if not (selector.get("matchLabels") or selector.get("matchExpressions")):
+            yield invalid("spec.selector", selector, "empty selector is not valid for PodUnavailableBudget.")
+
+
+def _shown(target: BudgetTarget) -> str:
+    return f"{target.api_version} {target.kind} {target.name}".strip()
+
+
+def _amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
+    """Rules 8 to 11."""
+    if spec.max_unavailable is None and spec.min_available is None:
+        yield required(_HOW_MANY, "no maxUnavailable or minAvailable defined in PodUnavailableBudget")
+    elif spec.max_unavailable is not None and spec.min_available is not None:
+        yield required(_HOW_MANY, "maxUnavailable and minAvailable are mutually exclusive")
+    amounts = {"spec.maxUnavailable": spec.max_unavailable, "spec.minAvailable": spec.min_available}
+    for path, value in amounts.items():
+        yield from check_int_or_percent(value, path)
+        yield from check_at_most_100_percent(value, path)
+
+
+def _operation_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
+    """Rule 12."""
+    for index, one in enumerate(spec.protect_operations or ()):
+        if one not in OPERATIONS:
+            yield not_supported(f"spec.protectOperations[{index}]", one, OPERATIONS)
+
+
+def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rule 13."""
+    selector = given.get("ignoredPodSelector")
+    if selector is None:
+        return
+    yield from check_selector(selector, "spec.ignoredPodSelector")
+    if not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        yield invalid("spec.ignoredPodSelector", selector, "an empty selector would protect no pod")
+
+
+def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rule 14."""
+    if any(not same(new.get(field), old.get(field)) for field in ("selector", "targetRef")):
+        yield required(_WHOM, "selector and targetRef cannot be modified")
+
+
+# ── other budgets of the namespace ───────────────────────────────────────────
+
+
+def _conflict_errors(
+    given: Mapping[str, Any], spec: PodUnavailableBudgetSpec, others: Sequence[BudgetView]
+) -> Iterator[Cause]:
+    """Rules 15 and 16; the first conflict of each."""
+    target = spec.target_ref
+    if target is not None:
+        wanted = (group_kind(target.api_version, target.kind), target.name)
+        for one in others:
+            if one.target is not None and one.target == wanted:
+                yield invalid("spec.targetReference", _shown(target), _conflict(one.name))
+                return
+        return
+    try:
+        selector = selector_from(given.get("selector"))
+    except SelectorError:
+        return
+    if selector.is_empty or selector.selects_nothing:
+        return
+    for one in others:
+        if one.target is None and not one.selector.selects_nothing and may_overlap(selector, one.selector):
+            yield invalid("spec.selector", given.get("selector"), _conflict(one.name))
+            return
+
+
+def _conflict(name: str) -> str:
+    return f"PodUnavailableBudget {name} is about the same pods"
+
+
+_Term = tuple[str, frozenset[str]]
+
+
+def may_overlap(one: Selector, other: Selector) -> bool:
+    """Whether two selectors count as meaning the same pods: they have the same keys, and no key tells them apart.
+
+    Rule: OpenKruise's. Selectors with other keys may overlap all the same; that is not refused.
+    """
+    left, right = _terms(one), _terms(other)
+    return left.keys() == right.keys() and all(_compatible(left[key], right[key]) for key in left)
+
+
+def _terms(selector: Selector) -> Mapping[str, _Term]:
+    """One expression for each key; a label that must have a value goes before other expressions of its key."""
+    found: dict[str, _Term] = {}
+    for one in sorted(selector.requirements, key=lambda one: one.operator is Operator.EQUALS):
+        match one.operator:
+            case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
+                found[one.key] = ("In", frozenset(one.values))
+            case Operator.NOT_EQUALS | Operator.NOT_IN:
+                found[one.key] = ("NotIn", frozenset(one.values))
+            case Operator.EXISTS:
+                found[one.key] = ("Exists", frozenset())
+            case _:
+                found[one.key] = ("DoesNotExist", frozenset())
+    return found
+
+
+def _compatible(left: _Term, right: _Term) -> bool:
+    (one, values), (other, others) = sorted((left, right), key=lambda term: _ORDER[term[0]])
+    match one, other:
+        case "In", "In":
+            return bool(values & others)
+        case "In", "NotIn":
+            return not values <= others
+        case "In" | "Exists", "DoesNotExist":
+            return False
+    return True
+
+
+_ORDER: Final = {"In": 0, "NotIn": 1, "Exists": 2, "DoesNotExist": 3}

@@ -1,0 +1,121 @@
+"""Which events are about which budgets.
+
+change of a budget, a pod or a workload ──▶ keys of budgets whose status it may change
+
+Pure, but for what `around` shows.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
+from pykruise.kube.cache import Change
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Around, Mirrors
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, deployment_of
+from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, POD_VIEWS
+from pykruise.plans.wakes import Later, Wake, itself
+from pykruise.pods.budgets import BudgetView, budget_name_of, counts_as_available, is_recorded
+from pykruise.pods.views import ControllerView, PodView
+
+__all__ = ["is_about_owner", "wakes"]
+
+GOING_S: Final = 5.0
+"""After this time a budget is told that a pod goes which it let go: its record says so until then."""
+
+_LATER: Final = float("inf")
+"""The time at which a pod counts whose update time alone completes."""
+
+
+def wakes(settings: Settings) -> Sequence[Wake]:
+    """All of them."""
+    return (
+        itself(BUDGET_VIEWS),
+        Wake(on=POD_VIEWS, keys=_of_pod),
+        *(Wake(on=views, keys=partial(_of_workload, kind)) for kind, views in COUNTED_VIEWS.items()),
+    )
+
+
+def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key | Later]:
+    pod = change.new or change.old
+    assert pod is not None
+    budgets = around.by_index(BUDGET_VIEWS, BY_NAMESPACE, pod.namespace)
+    if not budgets:
+        return
+    old, new = change.old, change.new
+    if old is None or new is None or new.is_deleting != old.is_deleting:
+        yield from _of_arrival_or_departure(old, new, budgets, around)
+    elif old.labels != new.labels or budget_name_of(old) != budget_name_of(new):
+        yield from dict.fromkeys((*_keys(old, budgets, around), *_keys(new, budgets, around)))
+    elif _counts(old, around) != _counts(new, around) or old.is_active != new.is_active:
+        yield from _keys(new, budgets, around)
+
+
+def _of_arrival_or_departure(
+    old: PodView | None, new: PodView | None, budgets: Sequence[BudgetView], around: Around[Settings]
+) -> Iterator[Key | Later]:
+    if old is None and new is not None:
+        yield from _keys(new, budgets, around)
+        return
+    if old is None or old.is_deleting:
+        return
+    by_name = {one.name: one for one in budgets}
+    own = by_name.get(budget_name_of(old))
+    for key in _keys(old, budgets, around):
+        if own is not None and is_recorded(own, old):
+            yield Later(key, GOING_S)
+        else:
+            yield key
+
+
+def _counts(pod: PodView, around: Around[Settings]) -> bool:
+    return counts_as_available(pod, now=_LATER, settings=around.settings.in_place)
+
+
+def _keys(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Iterator[Key]:
+    """The budget that the pod names, and those that mean it."""
+    named = budget_name_of(pod)
+    for one in budgets:
+        if one.name == named or _means(one, pod, around):
+            yield one.key
+
+
+def _means(budget: BudgetView, pod: PodView, around: Mirrors) -> bool:
+    if budget.target is None:
+        return budget.selector.matches(pod.labels)
+    return pod.controller is not None and is_about_owner(budget, pod.namespace, pod.controller, around)
+
+
+def is_about_owner(budget: BudgetView, namespace: str, owner: ControllerView, around: Mirrors) -> bool:
+    """Whether the owner of a pod is the workload of the budget, or the ReplicaSet of that."""
+    if budget.target is None:
+        return False
+    kind, name = budget.target
+    if (owner.group, owner.kind, owner.name) == (*kind, name):
+        return True
+    return (
+        kind == DEPLOYMENT
+        and GroupKind(owner.group, owner.kind) == REPLICA_SET
+        and owner.name.startswith(f"{name}-")
+        and deployment_of(namespace, owner.name, around) == name
+    )
+
+
+def _of_workload(kind: GroupKind, change: Change[TargetView], around: Around[Settings]) -> Iterator[Key]:
+    """Budgets of a workload that came, went, or wants another number of pods."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and _wants_as_many(old, new):
+        return
+    workload = new or old
+    assert workload is not None
+    for one in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, workload.namespace):
+        is_target = one.target == (kind, workload.name)
+        is_selected = one.target is None and one.selector.matches(workload.template_labels)
+        if is_target or is_selected:
+            yield one.key
+
+
+def _wants_as_many(old: TargetView, new: TargetView) -> bool:
+    return (old.uid, old.replicas, old.is_deleting) == (new.uid, new.replicas, new.is_deleting)

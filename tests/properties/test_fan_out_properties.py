@@ -1,0 +1,235 @@
+"""What holds for every job that fans out, whatever its policy, its targets and the order of events.
+
+A small model carries decisions out: what is started becomes active, what is stopped ends, and by chance targets
+succeed, fail, join and leave while time passes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykruise.pods.fan_out import (
+    Decision,
+    Finish,
+    Hold,
+    OnFailure,
+    Policy,
+    Run,
+    State,
+    Target,
+    fan_out,
+)
+
+START = 1_000.0
+
+policies = st.builds(
+    Policy,
+    parallelism=st.none() | st.integers(0, 4),
+    on_failure=st.sampled_from(OnFailure),
+    retries=st.integers(0, 2),
+    is_paused=st.sampled_from([False, False, False, True]),
+    ends=st.sampled_from([True, True, False]),
+    completes_empty=st.booleans(),
+    completes_late=st.booleans(),
+    deadline_s=st.none() | st.integers(0, 60),
+    ttl_s=st.none() | st.integers(0, 60),
+)
+runs = st.builds(
+    Run,
+    started_at=st.just(START),
+    finished_at=st.none() | st.floats(START, START + 60),
+    has_failed=st.booleans(),
+)
+instants = st.floats(START, START + 200)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> tuple[Target, ...]:
+    states = draw(st.lists(st.sampled_from(State), max_size=8))
+    return tuple(
+        Target(
+            name=f"n{number}",
+            state=state,
+            is_wanted=draw(st.sampled_from([True, True, True, False])),
+            failures=draw(st.integers(1, 3)) if state is State.FAILED else draw(st.integers(0, 1)),
+        )
+        for number, state in enumerate(states)
+    )
+
+
+@given(crowds(), policies, runs, instants)
+def test_every_target_gets_exactly_one_answer(
+    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+) -> None:
+    decision = fan_out(targets, policy, run, now=now)
+
+    starts, stops, holds = set(decision.start), set(decision.stop), set(decision.waiting)
+    assert not (starts & stops)
+    assert not (starts & holds)
+    assert not (stops & holds)
+    for one in targets:
+        if one.is_wanted and one.state in (State.PENDING, State.ENDING):
+            assert one.name in starts | holds, "neither started nor told why not"
+        if one.name in starts:
+            assert one.is_wanted
+            assert one.state in (State.PENDING, State.FAILED), "started where something is still there"
+        if one.name in stops:
+            is_surplus = one.state is State.FAILING and not one.is_wanted
+            assert one.state is State.ACTIVE or is_surplus, "stopped what is not active"
+    assert (starts | stops | holds) <= {one.name for one in targets}
+
+
+@given(crowds(), policies, runs, instants)
+def test_never_more_than_parallelism_becomes_active(
+    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+) -> None:
+    decision = fan_out(targets, policy, run, now=now)
+
+    active = sum(one.state is State.ACTIVE for one in targets)
+    if policy.parallelism is not None and decision.start:
+        assert active + len(decision.start) <= policy.parallelism
+    pending = [one.name for one in targets if one.name in decision.start or one.name in decision.waiting]
+    if decision.start:
+        assert list(decision.start) == [name for name in pending if name in decision.start], "in order"
+
+
+@given(crowds(), policies, runs, instants)
+def test_what_is_over_stays_over(targets: tuple[Target, ...], policy: Policy, run: Run, now: float) -> None:
+    finished = msgspec.structs.replace(run, finished_at=START)
+
+    decision = fan_out(targets, policy, finished, now=now)
+
+    assert decision.start == ()
+    assert decision.finish is None
+    assert not decision.pause
+    assert set(decision.waiting.values()) <= {Hold.OVER, Hold.ENDING}
+    if decision.delete:
+        assert policy.ends
+        assert policy.ttl_s is not None
+        assert now >= START + policy.ttl_s
+
+
+@given(crowds(), policies, runs, instants)
+def test_the_same_facts_give_the_same_decision(
+    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+) -> None:
+    assert fan_out(targets, policy, run, now=now) == fan_out(list(targets), policy, run, now=now)
+
+
+@given(crowds(), policies, runs, instants)
+def test_a_job_ends_for_a_reason_that_can_be_seen(
+    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+) -> None:
+    running = msgspec.structs.replace(run, finished_at=None)
+
+    finish = fan_out(targets, policy, running, now=now).finish
+
+    match finish:
+        case Finish.COMPLETE:
+            wanted = [one for one in targets if one.is_wanted]
+            assert wanted or policy.completes_empty
+            assert all(one.state in (State.SUCCEEDED, State.FAILED) for one in wanted)
+        case Finish.FAILED_TARGET:
+            assert policy.on_failure is OnFailure.FAIL
+            assert any(one.state in (State.FAILED, State.FAILING) for one in targets)
+        case Finish.DEADLINE:
+            assert policy.deadline_s is not None
+            assert now - START >= policy.deadline_s
+    if finish is not None:
+        assert not policy.is_paused
+        assert policy.ends or finish is Finish.FAILED_TARGET
+
+
+@given(crowds(), policies, runs, instants)
+def test_paused_is_paused(targets: tuple[Target, ...], policy: Policy, run: Run, now: float) -> None:
+    paused = msgspec.structs.replace(policy, is_paused=True)
+    running = msgspec.structs.replace(run, finished_at=None)
+
+    decision = fan_out(targets, paused, running, now=now)
+
+    assert (decision.start, decision.stop, decision.finish, decision.pause) == ((), (), None, False)
+
+
+@given(crowds(), policies, runs, instants)
+def test_nothing_changes_before_the_time_that_is_told(
+    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+) -> None:
+    decision = fan_out(targets, policy, run, now=now)
+    after_s = decision.requeue_after_s if decision.requeue_after_s is not None else 10_000.0
+    if decision.finish is not None or decision.delete:
+        return
+
+    before = fan_out(targets, policy, run, now=now + after_s * 0.99)
+
+    assert _without_times(before) == _without_times(decision)
+
+
+def _without_times(decision: Decision) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(decision), "requeue_after_s": None}
+
+
+class Model:
+    """Carries decisions out, and lets targets move by chance."""
+
+    def __init__(self, count: int) -> None:
+        self.targets = {f"n{number}": Target(name=f"n{number}") for number in range(count)}
+        self.run = Run(started_at=START)
+        self.now = START
+
+    def carry_out(self, decision: Decision) -> None:
+        for name in decision.start:
+            self.set(name, State.ACTIVE)
+        for name in decision.stop:
+            self.set(name, State.ENDING)
+        if decision.finish is not None:
+            self.run = msgspec.structs.replace(
+                self.run, finished_at=self.now, has_failed=decision.finish.is_failure
+            )
+
+    def set(self, name: str, state: State) -> None:
+        old = self.targets[name]
+        failures = old.failures + (state is State.FAILED)
+        self.targets[name] = msgspec.structs.replace(old, state=state, failures=failures)
+
+    def move(self, draw: Sequence[int]) -> None:
+        """Each target that is active or ending may end, by the numbers drawn."""
+        for number, name in zip(draw, sorted(self.targets), strict=False):
+            match self.targets[name].state, number:
+                case State.ACTIVE, 0:
+                    self.set(name, State.FAILED)
+                case State.ACTIVE, 1 | 2 | 3:
+                    self.set(name, State.SUCCEEDED)
+                case State.ENDING, 0 | 1:
+                    self.set(name, State.PENDING)
+
+
+@given(
+    policies, st.integers(1, 6), st.lists(st.lists(st.integers(0, 6), min_size=6, max_size=6), max_size=30)
+)
+def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
+    policy: Policy, count: int, moves: list[list[int]]
+) -> None:
+    model = Model(count)
+    can_go_on = not policy.is_paused and policy.parallelism != 0
+    for draw in [*moves, *[[1] * 6] * 20]:  # by and by all end
+        decision = fan_out(model.targets.values(), policy, model.run, now=model.now)
+        was_over = model.run.finished_at is not None
+        model.carry_out(decision)
+        active = sum(one.state is State.ACTIVE for one in model.targets.values())
+        assert policy.parallelism is None or active <= policy.parallelism
+        if was_over:
+            assert not decision.start
+        model.move(draw)
+        model.now += 1.0
+    if not can_go_on:
+        return
+    states = [one.state for one in model.targets.values()]
+    failed = any(state is State.FAILED for state in states)
+    if model.run.finished_at is not None and model.run.has_failed:
+        assert State.ACTIVE not in states, "a job that failed leaves nothing running"
+    elif not (failed and policy.on_failure is OnFailure.PAUSE):
+        assert set(states) <= {State.SUCCEEDED, State.FAILED}
+        assert (model.run.finished_at is not None) is policy.ends

@@ -1,0 +1,271 @@
+"""A kind is a folder: one that is put beside the others is known everywhere, and nothing else is changed.
+
+tests/support/new_kind/crew ──▶ pykruise.kinds.__path__ ──▶ definitions, roles, flags, admission, conversion,
+                                                           manager, doctor, explain, plan, simulate
+"""
+
+import asyncio
+import tomllib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+import yaml
+from importlinter.contracts.independence import IndependenceContract
+
+import pykruise.kinds
+from pykruise.admission.configurations import Endpoint, configurations
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import run_explain
+from pykruise.cli.plan import run_plan
+from pykruise.cli.playground import Playground, playground
+from pykruise.cli.simulate import Conditions, run_simulate
+from pykruise.kinds import crds, named
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.reference import reference
+from pykruise.kube.client import Client
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import InvalidError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from pykruise.manager.doctor import Level, Live
+from pykruise.manager.doctor.kinds import check_crds
+from pykruise.manager.flags import help_text, parse
+from pykruise.manager.install import Installation, manifests
+from pykruise.manager.manager import Manager
+from pykruise.manager.settings import Settings
+from pykruise.sandbox.cluster import ClusterSettings
+from support.paper import START
+
+pytestmark = pytest.mark.sandbox_only
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "tests" / "support" / "new_kind"
+
+CREWS = Resource("apps.kruise.io", "v1beta1", "crews", "Crew")
+OLD_CREWS = Resource("apps.kruise.io", "v1alpha1", "crews", "Crew")
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def new_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder, beside those of the other kinds."""
+    monkeypatch.setattr(pykruise.kinds, "__path__", [*pykruise.kinds.__path__, str(FOLDER)])
+
+
+def crew(**spec: Any) -> Object:
+    template = {
+        "metadata": {"labels": {"app": "deck"}},
+        "spec": {"containers": [{"name": "a", "image": "a:1"}]},
+    }
+    return {
+        "apiVersion": CREWS.api_version,
+        "kind": "Crew",
+        "metadata": {"name": "deck", "namespace": "default"},
+        "spec": {"template": template, **spec},
+    }
+
+
+@asynccontextmanager
+async def place() -> AsyncIterator[Playground]:
+    """What `pykruise up` starts."""
+    async with playground(ClusterSettings(nodes=2), clock=loop_clock(start=START)) as found:
+        yield found
+
+
+def reaching(client: Client) -> Any:
+    @asynccontextmanager
+    async def reach(_kubeconfig: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:
+        yield client, "default"
+
+    return reach
+
+
+async def until(claim: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for it, in virtual time."""
+    async with asyncio.timeout(60):
+        while not await claim():
+            await asyncio.sleep(0.1)
+
+
+async def pods_of(client: Client) -> list[str]:
+    return sorted(decode(raw)["metadata"]["name"] for raw in (await client.list(PODS, "default")).items)
+
+
+# ── what is printed ──────────────────────────────────────────────────────────
+
+
+def test_its_definition_is_among_those_of_all_kinds_and_on_the_page_of_fields() -> None:
+    (crd,) = [crd for crd in crds() if crd["metadata"]["name"] == "crews.apps.kruise.io"]
+    assert [version["name"] for version in crd["spec"]["versions"]] == ["v1alpha1", "v1beta1"]
+    assert "\n## Crew\n" in reference()
+
+
+def test_an_installation_has_its_roles_and_webhooks() -> None:
+    documents = manifests(Installation())
+    rules = [
+        rule for doc in documents if doc["metadata"]["name"] == "kruise-manager-role" for rule in doc["rules"]
+    ]
+    allowed = {(verb, name) for rule in rules for name in rule["resources"] for verb in rule["verbs"]}
+    assert {("list", "crews"), ("watch", "crews"), ("patch", "crews/status")} <= allowed
+    asked = {hook["name"] for doc in documents for hook in doc.get("webhooks") or ()}
+    assert "vcrew.kb.io" in asked
+
+
+def test_without_its_gate_it_needs_no_rights_and_has_no_controller() -> None:
+    # given
+    gates = Gates.of(CrewGate=False)
+    # when
+    documents = manifests(Installation(gates=gates))
+    manager = Manager(_no_client(), settings=Settings(gates=gates))
+    # then
+    roles = [doc for doc in documents if doc["metadata"]["name"] == "kruise-manager-role"]
+    assert "crews" not in str(roles)
+    assert named("Crew") not in manager.kinds
+    assert named("Crew") in Manager(_no_client(), settings=Settings()).kinds
+
+
+def _no_client() -> Client:
+    class Nowhere:
+        """A transport that is never asked."""
+
+    return Client(Nowhere())  # type: ignore[arg-type]
+
+
+def test_its_gate_workers_and_settings_are_flags_of_the_manager() -> None:
+    parsed = parse(["--feature-gates=CrewGate=false", "--crew-workers=7", "--crew-largest=3"], environ={})
+    assert not parsed.settings.gates["CrewGate"]
+    assert parsed.settings.tuning.workers["crew"] == 7
+    assert parsed.settings.of(named("Crew")).largest == 3
+    assert "--crew-largest" in help_text()
+
+
+def test_an_api_server_is_told_to_ask_about_it() -> None:
+    rules = reviewers(AdmissionSettings())
+    validating = [doc for doc in configurations(rules, Endpoint()) if doc["kind"].startswith("Validating")]
+    (hook,) = [one for doc in validating for one in doc["webhooks"] if one["name"] == "vcrew.kb.io"]
+    assert hook["clientConfig"]["service"]["path"] == "/validate-apps-kruise-io-crew"
+    (rule,) = hook["rules"]
+    assert (rule["apiVersions"], rule["resources"]) == (["v1alpha1", "v1beta1"], ["crews"])
+
+
+# ── a cluster ────────────────────────────────────────────────────────────────
+
+
+async def test_the_manager_reconciles_it() -> None:
+    async with place() as found:
+        # when
+        await found.client.create(CREWS, "default", crew(size=3))
+        # then
+        await until(lambda: _has_pods(found.client, 3))
+        await found.client.patch(CREWS, "default", "deck", {"spec": {"size": 1}}, patch_type=PatchType.MERGE)
+        await until(lambda: _has_pods(found.client, 1))
+        await until(lambda: _is_ready(found.client, 1))
+
+
+async def _has_pods(client: Client, count: int) -> bool:
+    return len(await pods_of(client)) == count
+
+
+async def _is_ready(client: Client, size: int) -> bool:
+    status = decode(await client.get(CREWS, "default", "deck")).get("status") or {}
+    return bool(status.get("ready") == size)
+
+
+async def test_admission_refuses_what_it_says_in_both_versions() -> None:
+    async with place() as found:
+        with pytest.raises(InvalidError, match=r"spec\.size: Invalid value: 11: must be from 0 to 10"):
+            await found.client.create(CREWS, "default", crew(size=11))
+        old = {**crew(members=11), "apiVersion": OLD_CREWS.api_version}
+        with pytest.raises(InvalidError, match="must be from 0 to 10"):
+            await found.client.create(OLD_CREWS, "default", old)
+
+
+async def test_its_versions_are_converted() -> None:
+    async with place() as found:
+        old = {**crew(members=2), "apiVersion": OLD_CREWS.api_version}
+        await found.client.create(OLD_CREWS, "default", old)
+        stored = decode(await found.client.get(CREWS, "default", "deck"))
+        assert stored["spec"]["size"] == 2
+        assert "members" not in stored["spec"]
+
+
+async def test_doctor_misses_its_definition() -> None:
+    async with place() as found:
+        live = Live(found.client, clock=found.cluster.clock)
+        assert [one.level for one in await check_crds(live)] == [Level.OK]
+        # when
+        await found.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "crews.apps.kruise.io")
+        # then
+        (fault,) = await check_crds(Live(found.client, clock=found.cluster.clock))
+        assert fault.level is Level.FAULT
+        assert "crews.apps.kruise.io is not installed" in fault.line()
+
+
+async def test_explain_and_plan_know_it() -> None:
+    async with place() as found:
+        await found.client.create(CREWS, "default", crew(size=2))
+        await until(lambda: _is_ready(found.client, 2))
+        told: list[str] = []
+        common: Object = {
+            "namespace": None,
+            "kubeconfig": None,
+            "context": None,
+            "output": "text",
+            "say": told.append,
+            "reach": reaching(found.client),
+        }
+        # when
+        await run_explain("crews/deck", watch=False, **common)
+        # then
+        assert "Crew default/deck" in told[0]
+        assert "2 of 2 available" in told[0]
+        # when
+        code = await run_plan(file=None, target="crew/deck", sets=["size=4"], **common)
+        # then
+        assert code == 2
+        assert "Crew default/deck: would change" in told[1]
+        assert "deck-2" in told[1]
+        assert "deck-3" in told[1]
+        # when it is more than a Crew takes
+        assert await run_plan(file=None, target="crew/deck", sets=["size=12"], **common) == 1
+        assert "must be from 0 to 10" in told[2]
+        with pytest.raises(CommandError, match="crews"):
+            await run_explain("ships/deck", watch=False, **common)
+
+
+async def test_simulate_plays_it(tmp_path: Path) -> None:
+    # given
+    file = tmp_path / "crew.yaml"
+    file.write_text(yaml.safe_dump(crew(size=3)))
+    told: list[str] = []
+    # when
+    await run_simulate(file, changes=(), conditions=Conditions(), svg=None, output="text", say=told.append)
+    # then
+    assert "complete" in told[0]
+    assert "create: deck-0, deck-1, deck-2" in told[0]
+
+
+# ── imports ──────────────────────────────────────────────────────────────────
+
+
+def test_it_must_not_import_another_kind() -> None:
+    # given the contract as it is written down, and a new kind that imports another
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+    (options,) = [one for one in settings["contracts"] if one["type"] == "independence"]
+    contract = IndependenceContract(options["name"], settings, options)
+    graph = grimp.build_graph("pykruise", include_external_packages=True)
+    assert contract.check(graph, verbose=False).kept
+    # when
+    graph.add_module("pykruise.kinds.crew")
+    graph.add_module("pykruise.kinds.crew.plan")
+    graph.add_import(importer="pykruise.kinds.crew.plan", imported="pykruise.kinds.cloneset.plan")
+    # then
+    assert not contract.check(graph, verbose=False).kept

@@ -1,0 +1,198 @@
+"""AdvancedCronJobs on a cluster: Jobs and BroadcastJobs by the clock, whatever happens to the manager."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
+from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
+from pykruise.kube.errors import ForbiddenError, InvalidError
+from pykruise.kube.resources import JOBS, Resource
+from pykruise.sandbox.faults import Rule
+from support.faults import Answer, FaultyTransport, posts, writes
+from support.kills import Kill
+from support.mishaps import WRITE_FAULTS, the_writes
+from support.scenario import Object, Stage
+
+NAME = "often"
+POD = {
+    "metadata": {"labels": {"app": NAME}},
+    "spec": {"containers": [{"name": "main", "image": "busybox:1"}], "restartPolicy": "Never"},
+}
+BROADCAST = {"broadcastJobTemplate": {"metadata": {"labels": {"of": NAME}}, "spec": {"template": POD}}}
+JOB = {"jobTemplate": {"metadata": {"labels": {"of": NAME}}, "spec": {"template": POD}}}
+PULLS = {
+    "imageListPullJobTemplate": {"spec": {"images": ["busybox:1"], "completionPolicy": {"type": "Always"}}}
+}
+
+
+def cron(template: Object, schedule: str = "@every 5s", **spec: Any) -> Object:
+    return {
+        "apiVersion": ADVANCED_CRON_JOBS.api_version,
+        "kind": ADVANCED_CRON_JOBS.kind,
+        "metadata": {"name": NAME},
+        "spec": {"schedule": schedule, "template": template, **spec},
+    }
+
+
+async def status(stage: Stage) -> Object:
+    found: Object = (await stage.get(NAME, resource=ADVANCED_CRON_JOBS)).get("status") or {}
+    return found
+
+
+async def children(stage: Stage, resource: Resource) -> list[Object]:
+    return sorted(await stage.stored(resource), key=lambda child: str(child["metadata"]["name"]))
+
+
+@pytest.mark.parametrize(("template", "resource"), [(JOB, JOBS), (BROADCAST, BROADCAST_JOBS)])
+async def test_children_are_made_by_the_clock_and_run_to_their_end(
+    stage: Stage, template: Object, resource: Resource
+) -> None:
+    """advancedcronjob cases 41, 50, 61, 62"""
+    await stage.start_manager()
+    await stage.create(cron(template, successfulJobsHistoryLimit=2), resource=ADVANCED_CRON_JOBS)
+    made: set[str] = set()
+
+    async def has_made_five() -> bool:
+        made.update(child["metadata"]["name"] for child in await children(stage, resource))
+        return len(made) >= 5
+
+    await stage.until(has_made_five)
+
+    found = await children(stage, resource)
+    assert len(found) <= 4
+    assert all(child["metadata"]["labels"]["of"] == NAME for child in found)
+    times = sorted(int(name.rpartition("-")[2]) for name in made)
+    assert [later - time for time, later in zip(times, times[1:], strict=False)] == [5] * (len(times) - 1)
+    assert (await status(stage))["type"] == resource.kind
+    await stage.until(lambda: stage.events("SuccessfulCreate"))
+
+
+async def test_a_list_of_pulls_is_made_and_read_in_both_versions(stage: Stage) -> None:
+    """advancedcronjob case 74"""
+    await stage.start_manager()
+    await stage.create(cron(PULLS), resource=ADVANCED_CRON_JOBS)
+    (child, *_) = await stage.until(lambda: children(stage, IMAGE_LIST_PULL_JOBS))
+    assert child["spec"]["images"] == ["busybox:1"]
+
+    older = msgspec.structs.replace(ADVANCED_CRON_JOBS, version="v1alpha1")
+    await stage.merge(NAME, {"spec": {"paused": True}}, resource=older)
+
+    stored = await stage.get(NAME, resource=ADVANCED_CRON_JOBS)
+    assert stored["spec"]["template"]["imageListPullJobTemplate"]["spec"]["images"] == ["busybox:1"]
+
+
+async def test_what_can_never_work_is_refused(stage: Stage) -> None:
+    """advancedcronjob cases 44, 45, 48"""
+    with pytest.raises(InvalidError, match=r"spec\.schedule"):
+        await stage.create(cron(JOB, "60 * * * *"), resource=ADVANCED_CRON_JOBS)
+    with pytest.raises((InvalidError, ForbiddenError), match=r"spec\.template"):
+        await stage.create(cron({**JOB, **BROADCAST}), resource=ADVANCED_CRON_JOBS)
+    await stage.create(cron(BROADCAST), resource=ADVANCED_CRON_JOBS)
+    with pytest.raises((InvalidError, ForbiddenError), match="forbidden"):
+        await stage.merge(
+            NAME,
+            {"spec": {"template": {"broadcastJobTemplate": {"spec": {"parallelism": 1}}}}},
+            resource=ADVANCED_CRON_JOBS,
+        )
+
+
+async def test_replaced_jobs_take_their_pods_along(stage: Stage) -> None:
+    """advancedcronjob case 53: Jobs of batch/v1 would leave them behind"""
+    endless: Object = {
+        "jobTemplate": {"spec": {"template": {**POD, "metadata": {"labels": {"app": NAME, "slow": "yes"}}}}}
+    }
+    stage.kubelets.set_rules([Rule(labels="slow=yes", exit_code=0, after_s=1e6)])
+    await stage.start_manager()
+    await stage.create(cron(endless, concurrencyPolicy="Replace"), resource=ADVANCED_CRON_JOBS)
+    made: set[str] = set()
+
+    async def has_replaced() -> bool:
+        found = await children(stage, JOBS)
+        made.update(child["metadata"]["name"] for child in found)
+        return len(made) >= 3
+
+    await stage.until(has_replaced)
+    await stage.merge(NAME, {"spec": {"paused": True}}, resource=ADVANCED_CRON_JOBS)
+
+    async def has_one_pod() -> bool:
+        return len(await stage.pods(NAME)) == 1
+
+    await stage.until(has_one_pod)
+    assert len(await children(stage, JOBS)) == 1
+
+
+async def test_a_refused_child_is_told_and_a_later_one_made(stage: Stage) -> None:
+    """advancedcronjob case 71"""
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/broadcastjobs"), lambda _: Answer(403, reason="Forbidden", message="exceeded quota"))
+    await stage.start_manager(faulty)
+    await stage.create(cron(BROADCAST), resource=ADVANCED_CRON_JOBS)
+
+    events = await stage.until(lambda: stage.events("FailedCreate"))
+    assert "exceeded quota" in events[0]["message"]
+    faulty.clear()
+
+    await stage.until(lambda: children(stage, BROADCAST_JOBS))
+
+
+@pytest.mark.few_on_real(2)
+@pytest.mark.parametrize("takes_effect", [False, True])
+@pytest.mark.parametrize("at", range(5))
+async def test_a_manager_is_killed_at_any_write(stage: Stage, at: int, takes_effect: bool) -> None:
+    """advancedcronjob case 51: each time is served once, or made up for"""
+    kill = Kill(at, takes_effect=takes_effect)
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(writes("/apis"), kill)
+    await stage.start_manager(faulty)
+    await stage.create(
+        cron(BROADCAST, "@every 30s", successfulJobsHistoryLimit=9), resource=ADVANCED_CRON_JOBS
+    )
+    await stage.until(lambda: kill.reached, within_s=180)
+    await stage.kill_manager()
+    before = {child["metadata"]["uid"] for child in await children(stage, BROADCAST_JOBS)}
+    await stage.start_manager()
+
+    async def goes_on() -> bool:
+        found = await children(stage, BROADCAST_JOBS)
+        return len({child["metadata"]["uid"] for child in found} - before) >= 1
+
+    await stage.until(goes_on)
+
+    found = await children(stage, BROADCAST_JOBS)
+    assert before <= {child["metadata"]["uid"] for child in found}, "nothing is made anew"
+    times = [int(child["metadata"]["name"].rpartition("-")[2]) for child in found]
+    assert all((later - time) % 30 == 0 for time, later in zip(times, times[1:], strict=False))
+
+
+@pytest.mark.virtual_time("requests time out, and it takes minutes")
+@pytest.mark.parametrize("number", [0, 1])
+@WRITE_FAULTS
+async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: int) -> None:
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(writes("cronjobs"), the_writes(number, fault=fault))
+    await stage.start_manager(faulty)
+    await stage.create(
+        cron(BROADCAST, "@every 60s", successfulJobsHistoryLimit=9), resource=ADVANCED_CRON_JOBS
+    )
+
+    await asyncio.sleep(245)
+
+    times = [int(one["metadata"]["name"].rpartition("-")[2]) for one in await children(stage, BROADCAST_JOBS)]
+    assert [later - time for time, later in zip(times, times[1:], strict=False)] == [60, 60, 60]
+
+
+@pytest.mark.virtual_time("a day")
+async def test_a_day_without_a_manager_is_made_up_for_once(stage: Stage) -> None:
+    """advancedcronjob cases 56 and 57"""
+    await stage.create(cron(BROADCAST, "*/1 * * * *"), resource=ADVANCED_CRON_JOBS)
+    await asyncio.sleep(86_400 + 20)
+
+    await stage.start_manager()
+
+    await stage.until(lambda: stage.events("TooManyMissedTimes"))
+    await asyncio.sleep(10)
+    assert len(await children(stage, BROADCAST_JOBS)) == 1

@@ -1,0 +1,160 @@
+"""A budget with its controller, its webhook steps and the workloads that ask it, on both clusters."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.cli.explain import explained
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.status import UPDATED_S
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.errors import ForbiddenError, TooManyRequestsError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
+from pykruise.manager.settings import Settings
+from pykruise.pods.budgets import budget_name_of
+from pykruise.pods.views import PodView
+from pykruise.sandbox.faults import Rule
+from support.scenario import Object, Stage, cloneset
+
+BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+
+
+def budget(resource: Resource = CLONE_SETS, **spec: Any) -> Object:
+    """Over the workload `web`."""
+    reference = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "web"}
+    return {
+        "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+        "kind": POD_UNAVAILABLE_BUDGETS.kind,
+        "metadata": {"name": "pub"},
+        "spec": {"targetRef": reference, **spec},
+    }
+
+
+async def figures(stage: Stage) -> tuple[int, int, int, int]:
+    """Total, desired, current, allowed."""
+    found = (await stage.get("pub", resource=POD_UNAVAILABLE_BUDGETS)).get("status") or {}
+    names = ("totalReplicas", "desiredAvailable", "currentAvailable", "unavailableAllowed")
+    return tuple(found.get(name, -1) for name in names)  # type: ignore[return-value]
+
+
+async def becomes(stage: Stage, *wanted: int) -> None:
+    async def is_so() -> bool:
+        return await figures(stage) == wanted
+
+    await stage.until(is_so, what=f"a status of {wanted}")
+
+
+async def evict(stage: Stage, name: str, **options: Any) -> None:
+    body: Object = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    if options:
+        body["deleteOptions"] = options
+    await stage.client.create(PODS, stage.namespace, body, name=name, subresource="eviction")
+
+
+async def test_a_pod_goes_and_the_next_one_only_when_it_is_replaced(stage: Stage) -> None:
+    """podunavailablebudget cases 36, 52, 53, 65 and 66"""
+    # given
+    await stage.start_manager()
+    await stage.create(budget(maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+    await stage.create(cloneset(replicas=4))
+    await becomes(stage, 4, 3, 4, 1)
+    first, second, third = [pod.name for pod in await stage.pods()][:3]
+    # when a dry run goes first
+    await evict(stage, first, dryRun=["All"])
+    assert await figures(stage) == (4, 3, 4, 1)
+    # and then one pod
+    await stage.delete(first, resource=PODS)
+    # then no other
+    with pytest.raises(ForbiddenError, match="pub unavailable allowed is negative"):
+        await stage.delete(second, resource=PODS)
+    with pytest.raises(TooManyRequestsError, match="pub unavailable allowed is negative"):
+        await evict(stage, third)
+    with pytest.raises(ForbiddenError):
+        await stage.client.delete(PODS, stage.namespace, second, dry_run=True)
+    # until its successor serves
+    await becomes(stage, 4, 3, 4, 1)
+    await evict(stage, third)
+
+
+async def test_a_scale_down_and_a_missing_workload_free_the_budget(stage: Stage) -> None:
+    """podunavailablebudget cases 30 and 32"""
+    await stage.start_manager()
+    await stage.create(budget(maxUnavailable="50%"), resource=POD_UNAVAILABLE_BUDGETS)
+    await becomes(stage, 0, 0, 0, 0)
+    await stage.create(cloneset(replicas=4))
+    await becomes(stage, 4, 2, 4, 2)
+    await stage.scale("web", 2)
+    await becomes(stage, 2, 1, 2, 1)
+
+
+async def test_pods_of_a_deployment_are_tied_by_its_name(stage: Stage) -> None:
+    """podunavailablebudget cases 33 and 56"""
+    labels = {"app": "web"}
+    deployment: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+            },
+        },
+    }
+    # given pods that were there before the budget
+    await stage.create(deployment, resource=DEPLOYMENTS)
+
+    async def are_there() -> bool:
+        return len(await stage.pods()) == 3
+
+    await stage.until(are_there)
+    await stage.start_manager()
+    # when
+    await stage.create(budget(DEPLOYMENTS, minAvailable=2), resource=POD_UNAVAILABLE_BUDGETS)
+    # then
+    await becomes(stage, 3, 2, 3, 1)
+    assert {budget_name_of(pod) for pod in await stage.pods()} == {"pub"}
+
+
+async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(stage: Stage) -> None:
+    """podunavailablebudget cases 61 and 62"""
+    await stage.start_manager(settings=BOTH_GATES)
+    await stage.create(budget(maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+    strategy = {"podUpdatePolicy": "InPlaceIfPossible", "rollingUpdate": {"maxUnavailable": "100%"}}
+    workload = cloneset(replicas=4)
+    workload["spec"]["updateStrategy"] = strategy
+    await stage.create(workload)
+    await becomes(stage, 4, 3, 4, 1)
+    # when an image comes that never gets ready
+    stage.kubelets.set_rules([Rule(image="nginx:bad", never_ready=True)])
+    await stage.set_image("web", "nginx:bad")
+    await becomes(stage, 4, 3, 3, 0)
+    await asyncio.sleep(UPDATED_S + 5)
+    # then one pod is out, and the others wait
+    assert await figures(stage) == (4, 3, 3, 0)
+    assert sorted(images(await stage.pods())) == ["nginx:1", "nginx:1", "nginx:1", "nginx:bad"]
+    found = await explained(
+        stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND, settings=BOTH_GATES
+    )
+    assert found.headline == "3 of 4 pods serve, 3 must: none may go"
+    assert found.next[0] == "the next pod may go when 1 more pod serves"
+    # and when a good one comes, all get it
+    await stage.set_image("web", "nginx:2")
+
+    async def all_have_it() -> bool:
+        return images(await stage.pods()) == ["nginx:2"] * 4
+
+    await stage.until(all_have_it)
+    await becomes(stage, 4, 3, 4, 1)
+
+
+def images(pods: Sequence[PodView]) -> list[str]:
+    """What they are to run."""
+    return [pod.containers[0].image for pod in pods if pod.is_active]

@@ -1,0 +1,97 @@
+"""`kubectl drain` of two nodes at once goes on as fast as a budget lets, and ends.
+
+kubectl ──▶ `pykruise up`, or a real control plane with its webhooks, simulated kubelets and the manager
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.up import Kubectl, running_real, running_up
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(400)]
+
+REPLICAS = 8
+OUT = 2
+
+CLONE_SET = {
+    "apiVersion": "apps.kruise.io/v1beta1",
+    "kind": "CloneSet",
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": REPLICAS,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+        },
+    },
+}
+BUDGET = {
+    "apiVersion": "policy.kruise.io/v1beta1",
+    "kind": "PodUnavailableBudget",
+    "metadata": {"name": "web"},
+    "spec": {
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
+        "maxUnavailable": "25%",
+    },
+}
+
+
+@pytest.fixture
+def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kubectl]:
+    if request.config.getoption("--cluster") == "real":
+        with running_real(request.getfixturevalue("plane"), nodes=4) as found:
+            yield found
+        return
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    with running_up(tmp_path, "--nodes", "4") as up:
+        yield up
+
+
+def serving(kubectl: Kubectl) -> list[str]:
+    """The nodes of pods that serve."""
+    found = json.loads(kubectl.says("get", "pods", "-n", "drained", "-l", "app=web", "-o", "json"))["items"]
+    return [
+        pod["spec"]["nodeName"]
+        for pod in found
+        if "deletionTimestamp" not in pod["metadata"]
+        and any(
+            (one["type"], one["status"]) == ("Ready", "True") for one in pod["status"].get("conditions", ())
+        )
+    ]
+
+
+def test_two_nodes_are_drained_at_once_and_never_more_pods_are_out_than_the_budget_lets(
+    kubectl: Kubectl,
+) -> None:
+    """podunavailablebudget case 66"""
+    # given eight pods on four nodes, of which two may be out
+    kubectl.says("create", "namespace", "drained")
+    for document in (CLONE_SET, BUDGET):
+        kubectl.says("apply", "-n", "drained", "-f", "-", stdin=json.dumps(document))
+    allowed = ("-o", "jsonpath={.status.unavailableAllowed}")
+    kubectl.until("get", "pub", "web", "-n", "drained", *allowed, shows=str(OUT), within_s=60)
+    nodes = sorted({*serving(kubectl)})[:2]
+    # when both nodes are drained
+    drains = [
+        kubectl.start("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=55s")
+        for node in nodes
+    ]
+    fewest, end = REPLICAS, time.monotonic() + 55
+    while {*serving(kubectl)} & {*nodes} or len(serving(kubectl)) < REPLICAS:
+        fewest = min(fewest, len(serving(kubectl)))
+        assert time.monotonic() < end, kubectl.says("get", "pods,pub", "-n", "drained", "-o", "wide")
+        time.sleep(0.05)
+    said = [drain() for drain in drains]
+    # then both end, and the others went on serving
+    assert all(f"node/{node} drained" in text for node, text in zip(nodes, said, strict=True)), said
+    assert fewest >= REPLICAS - OUT
+    for node in nodes:
+        kubectl.says("uncordon", node)
+    kubectl.says("delete", "namespace", "drained")

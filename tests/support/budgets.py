@@ -1,0 +1,328 @@
+"""PodUnavailableBudgets for tests: builders, and a small API server that knows resourceVersions and conflicts.
+
+server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[tied("p1")])
+refusal = await server.replica().judge(deletion(tied("p1")))
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from pykruise.admission.pods.budget import BudgetGuard, BudgetTie, PreventedDisruption
+from pykruise.admission.settings import admission_settings
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference
+from pykruise.kube.patches import apply_merge_patch
+from pykruise.kube.resources import PODS
+from pykruise.plans.targets import TargetView, project_target
+from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
+from pykruise.pods.budgets import BudgetView, project_budget, related_annotations
+from pykruise.pods.settings import settings_from
+from pykruise.pods.views import PodView, project_pod
+from support.reviews import request
+from support.snapshots import read_of, taken
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+NAMESPACE = "shop"
+CLONE_SET = ("apps.kruise.io/v1beta1", "CloneSet", "web")
+DEPLOYMENT = ("apps/v1", "Deployment", "web")
+BOTH_GATES = Gates.of(PodUnavailableBudgetUpdateGate=True)
+
+Owner = tuple[str, str, str]
+
+
+def ago(seconds: float) -> str:
+    """A time so long before now."""
+    return format_time(NOW - seconds)
+
+
+def budget(
+    name: str = "pub",
+    *,
+    target: Owner | None = None,
+    selector: Mapping[str, Any] | None = None,
+    status: Document | None = None,
+    annotations: Mapping[str, str] | None = None,
+    created_s_ago: float = 3600,
+    deleting: bool = False,
+    **spec: Any,
+) -> Document:
+    """A budget as it is stored; `spec` has further fields. Without target and selector it selects `app=web`."""
+    metadata: Document = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": ago(created_s_ago),
+    }
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    if deleting:
+        metadata["deletionTimestamp"] = ago(1)
+    whom: Document = {"selector": selector or {"matchLabels": {"app": "web"}}}
+    if target is not None:
+        whom = {"targetRef": dict(zip(("apiVersion", "kind", "name"), target, strict=True))}
+    return {
+        "apiVersion": "policy.kruise.io/v1beta1",
+        "kind": "PodUnavailableBudget",
+        "metadata": metadata,
+        "spec": {**whom, **spec},
+        **({"status": status} if status is not None else {}),
+    }
+
+
+def allowed(count: int, *, desired: int = 1, **status: Any) -> Document:
+    """A status that lets so many go."""
+    return {
+        "unavailableAllowed": count,
+        "desiredAvailable": desired,
+        "currentAvailable": desired + count,
+        **status,
+    }
+
+
+def pod(
+    name: str,
+    *,
+    owner: Owner | None = CLONE_SET,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    ready: bool = True,
+    phase: str = "Running",
+    deleting: bool = False,
+    image: str = "nginx:1",
+    created_s_ago: float = 3600,
+    **spec: Any,
+) -> Document:
+    """A pod that serves; `spec` replaces fields."""
+    metadata: Document = {
+        "namespace": NAMESPACE,
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "creationTimestamp": ago(created_s_ago),
+        "labels": {"app": "web", **(labels or {})},
+        "annotations": dict(annotations or {}),
+    }
+    if deleting:
+        metadata["deletionTimestamp"] = ago(1)
+    if owner is not None:
+        metadata["ownerReferences"] = [reference(owner)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "main", "image": image}], "nodeName": "n1", **spec},
+        "status": {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+            "containerStatuses": [{"name": "main", "image": image, "imageID": "old", "ready": ready}],
+        },
+    }
+
+
+def reference(owner: Owner) -> Document:
+    """A controller's entry in ownerReferences."""
+    api_version, kind, name = owner
+    uid = f"uid-{kind}-{name}"
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def tied(
+    name: str, *, to: str = "pub", annotations: Mapping[str, str] | None = None, **fields: Any
+) -> Document:
+    """A pod of a budget."""
+    return pod(name, annotations={**related_annotations(to), **(annotations or {})}, **fields)
+
+
+def view(document: Document) -> BudgetView:
+    """A budget's view, through the real projection."""
+    return project_budget(orjson.dumps(document))
+
+
+def pod_view(document: Document) -> PodView:
+    """A pod's view, through the real projection."""
+    return project_pod(orjson.dumps(document))
+
+
+def workload(owner: Owner, replicas: int, *, deleting: bool = False, of: Owner | None = None) -> Document:
+    """A workload of `app=web`."""
+    api_version, kind, name = owner
+    metadata: Document = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": f"uid-{kind}-{name}",
+        "resourceVersion": "1",
+    }
+    metadata["labels"] = {"app": "web"}
+    if deleting:
+        metadata["deletionTimestamp"] = ago(1)
+    if of is not None:
+        metadata["ownerReferences"] = [reference(of)]
+    labels = {"app": "web"}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}},
+        },
+    }
+
+
+def target_view(document: Document) -> TargetView:
+    """A workload's view."""
+    return project_target(orjson.dumps(document))
+
+
+def kind_of(document: Document) -> GroupKind:
+    """Group and kind of a workload."""
+    return GroupKind(document["apiVersion"].rpartition("/")[0], document["kind"])
+
+
+def world(
+    document: Document,
+    pods: Iterable[Document] = (),
+    workloads: Sequence[Document] = (),
+    *,
+    others: Iterable[Document] = (),
+    gates: Gates = BOTH_GATES,
+) -> Snapshot:
+    """The snapshot of a budget, by the kind's own function."""
+    objects: dict[Any, list[Any]] = {
+        BUDGET_VIEWS: [view(one) for one in (document, *others)],
+        POD_VIEWS: [pod_view(one) for one in pods],
+        **{
+            views: [target_view(one) for one in workloads if kind_of(one) == kind]
+            for kind, views in COUNTED_VIEWS.items()
+        },
+    }
+    settings = settings_from(Settings, gates=gates.__getitem__)
+    found = taken(
+        snapshot(view(document), read_of(KIND, view(document), objects, settings=settings, now=NOW))
+    )
+    assert found is not None
+    return found
+
+
+# ── reviews ──────────────────────────────────────────────────────────────────
+
+
+def deletion(doc: Document, **fields: Any) -> AdmissionRequest:
+    """The DELETE of a pod."""
+    return request(PODS, old=doc, **fields)
+
+
+def eviction(name: str, *, options: Document | None = None, **fields: Any) -> AdmissionRequest:
+    """The eviction of a pod, which an API server does not show."""
+    body: Document = {"metadata": {"name": name, "namespace": NAMESPACE}}
+    if options is not None:
+        body["deleteOptions"] = options
+    return request(PODS, body, operation="CREATE", subresource="eviction", **fields)
+
+
+def update(old: Document, new: Document, **fields: Any) -> AdmissionRequest:
+    """An update of a pod."""
+    return request(PODS, new, old=old, **fields)
+
+
+class BudgetServer:
+    """Stores budgets and pods, and refuses status writes that come too late."""
+
+    def __init__(self, *budgets: Document, pods: Iterable[Document] = ()) -> None:
+        self.budgets = {one["metadata"]["name"]: one for one in budgets}
+        self.pods = {one["metadata"]["name"]: one for one in pods}
+        self.conflicts_to_come = 0
+        self.writes = 0
+        self._version = 1
+
+    def status(self, name: str = "pub") -> Document:
+        """As it is stored."""
+        found: Document = self.budgets[name].get("status") or {}
+        return found
+
+    def replica(self, *, gates: Gates = BOTH_GATES, seed: int = 1, is_stale: bool = False) -> "Replica":
+        """A webhook replica. `is_stale`: its cache stays as it is now."""
+        return Replica(self, gates=gates, seed=seed, is_stale=is_stale)
+
+    async def patch(self, shown: BudgetView, patch: Document) -> BudgetView:
+        """One conditional write."""
+        await asyncio.sleep(0)
+        stored = self.budgets[shown.name]
+        self.writes += 1
+        if self.conflicts_to_come or str(shown.resource_version) != stored["metadata"]["resourceVersion"]:
+            self.conflicts_to_come = max(self.conflicts_to_come - 1, 0)
+            raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
+        changed = apply_merge_patch(stored, orjson.loads(orjson.dumps(patch)))
+        self._version += 1
+        changed["metadata"]["resourceVersion"] = str(self._version)
+        self.budgets[shown.name] = changed
+        return view(changed)
+
+
+class Replica:
+    """A `BudgetReader` over the server, and the two steps over it."""
+
+    def __init__(self, server: BudgetServer, *, gates: Gates, seed: int, is_stale: bool) -> None:
+        self._server = server
+        self._cached = deep_copy(server.budgets) if is_stale else None
+        settings = settings_from(Settings, gates=gates.__getitem__)
+        self.prevented: list[PreventedDisruption] = []
+        self.asked_for: list[str] = []
+        self.budgeting = Budgeting(
+            self,
+            clock=lambda: NOW,
+            rng=random.Random(seed),
+            in_place=settings.in_place,
+            is_resize_apart=settings.is_resize_apart,
+        )
+        self._guard = BudgetGuard(
+            self.budgeting, settings=admission_settings(gates), on_prevented=self.prevented.append
+        )
+        self._tie = BudgetTie(self.budgeting)
+
+    async def judge(self, asked: AdmissionRequest) -> Status | None:
+        """The answer of `/validate-pod`."""
+        return await self._guard.judge(asked)
+
+    async def tie(self, doc: Document) -> Document:
+        """A new pod as `/mutate-pod` makes it."""
+        return await self._tie.change(doc, request(PODS, doc)) or doc
+
+    # ── BudgetReader ─────────────────────────────────────────────────────────
+
+    async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
+        return [view(one) for one in (self._cached or self._server.budgets).values()]
+
+    async def newest(self, key: Key) -> BudgetView | None:
+        self.asked_for.append(key.name)
+        found = (self._cached or self._server.budgets).get(key.name)
+        return view(found) if found is not None else None
+
+    async def fresh(self, key: Key) -> BudgetView | None:
+        found = self._server.budgets.get(key.name)
+        return view(found) if found is not None else None
+
+    async def patch_status(self, view: BudgetView, patch: Document) -> BudgetView:
+        return await self._server.patch(view, patch)
+
+    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        return OwnerReference(api_version="apps/v1", kind="Deployment", name="web", uid="uid-Deployment-web")
+
+    async def pod(self, namespace: str, name: str) -> Document | None:
+        return self._server.pods.get(name)

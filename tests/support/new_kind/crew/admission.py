@@ -1,0 +1,30 @@
+"""Crew's reviews: the size must be one that this manager makes.
+
+AdmissionRequest ──▶ validating(settings)() ──▶ allowed, or refused (422) with every field error
+"""
+
+from typing import Final
+
+from pykruise.kinds.crew.snapshot import Settings, read_spec
+from pykruise.kinds.crew.types import CREWS, CrewSpec
+from pykruise.kube.admission import Reviewer
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid
+from pykruise.pods.workload_admission import Reviews
+
+__all__ = ["validating"]
+
+_REVIEWS: Final = Reviews[CrewSpec](
+    resource=CREWS, versions=(CREWS.version,), read_spec=read_spec, placeholders=("template",)
+)
+
+
+def validating(settings: Settings) -> Reviewer:
+    """The validating review under these settings."""
+
+    def errors_of(spec: CrewSpec) -> list[Cause]:
+        if 0 <= spec.size <= settings.largest:
+            return []
+        return [invalid("spec.size", spec.size, f"must be from 0 to {settings.largest}")]
+
+    return _REVIEWS.validating(lambda _request, _doc, spec: errors_of(spec))

@@ -1,0 +1,46 @@
+"""Crew, as the rest of the program knows it.
+
+KIND ──▶ definitions, conversion, roles, flags, admission, controllers, doctor, explain, plan, simulate (plans/kind.py)
+"""
+
+from pykruise.kinds.crew.admission import validating
+from pykruise.kinds.crew.conversion import CONVERSION
+from pykruise.kinds.crew.insight import INSIGHT
+from pykruise.kinds.crew.plan import plan_crew
+from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
+from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
+from pykruise.kube.crds import Column, Version
+from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.wakes import by_owner, itself
+from pykruise.pods.settings import Gate
+
+__all__ = ["KIND"]
+
+_COLUMNS = (Column("SIZE", "integer", ".status.size"),)
+
+KIND = Kind(
+    resource=CREWS,
+    versions=(
+        Version(name="v1alpha1", root=CrewV1Alpha1, columns=_COLUMNS),
+        Version(name="v1beta1", root=Crew, storage=True, columns=_COLUMNS),
+    ),
+    conversion=CONVERSION,
+    gates=("CrewGate",),
+    own_gates={"CrewGate": Gate(True, "beta", "Crew")},
+    settings=Settings,
+    reviews=Reviews(validating=lambda settings, _: validating(settings)),
+    control=Control(
+        name="crew",
+        component="crew-controller",
+        objects=CREW_VIEWS,
+        reads=lambda _: (POD_VIEWS,),
+        wakes=lambda _: (itself(CREW_VIEWS), by_owner(POD_VIEWS, CREWS)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.crew,
+        plan=plan_crew,
+    ),
+    rights=workload_rights(CREWS),
+    insight=INSIGHT,
+)

@@ -1,0 +1,70 @@
+"""Everything that a decision about one Crew needs, as one frozen value.
+
+Crew's JSON text ──▶ project_crew() ──▶ CrewView      CrewView + Read ──▶ snapshot() ──▶ Snapshot
+
+The functions are pure: what is read was heard of before.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from pykruise.kinds.crew.types import CREWS, CrewSpec
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import decode
+from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.read import Read
+from pykruise.plans.views import POD_VIEWS, Views
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.settings import FromFlag
+from pykruise.pods.views import PodView
+from pykruise.pods.workloads import WorkloadView, workload_fields
+
+__all__ = ["CREW_VIEWS", "CrewView", "Settings", "Snapshot", "read_spec", "snapshot"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set about Crews."""
+
+    largest: Annotated[int, FromFlag("crew-largest", "Pods that a Crew has at most.")] = 10
+
+
+class CrewView(WorkloadView, frozen=True, kw_only=True):
+    """One Crew as the cache keeps it."""
+
+    spec: CrewSpec | None
+    """None: it cannot be read; `problem` says why."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one Crew at one instant."""
+
+    crew: CrewView
+    pods: Sequence[PodView]
+    """All pods that it controls, terminating ones too."""
+    revisions: tuple[RevisionView, ...] = ()
+    """None: its pods never get a new template."""
+    now: Instant
+    settings: Settings = Settings()
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[CrewSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`."""
+    return read_typed(spec, CrewSpec, path="spec", raw=("template",))
+
+
+def project_crew(raw: bytes | msgspec.Raw) -> CrewView:
+    """A Crew's view. Raises ValueError for what is no Kubernetes object."""
+    document = decode(raw)
+    spec, problem = read_spec(document.get("spec") or {})
+    return CrewView(**workload_fields(document), spec=spec, problem=problem)
+
+
+CREW_VIEWS: Final = Views[CrewView](resource=CREWS, projector=lambda: project_crew)
+
+
+async def snapshot(view: CrewView, read: Read[Settings]) -> Snapshot:
+    """The Crew with its pods, as they are known now."""
+    pods = tuple(read.owned(POD_VIEWS, view.uid))
+    return Snapshot(crew=view, pods=pods, now=read.now(), settings=read.settings)

@@ -1,0 +1,57 @@
+"""The Crew kind in both versions: v1alpha1 has another name for its size.
+
+JSON of the API server ──▶ Crew ──▶ snapshot, plan; and by the same types ──▶ its schema
+"""
+
+from typing import Final
+
+from pykruise.kube.api import ApiObject, Count, Int32, Int64, Status, Typed
+from pykruise.kube.resources import Resource
+from pykruise.pods.api import PodTemplate
+
+__all__ = ["CREWS", "Crew", "CrewSpec", "CrewStatus", "CrewV1Alpha1"]
+
+CREWS: Final = Resource("apps.kruise.io", "v1beta1", "crews", "Crew")
+
+
+class CrewSpec(Typed, frozen=True, kw_only=True):
+    """What is wanted."""
+
+    size: Int32 = 1
+    """Pods that are wanted."""
+    template: PodTemplate
+    """The pods."""
+
+
+class CrewStatus(Status, frozen=True, kw_only=True):
+    """What is."""
+
+    ready: Count = 0
+    """Pods that are ready."""
+    size: Count = 0
+    """Pods that there are."""
+    observed_generation: Int64 = 0
+    """The metadata.generation that this status is about."""
+
+
+class Crew(ApiObject, frozen=True, kw_only=True):
+    """Keeps a number of pods."""
+
+    spec: CrewSpec
+    status: CrewStatus | None = None
+
+
+class CrewSpecV1Alpha1(Typed, frozen=True, kw_only=True):
+    """What is wanted."""
+
+    members: Int32 = 1
+    """Pods that are wanted."""
+    template: PodTemplate
+    """The pods."""
+
+
+class CrewV1Alpha1(ApiObject, frozen=True, kw_only=True):
+    """Keeps a number of pods."""
+
+    spec: CrewSpecV1Alpha1
+    status: CrewStatus | None = None

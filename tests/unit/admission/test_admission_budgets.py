@@ -1,0 +1,371 @@
+"""Pods that are deleted, evicted, updated and resized, and the budget that is asked. Numbers are cases of the
+specification of PodUnavailableBudget."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.chain import CONDITION, condition_of, judging_steps
+from pykruise.admission.pods.steps import StepError
+from pykruise.admission.settings import admission_settings
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.conversion import PROTECT_OPERATIONS
+from pykruise.kube.admission import AdmissionRequest, MatchCondition
+from pykruise.kube.cel import Meant
+from pykruise.kube.documents import Document, annotations_of, deep_copy
+from pykruise.kube.errors import Status
+from pykruise.kube.selectors import EVERYTHING
+from pykruise.pods import keys
+from pykruise.pods.budgets import related_annotations
+from pykruise.sandbox.apiserver.expressions import compile_expression
+from support.budgets import (
+    BOTH_GATES,
+    CLONE_SET,
+    DEPLOYMENT,
+    NAMESPACE,
+    BudgetServer,
+    ago,
+    allowed,
+    budget,
+    deletion,
+    eviction,
+    pod,
+    tied,
+    update,
+)
+
+REFUSED = 'podunavailablebudget.policy.kruise.io "pub" is forbidden: pub unavailable allowed is negative'
+RESIZE_APART = Gates.of(PodUnavailableBudgetUpdateGate=True, InPlacePodVerticalScaling=True)
+UNAVAILABLE = {"unavailable-pod.kruise.io/drain": "true"}
+
+
+def with_allowed(count: int, **spec: Any) -> BudgetServer:
+    """A budget that lets so many go."""
+    return BudgetServer(budget(maxUnavailable=1, status=allowed(count), **spec))
+
+
+def changed(doc: Document, **metadata: Any) -> Document:
+    new = deep_copy(doc)
+    for field, value in metadata.items():
+        new["metadata"][field] = {**new["metadata"][field], **value}
+    return dict(new)
+
+
+def of_image(doc: Document, image: str) -> Document:
+    new = dict(deep_copy(doc))
+    new["spec"]["containers"][0]["image"] = image
+    return new
+
+
+def sized(doc: Document, requests: Any, *, limits: Any = None, policy: str = "") -> Document:
+    new = dict(deep_copy(doc))
+    container = new["spec"]["containers"][0]
+    container["resources"] = {"requests": requests, **({"limits": limits} if limits else {})}
+    if policy:
+        container["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": policy}]
+    return new
+
+
+POD = tied("p1")
+MARKED = changed(POD, labels=UNAVAILABLE)
+SMALL, LARGE = sized(POD, {"cpu": "1"}), sized(POD, {"cpu": "2"})
+
+
+async def refusal(
+    server: BudgetServer, asked: AdmissionRequest, *, gates: Gates = BOTH_GATES
+) -> Status | None:
+    return await server.replica(gates=gates).judge(asked)
+
+
+@pytest.mark.parametrize(("replicas", "is_stale"), [(1, False), (2, False), (2, True)])
+async def test_of_two_deletions_at_once_one_is_admitted_case_36(replicas: int, is_stale: bool) -> None:
+    # given a budget of one, and replicas whose caches do not hear of each other's writes
+    server = with_allowed(1)
+    found = [server.replica(seed=seed, is_stale=is_stale) for seed in range(replicas)]
+    # when
+    answers = await asyncio.gather(
+        *(found[number % replicas].judge(deletion(tied(f"p{number}"))) for number in range(2))
+    )
+    # then
+    (refused,) = [one for one in answers if one is not None]
+    assert (refused.code, refused.reason, refused.message) == (403, "Forbidden", REFUSED)
+    assert server.status()["unavailableAllowed"] == 0
+    assert len(server.status()["disruptedPods"]) == 1
+
+
+async def test_what_is_spent_is_in_the_status_before_the_answer() -> None:
+    server = with_allowed(2)
+    assert await refusal(server, deletion(POD)) is None
+    assert server.status() == {
+        "unavailableAllowed": 1,
+        "desiredAvailable": 1,
+        "currentAvailable": 2,
+        "disruptedPods": {"p1": ago(0)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("doc", "status"),
+    [
+        (POD, allowed(0, disruptedPods={"p1": ago(3)})),  # case 37
+        (POD, allowed(0, unavailablePods={"p1": ago(3)})),
+        (tied("p1", ready=False), allowed(0)),  # case 38
+        (tied("p1", phase="Failed"), allowed(0)),
+        (tied("p1", labels=UNAVAILABLE), allowed(0)),  # case 39
+        (tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "true"}), allowed(0)),  # case 41
+        (tied("p1", labels={"tier": "test"}), allowed(0)),  # case 42
+        (pod("p1"), allowed(0)),
+        (tied("p1", to="gone"), allowed(0)),  # case 54
+        (POD, allowed(0, desired=0)),  # case 20
+        (POD, {}),  # case 55
+    ],
+)
+async def test_what_costs_nothing_may_always_go_cases_37_to_42_54_55(doc: Document, status: Any) -> None:
+    ignored = {"matchLabels": {"tier": "test"}}
+    server = BudgetServer(budget(maxUnavailable=1, status=status, ignoredPodSelector=ignored), pods=[doc])
+    assert await refusal(server, deletion(doc)) is None
+    assert await refusal(server, eviction("p1")) is None
+    assert server.writes == 0
+
+
+async def test_a_record_of_a_pod_does_not_let_its_successor_go() -> None:
+    server = BudgetServer(budget(maxUnavailable=1, status=allowed(0, disruptedPods={"p1": ago(9)})))
+    assert await refusal(server, deletion(tied("p1", created_s_ago=5))) is not None
+
+
+async def test_a_label_that_makes_a_pod_unavailable_is_an_update_case_40() -> None:
+    server = with_allowed(1)
+    assert await refusal(server, update(POD, MARKED)) is None
+    assert server.status()["unavailablePods"] == {"p1": ago(0)}
+    assert await refusal(with_allowed(0), update(POD, MARKED)) is not None
+    # and once it is there, it costs no more
+    assert await refusal(with_allowed(0), update(MARKED, changed(MARKED, labels={"a": "b"}))) is None
+
+
+@pytest.mark.parametrize("change", [{"labels": {"a": "b"}}, {"annotations": {"a": "b"}}])
+async def test_other_labels_and_annotations_are_free_case_43(change: Any) -> None:
+    assert await refusal(with_allowed(0), update(POD, changed(POD, **change))) is None
+
+
+async def test_another_image_spends_of_the_budget_case_44() -> None:
+    server = with_allowed(1)
+    assert await refusal(server, update(POD, of_image(POD, "nginx:2"))) is None
+    assert server.status()["unavailablePods"] == {"p1": ago(0)}
+    assert server.status()["unavailableAllowed"] == 0
+    other = tied("p2")
+    assert await refusal(server, update(other, of_image(other, "nginx:2"))) is not None
+
+
+async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45() -> None:
+    """and admission case 33"""
+    replica = with_allowed(0).replica(gates=Gates())
+    assert await replica.judge(update(POD, of_image(POD, "nginx:2"))) is None
+    assert replica.asked_for == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_apart", "operations", "is_free"),
+    [
+        (SMALL, LARGE, True, [], True),  # case 46
+        (SMALL, LARGE, False, [], False),  # case 47
+        (SMALL, LARGE, True, ["RESIZE"], False),
+        (SMALL, LARGE, False, ["RESIZE"], False),
+        (SMALL, LARGE, False, ["DELETE"], True),
+        (
+            sized(POD, {"cpu": "1"}, policy="RestartContainer"),
+            sized(POD, {"cpu": "2"}, policy="RestartContainer"),
+            True,
+            [],
+            False,
+        ),  # case 48
+        (
+            SMALL,
+            sized(POD, {"cpu": "1", "memory": "1"}, limits={"cpu": "1", "memory": "1"}),
+            True,
+            [],
+            False,
+        ),  # 49
+        (
+            sized(POD, {"cpu": "1", "ephemeral-storage": "1"}),
+            sized(POD, {"cpu": "1", "ephemeral-storage": "2"}),
+            True,
+            [],
+            False,
+        ),  # case 50
+        (SMALL, of_image(LARGE, "nginx:2"), True, [], False),
+        (SMALL, changed(LARGE, labels=UNAVAILABLE), True, [], False),
+    ],
+)
+async def test_a_resize_is_one_only_where_no_container_restarts_cases_46_to_50(
+    old: Document, new: Document, is_apart: bool, operations: list[str], is_free: bool
+) -> None:
+    server = with_allowed(0, protectOperations=operations)
+    asked = update(old, new, subresource="resize")
+    found = await refusal(server, asked, gates=RESIZE_APART if is_apart else BOTH_GATES)
+    assert (found is None) is is_free
+
+
+async def test_a_resize_is_recorded_as_an_update_since_its_pod_stays() -> None:
+    """pitfall 8"""
+    server = with_allowed(1)
+    assert await refusal(server, update(SMALL, LARGE)) is None
+    assert server.status()["unavailablePods"] == {"p1": ago(0)}
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [{"protectOperations": ["EVICT"]}, {"annotations": {PROTECT_OPERATIONS: "UPDATE, EVICT"}}],
+)
+async def test_only_protected_operations_are_guarded_case_51(guarded: Any) -> None:
+    server = BudgetServer(budget(maxUnavailable=1, status=allowed(0), **guarded), pods=[POD])
+    assert await refusal(server, deletion(POD)) is None
+    assert await refusal(server, eviction("p1")) is not None
+
+
+@pytest.mark.parametrize(
+    "dry",
+    [
+        eviction("p1", options={"dryRun": ["All"]}),
+        eviction("p1", dry_run=True),
+        deletion(POD, options={"dryRun": ["All"]}),
+        deletion(POD, dry_run=True),
+    ],
+)
+async def test_a_dry_run_is_answered_and_spends_nothing_cases_52_53(dry: AdmissionRequest) -> None:
+    server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD])
+    assert await refusal(server, dry) is None
+    assert server.writes == 0
+    assert (
+        await refusal(BudgetServer(budget(maxUnavailable=1, status=allowed(0)), pods=[POD]), dry) is not None
+    )
+
+
+async def test_four_conflicts_refuse_and_nothing_is_admitted_that_is_not_recorded_case_59() -> None:
+    server = with_allowed(1)
+    server.conflicts_to_come = 4
+    refused = await refusal(server, deletion(POD))
+    assert refused is not None
+    assert (refused.code, refused.message) == (
+        403,
+        "couldn't update PodUnavailableBudget pub due to conflicts",
+    )
+    assert server.status() == allowed(1)
+    # and three do not
+    server.conflicts_to_come = 3
+    assert await refusal(server, deletion(POD)) is None
+
+
+async def test_too_many_unconfirmed_pods_refuse_further_ones_case_60() -> None:
+    records = {f"q{number}": ago(1) for number in range(2001)}
+    server = BudgetServer(budget(maxUnavailable=1, status=allowed(5, disruptedPods=records)))
+    refused = await refusal(server, deletion(POD))
+    assert refused is not None
+    assert "DisruptedPods and UnavailablePods map too big" in refused.message
+
+
+async def test_a_refused_pod_is_told_of_case_65() -> None:
+    replica = with_allowed(0).replica()
+    assert await replica.judge(deletion(POD)) is not None
+    (told,) = replica.prevented
+    assert (told.namespace, told.pod, told.username) == (NAMESPACE, "p1", "alice")
+    assert told.owner is not None
+    assert (told.owner.kind, told.owner.name) == ("CloneSet", "web")
+
+
+async def test_a_refused_eviction_is_to_be_tried_again_case_66() -> None:
+    refused = await refusal(
+        BudgetServer(budget(maxUnavailable=1, status=allowed(0)), pods=[POD]), eviction("p1")
+    )
+    assert refused is not None
+    assert (refused.code, refused.reason, refused.message) == (429, "TooManyRequests", REFUSED)
+
+
+async def test_a_pod_that_is_not_there_cannot_be_evicted() -> None:
+    with pytest.raises(StepError, match="pod shop/p9 is not there"):
+        await refusal(with_allowed(1), eviction("p9"))
+
+
+async def test_an_ignored_selector_that_cannot_be_read_lets_nothing_go() -> None:
+    server = with_allowed(1, ignoredPodSelector={"matchExpressions": [{"key": "a", "operator": "Of"}]})
+    with pytest.raises(StepError, match="ignoredPodSelector"):
+        await refusal(server, deletion(POD))
+
+
+async def test_only_the_deprecated_annotation_is_enough_case_57() -> None:
+    old = pod("p1", annotations={keys.LEGACY_RELATED_PUB_ANNOTATION: "pub"})
+    assert await refusal(with_allowed(0), deletion(old)) is not None
+
+
+async def test_many_at_once_cost_few_writes_and_never_more_than_allowed() -> None:
+    server = with_allowed(10)
+    found = [server.replica(seed=seed) for seed in range(3)]
+    answers = await asyncio.gather(
+        *(found[number % 3].judge(deletion(tied(f"p{number}"))) for number in range(64))
+    )
+    assert sum(one is None for one in answers) <= 10
+    assert len(server.status()["disruptedPods"]) == sum(one is None for one in answers)
+    assert server.writes < 20
+
+
+# ── new pods ─────────────────────────────────────────────────────────────────
+
+
+async def test_a_new_pod_is_tied_to_the_budget_that_means_it() -> None:
+    """admission case 25"""
+    replica_set = ("apps/v1", "ReplicaSet", "web-1")
+    by_target = budget("by-target", target=DEPLOYMENT, maxUnavailable=1)
+    replica = BudgetServer(by_target).replica()
+    assert annotations_of(await replica.tie(pod("p", owner=replica_set))) == related_annotations("by-target")
+    assert annotations_of(await replica.tie(pod("p", owner=CLONE_SET))) == {}
+    by_selector = BudgetServer(budget(maxUnavailable=1)).replica()
+    assert annotations_of(await by_selector.tie(pod("p", owner=None))) == related_annotations("pub")
+
+
+async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -> None:
+    old = budget("z", maxUnavailable=1, created_s_ago=9)
+    young = [budget(name, maxUnavailable=1, created_s_ago=5) for name in ("b", "a")]
+    assert annotations_of(await BudgetServer(*young, old).replica().tie(pod("p"))) == related_annotations("z")
+    assert annotations_of(await BudgetServer(*young).replica().tie(pod("p"))) == related_annotations("a")
+
+
+# ── what API servers ask about ───────────────────────────────────────────────
+
+
+def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = BOTH_GATES) -> bool:
+    """Whether the match conditions let the request through, where there are budgets in these namespaces."""
+    settings = admission_settings(gates)
+    meant = [Meant(selector=EVERYTHING, namespaces=(one,)) for one in namespaces]
+    conditions = condition_of(judging_steps(settings), {"PodUnavailableBudget": meant, "WorkloadSpread": []})
+    assert [type(one) for one in conditions] == [MatchCondition]
+    assert conditions[0].name == CONDITION
+    variables = {
+        "object": asked.object,
+        "oldObject": asked.old_object,
+        "request": {"operation": asked.operation, "namespace": asked.namespace},
+    }
+    return compile_expression(conditions[0].expression, frozenset(variables)).holds(variables)
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_wanted"),
+    [
+        (deletion(POD), True),
+        (deletion(pod("p1")), False),
+        (update(POD, of_image(POD, "nginx:2")), True),
+        (update(POD, MARKED), True),
+        (update(POD, changed(POD, labels={"a": "b"})), False),
+        (update(pod("p1"), of_image(pod("p1"), "nginx:2")), False),
+        (eviction("p1"), True),
+        (eviction("p1", namespace="elsewhere"), False),
+    ],
+)
+def test_api_servers_ask_only_about_pods_that_a_budget_protects(
+    asked: AdmissionRequest, is_wanted: bool
+) -> None:
+    assert is_asked(asked, namespaces=[NAMESPACE]) is is_wanted
+    assert not is_asked(eviction("p1"), namespaces=[])
+
+
+def test_with_its_gate_off_nobody_asks_about_updates() -> None:
+    assert not is_asked(update(POD, of_image(POD, "nginx:2")), namespaces=[NAMESPACE], gates=Gates())

@@ -1,0 +1,331 @@
+"""When an AdvancedCronJob makes what: the numbered cases of its specification, on paper."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods.reasons import Code
+from support.cron_world import NAME, START, UID, CronWorld
+
+TICK = int(START)
+
+
+def test_a_child_is_made_at_its_time_and_named_after_it_case_50() -> None:
+    world = CronWorld().sync()
+    assert world.made == []
+    assert world.plan().requeue_after_s == pytest.approx(30)
+
+    world.at("2026-01-31T10:01:00Z")
+
+    assert world.made == [f"{NAME}-{TICK + 60}"]
+    (child,) = world.children.values()
+    assert child["kind"] == "BroadcastJob"
+    assert child["metadata"]["annotations"] == {"apps.kruise.io/scheduled-at": "2026-01-31T10:01:00Z"}
+    assert child["metadata"]["ownerReferences"][0]["uid"] == UID
+    assert world.status["lastScheduleTime"] == "2026-01-31T10:01:00Z"
+    assert world.status["type"] == "BroadcastJob"
+    assert world.active == [f"{NAME}-{TICK + 60}"]
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_a_killed_manager_makes_nothing_twice_case_51(writes: int) -> None:
+    world = CronWorld()
+    world.now = START + 61
+    world.carry_out(world.plan(), writes=writes)
+
+    world.sync().run(30)
+
+    assert world.ticks == ["2026-01-31T10:01:00Z"]
+    assert world.status["lastScheduleTime"] == "2026-01-31T10:01:00Z"
+
+
+def test_forbid_serves_the_latest_time_when_the_child_has_ended_case_52() -> None:
+    world = CronWorld(concurrencyPolicy="Forbid").at("2026-01-31T10:01:00Z").run(200)
+    assert len(world.made) == 1
+    assert world.plan().waiting is not None
+    assert world.plan().skipped[NAME].code is Code.CHILD_ACTIVE
+
+    world.end().sync()
+
+    assert world.ticks == ["2026-01-31T10:01:00Z", "2026-01-31T10:04:00Z"]
+    assert world.events.count("JobAlreadyActive") == 3
+
+
+def test_replace_deletes_what_runs_case_53() -> None:
+    world = CronWorld(concurrencyPolicy="Replace").at("2026-01-31T10:01:00Z").at("2026-01-31T10:02:00Z")
+
+    assert world.ticks == ["2026-01-31T10:01:00Z", "2026-01-31T10:02:00Z"]
+    assert list(world.children) == [f"{NAME}-{TICK + 120}"]
+
+
+def test_replace_that_cannot_delete_makes_nothing_case_53() -> None:
+    world = CronWorld(concurrencyPolicy="Replace").at("2026-01-31T10:01:00Z")
+    world.now = START + 120
+
+    stages = [stage.purpose.name for stage in world.plan().stages]
+
+    assert stages == ["REPLACE_JOBS", "CREATE_JOBS", "REPORT_STATUS"]
+
+
+def test_allow_lets_both_run_case_54() -> None:
+    world = CronWorld().at("2026-01-31T10:01:00Z").at("2026-01-31T10:02:00Z")
+
+    assert len(world.active) == 2
+
+
+@pytest.mark.parametrize(("deadline", "expected"), [(None, ["2026-01-31T10:11:00Z"]), (5, [])])
+def test_a_pause_is_made_up_for_once_case_55(deadline: int | None, expected: list[str]) -> None:
+    spec = {} if deadline is None else {"startingDeadlineSeconds": deadline}
+    world = CronWorld(paused=True, **spec).at("2026-01-31T10:11:20Z")
+    assert world.made == []
+    assert world.plan().requeue_after_s is None
+
+    world.spec(paused=False).sync()
+
+    assert world.ticks == expected
+    assert ("MissSchedule" in world.events) is bool(deadline)
+
+
+def test_three_days_without_a_manager_are_made_up_for_once_case_56() -> None:
+    world = CronWorld("@hourly").at("2026-02-03T10:30:00Z")
+
+    assert world.ticks == ["2026-02-03T10:00:00Z"]
+
+
+@pytest.mark.parametrize("minutes", [101, 10_000])
+def test_any_number_of_missed_times_is_one_child_and_one_warning_case_57(minutes: int) -> None:
+    world = CronWorld()
+    world.now = START + 60 * minutes + 60
+    world.sync()
+    assert len(world.made) == 1
+    assert world.events.count("TooManyMissedTimes") == 1
+
+    world.run(60)
+
+    assert len(world.made) == 2
+
+
+def test_a_time_whose_child_is_gone_is_not_served_again_case_58() -> None:
+    world = CronWorld(successfulJobsHistoryLimit=0).at("2026-01-31T10:01:00Z").end().run(40)
+
+    assert world.children == {}
+    assert world.ticks == ["2026-01-31T10:01:00Z"]
+
+
+def test_two_hundred_runs_are_two_hundred_children_case_59() -> None:
+    world = CronWorld()
+    for _ in range(200):
+        world.run(60, step_s=20)
+        world.end()
+        world.children.clear()  # their time to live is over
+
+    assert len(world.made) == len(set(world.made)) == 200
+
+
+def test_a_child_that_a_person_deletes_is_not_made_again_case_60() -> None:
+    world = CronWorld().at("2026-01-31T10:01:00Z")
+    world.children.clear()
+
+    world.run(40)
+
+    assert len(world.made) == 1
+    assert world.status["lastScheduleTime"] == "2026-01-31T10:01:00Z"
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_oldest_of_what_has_ended_goes_case_61(paused: bool) -> None:
+    world = CronWorld(successfulJobsHistoryLimit=9, failedJobsHistoryLimit=9)
+    for number in range(8):
+        world.run(60, step_s=60)
+        world.end(kind="Failed" if number < 3 else "Complete")
+
+    world.spec(successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1, paused=paused).sync()
+
+    kept = [number for number, name in enumerate(world.made) if name in world.children]
+    assert kept == [2, 5, 6, 7]
+
+
+def test_what_has_ended_is_no_longer_active_case_62() -> None:
+    world = CronWorld(template="jobTemplate").at("2026-01-31T10:01:00Z")
+    assert world.active
+
+    world.end().sync()
+
+    assert world.active == []
+    (child,) = world.children.values()
+    assert child["metadata"]["labels"] == {"a": "b"}
+    assert child["apiVersion"] == "batch/v1"
+
+
+def test_nothing_runs_before_an_object_that_is_made_in_the_future_case_63() -> None:
+    world = CronWorld(created="2026-01-31T12:00:00Z")
+    world.now = START + 600
+
+    world.run(300)
+
+    assert world.made == []
+    assert world.plan().requeue_after_s is not None
+
+
+def test_a_schedule_that_never_comes_is_at_rest_case_64() -> None:
+    world = CronWorld("0 0 31 2 *").run(600)
+
+    assert world.made == []
+    assert world.plan().requeue_after_s is None
+
+
+def test_an_interval_goes_on_from_its_last_time_case_67() -> None:
+    world = CronWorld("@every 90s", created="2026-01-31T10:00:00Z").run(200, step_s=5)
+
+    assert world.ticks == ["2026-01-31T10:01:30Z", "2026-01-31T10:03:00Z"]
+
+
+def test_an_interval_longer_than_the_starting_deadline_still_comes() -> None:
+    world = CronWorld("@every 1h", created="2026-01-31T10:00:00Z", startingDeadlineSeconds=100)
+
+    world.run(2 * 3600 + 60, step_s=30)
+
+    assert world.ticks == ["2026-01-31T11:00:00Z", "2026-01-31T12:00:00Z"]
+
+
+def test_children_of_a_namesake_do_not_count_case_68() -> None:
+    old = CronWorld().at("2026-01-31T10:01:00Z").end()
+    world = CronWorld(created="2026-01-31T10:01:30Z", successfulJobsHistoryLimit=0)
+    world.children = old.children
+    for child in world.children.values():
+        child["metadata"]["ownerReferences"][0]["uid"] = "the one before"
+
+    world.sync()
+
+    assert len(world.children) == 1
+    assert world.active == []
+    assert "lastScheduleTime" not in world.status
+
+
+def test_an_object_that_is_being_deleted_makes_nothing_case_69() -> None:
+    world = CronWorld()
+    world.document["metadata"]["deletionTimestamp"] = "2026-01-31T10:00:40Z"
+
+    assert world.at("2026-01-31T10:05:00Z").made == []
+
+
+def test_a_name_that_is_taken_skips_that_time_alone_case_70() -> None:
+    world = CronWorld()
+    foreign = {"kind": "BroadcastJob", "metadata": {"name": f"{NAME}-{TICK + 60}", "namespace": "shop"}}
+    world.children[f"{NAME}-{TICK + 60}"] = foreign
+
+    world.run(100)
+
+    assert world.ticks == ["2026-01-31T10:02:00Z"]
+    assert world.events.count("FailedCreate") == 1
+
+
+def test_a_refused_child_is_tried_again_until_a_newer_time_comes_case_71() -> None:
+    world = CronWorld()
+    world.now = START + 60
+    (create,) = [step for stage in world.plan().stages for chain in stage.chains for step in chain.steps][:1]
+    assert create.failed is not None
+    assert create.failed.reason == "FailedCreate"
+
+    world.carry_out(world.plan(), writes=0)
+    world.now = START + 130
+    world.sync()
+
+    assert world.ticks == ["2026-01-31T10:02:00Z"]
+
+
+@pytest.mark.parametrize(("late_s", "count"), [(120, 0), (80, 1)])
+def test_a_starting_deadline_decides_what_is_too_late_case_72(late_s: int, count: int) -> None:
+    world = CronWorld("0 * * * *", startingDeadlineSeconds=100)
+    world.now = START + 3600 + late_s
+
+    world.sync()
+
+    assert len(world.made) == count
+    assert world.events.count("MissSchedule") == 1 - count
+
+
+def test_a_child_with_a_garbled_time_still_counts_case_73() -> None:
+    world = CronWorld().at("2026-01-31T10:01:00Z")
+    (child,) = world.children.values()
+    child["metadata"]["annotations"]["apps.kruise.io/scheduled-at"] = "yesterday"
+
+    world.sync()
+
+    assert len(world.active) == 1
+    assert len(world.made) == 1
+
+
+@pytest.mark.parametrize(("succeeded", "is_kept"), [(2, True), (1, False)])
+def test_a_pull_that_missed_a_node_has_failed_case_75(succeeded: int, is_kept: bool) -> None:
+    world = CronWorld(
+        template="imageListPullJobTemplate", concurrencyPolicy="Forbid", failedJobsHistoryLimit=0
+    ).at("2026-01-31T10:01:00Z")
+    (child,) = world.children.values()
+    child["status"] = {"completionTime": "2026-01-31T10:01:10Z", "desired": 2, "succeeded": succeeded}
+
+    world.sync()
+
+    assert bool(world.children) is is_kept
+
+
+def test_without_a_zone_the_managers_counts_case_77() -> None:
+    world = CronWorld("0 10 * * *").at("2026-02-01T10:00:00Z")
+
+    assert world.ticks == ["2026-02-01T10:00:00Z"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"schedule": "60 * * * *"}, "UnparseableSchedule"),
+        ({"timeZone": "Mars/Base"}, "UnknownTimeZone"),
+    ],
+)
+def test_what_cannot_be_read_runs_at_no_wrong_hour(spec: dict[str, Any], reason: str) -> None:
+    world = CronWorld().spec(**spec).at("2026-01-31T10:05:00Z")
+
+    assert world.made == []
+    assert world.events == [reason]
+
+
+def test_zones_and_both_clock_changes_case_66() -> None:
+    spring = CronWorld("30 2 * * *", created="2026-03-07T12:00:00Z", timeZone="America/New_York")
+    autumn = CronWorld("30 1 * * *", created="2026-10-31T12:00:00Z", timeZone="America/New_York")
+
+    spring.run(2 * 86400, step_s=600)
+    autumn.run(86400, step_s=600)
+
+    assert spring.ticks == ["2026-03-09T06:30:00Z"]
+    assert autumn.ticks == ["2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"]
+
+
+def test_clocks_that_jump_make_nothing_twice() -> None:
+    world = CronWorld()
+    for jump in (60, 3600, -3600, -120, 7200, -86400, 86400):
+        world.now += jump
+        world.run(120, step_s=20)
+
+    assert len(world.made) == len(set(world.made))
+
+
+def test_an_object_of_before_goes_on_where_the_original_stopped() -> None:
+    """Take-over: OpenKruise's status and children, with owners of the older version."""
+    world = CronWorld().at("2026-01-31T10:01:00Z")
+    for child in world.children.values():
+        child["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1alpha1"
+    world.document["status"] = {"type": "BroadcastJob", "lastScheduleTime": "2026-01-31T10:01:00Z"}
+
+    world.run(40).at("2026-01-31T10:02:00Z")
+
+    assert world.ticks == ["2026-01-31T10:01:00Z", "2026-01-31T10:02:00Z"]
+
+
+def test_a_month_of_minutes_is_played_without_a_miss() -> None:
+    world = CronWorld("0 * * * *", successfulJobsHistoryLimit=1)
+    for _ in range(31 * 24):
+        world.now = (world.now // 3600 + 1) * 3600
+        world.sync().end()
+
+    assert len(world.made) == 31 * 24
+    assert len(world.children) <= 2

@@ -1,0 +1,181 @@
+"""What admission makes of BroadcastJobs, and what it refuses: the numbered cases of the specification."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
+from pykruise.kinds.broadcastjob.defaults import ALL_AT_ONCE, DefaultingSettings
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.resources import Resource
+from support.broadcast_world import template
+
+
+def job(name: str = "prepull", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "BroadcastJob",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"template": template(), **spec},
+    }
+
+
+def request(
+    document: dict[str, Any], old: dict[str, Any] | None = None, version: str = "v1beta1"
+) -> AdmissionRequest:
+    resource = Resource(BROADCAST_JOBS.group, version, BROADCAST_JOBS.plural, BROADCAST_JOBS.kind)
+    return AdmissionRequest(
+        uid="1",
+        operation="UPDATE" if old else "CREATE",
+        resource=resource,
+        namespace="shop",
+        name=document["metadata"]["name"],
+        object=document,
+        old_object=old,
+    )
+
+
+def reviewed(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
+    async def review() -> AdmissionAnswer:
+        return await reviewer(asked)
+
+    return asyncio.run(review())
+
+
+def mutated(
+    document: dict[str, Any],
+    old: dict[str, Any] | None = None,
+    settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
+) -> dict[str, Any]:
+    answer = reviewed(mutating(settings), request(document, old))
+    return answer.object or document
+
+
+def validated(document: dict[str, Any], old: dict[str, Any] | None = None) -> AdmissionAnswer:
+    return reviewed(validate_broadcastjob, request(document, old))
+
+
+def fields(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
+    refusal = validated(mutated(document, old), old).refusal
+    if refusal is None:
+        return []
+    assert refusal.code == 422
+    assert refusal.details is not None
+    return [cause.field for cause in refusal.details.causes]
+
+
+def test_policies_and_restart_policy_are_filled_in_case_1() -> None:
+    given = job()
+    del given["spec"]["template"]["spec"]["restartPolicy"]
+
+    spec = mutated(given)["spec"]
+
+    assert spec["completionPolicy"] == {"type": "Always"}
+    assert spec["failurePolicy"] == {"type": "FailFast"}
+    assert spec["parallelism"] == ALL_AT_ONCE
+    assert spec["template"]["spec"]["restartPolicy"] == "OnFailure"
+    assert spec["template"]["spec"]["containers"][0]["imagePullPolicy"] == "Always"
+    assert "restartPolicy" not in given["spec"]["template"]["spec"], "what came in is not changed"
+
+
+def test_templates_keep_their_shape_under_the_gate_but_for_the_restart_policy() -> None:
+    given = job()
+    del given["spec"]["template"]["spec"]["restartPolicy"]
+
+    pod = mutated(given, settings=DefaultingSettings(template_no_defaults=True))["spec"]["template"]["spec"]
+
+    assert pod["restartPolicy"] == "OnFailure"
+    assert "dnsPolicy" not in pod
+
+
+def test_a_template_that_did_not_change_is_left_alone() -> None:
+    stored = job()
+
+    changed = mutated(job(paused=True), stored)
+
+    assert "dnsPolicy" not in changed["spec"]["template"]["spec"]
+
+
+def test_restart_policy_always_is_refused_case_2() -> None:
+    assert fields(job(template=template(restartPolicy="Always"))) == ["spec.template.spec.restartPolicy"]
+
+
+def test_a_job_that_never_ends_has_no_times_case_3() -> None:
+    policy = {"type": "Never", "ttlSecondsAfterFinished": 10, "activeDeadlineSeconds": 10}
+
+    assert fields(job(completionPolicy={"type": "Never", "ttlSecondsAfterFinished": 10})) == [
+        "spec.completionPolicy.ttlSecondsAfterFinished"
+    ]
+    assert fields(job(completionPolicy=policy)) == [
+        "spec.completionPolicy.ttlSecondsAfterFinished",
+        "spec.completionPolicy.activeDeadlineSeconds",
+    ]
+
+
+@pytest.mark.parametrize("label", ["broadcastjob-name", "broadcastjob-controller-uid"])
+def test_the_controllers_labels_are_its_own_case_4(label: str) -> None:
+    labelled = template()
+    labelled["metadata"]["labels"][label] = "x"
+
+    assert fields(job(template=labelled)) == ["spec.template.metadata.labels"]
+
+
+@pytest.mark.parametrize("name", ["a.b", "a" * 64])
+def test_a_name_is_a_label_value_without_dots_case_5(name: str) -> None:
+    assert fields(job(name)) == ["metadata.name"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"parallelism": -1}, "spec.parallelism"),
+        ({"parallelism": "many"}, "spec.parallelism"),
+        ({"parallelism": "-5%"}, "spec.parallelism"),
+        ({"completionPolicy": {"activeDeadlineSeconds": -1}}, "spec.completionPolicy.activeDeadlineSeconds"),
+        (
+            {"completionPolicy": {"ttlSecondsAfterFinished": -1}},
+            "spec.completionPolicy.ttlSecondsAfterFinished",
+        ),
+        ({"failurePolicy": {"restartLimit": -1}}, "spec.failurePolicy.restartLimit"),
+    ],
+)
+def test_amounts_below_zero_are_refused_on_creation_alone(spec: dict[str, Any], field: str) -> None:
+    assert fields(job(**spec)) == [field]
+    assert fields(job(paused=True, **spec), old=job(**spec)) == []
+
+
+@pytest.mark.parametrize("parallelism", [0, 5, "50", "50%", "12.5%"])
+def test_parallelism_is_a_number_or_a_share(parallelism: int | str) -> None:
+    assert fields(job(parallelism=parallelism)) == []
+
+
+def test_an_unknown_type_is_admitted_with_a_warning() -> None:
+    answer = validated(job(completionPolicy={"type": "Ever"}, failurePolicy={"type": "Retry"}))
+
+    assert answer.refusal is None
+    assert len(answer.warnings) == 2
+
+
+def test_all_errors_are_told_at_once() -> None:
+    bad = job("a.b", template=template(restartPolicy="Always", containers=[]))
+
+    assert fields(bad) == [
+        "metadata.name",
+        "spec.template.spec.restartPolicy",
+        "spec.template.spec.containers",
+    ]
+
+
+def test_a_version_that_does_not_exist_is_refused() -> None:
+    answer = reviewed(validate_broadcastjob, request(job(), version="v2"))
+
+    assert answer.refusal is not None
+    assert answer.refusal.code == 400
+
+
+def test_the_older_version_is_reviewed_alike() -> None:
+    answer = reviewed(validate_broadcastjob, request(job(paused=True), version="v1alpha1"))
+
+    assert answer.refusal is None

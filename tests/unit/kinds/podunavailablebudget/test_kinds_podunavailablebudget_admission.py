@@ -1,0 +1,187 @@
+"""What is refused of a PodUnavailableBudget, and what is not. Numbers are cases of the specification."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.admission import validating
+from pykruise.kinds.podunavailablebudget.conversion import (
+    CONVERSION,
+    PROTECT_OPERATIONS,
+    PROTECT_TOTAL_REPLICAS,
+)
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kinds.podunavailablebudget.validation import may_overlap
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import selector_from
+from support.budgets import CLONE_SET, DEPLOYMENT, BudgetServer, budget
+from support.reviews import at_once, request
+
+WHOM = "spec.selector, targetRef"
+HOW_MANY = "spec.maxUnavailable, minAvailable"
+TOTAL = f"metadata.annotations[{PROTECT_TOTAL_REPLICAS}]"
+
+
+def fields(doc: Document, *, old: Document | None = None, others: tuple[Document, ...] = ()) -> list[str]:
+    """Where the errors are; empty: it is allowed."""
+    reader = BudgetServer(*others).replica()
+    refused = at_once(validating(reader), request(POD_UNAVAILABLE_BUDGETS, doc, old=old)).refusal
+    if refused is None:
+        return []
+    assert refused.code == 422
+    assert refused.details is not None
+    return [cause.field for cause in refused.details.causes]
+
+
+def without(doc: Document, *names: str) -> Document:
+    found = deep_copy(doc)
+    for name in names:
+        del found["spec"][name]
+    return dict(found)
+
+
+def selecting(**labels: str) -> dict[str, Any]:
+    return {"matchLabels": labels}
+
+
+def among(*values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": "app", "operator": "In", "values": list(values)}]}
+
+
+TARGETED = budget(target=DEPLOYMENT, maxUnavailable=1)
+
+
+@pytest.mark.parametrize(
+    ("doc", "wrong"),
+    [
+        (without(budget(maxUnavailable=1), "selector"), [WHOM]),  # case 1
+        ({**TARGETED, "spec": {**TARGETED["spec"], "selector": selecting(app="web")}}, [WHOM]),  # case 2
+        (budget(target=("", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
+        (budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
+        (budget(selector={"matchLabels": {}}, maxUnavailable=1), ["spec.selector"]),  # case 6
+        (budget(selector=selecting(**{"bad key": "x"}), maxUnavailable=1), ["spec.selector.matchLabels"]),
+    ],
+)
+def test_a_budget_says_whom_it_is_about_in_one_way_cases_1_2_6(doc: Document, wrong: list[str]) -> None:
+    assert fields(doc) == wrong
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({}, [HOW_MANY]),
+        ({"maxUnavailable": 1, "minAvailable": 1}, [HOW_MANY]),
+        ({"maxUnavailable": "5"}, ["spec.maxUnavailable"]),  # case 3
+        ({"maxUnavailable": 5}, []),
+        ({"maxUnavailable": "5%"}, []),
+        ({"maxUnavailable": "101%"}, ["spec.maxUnavailable"]),  # case 4
+        ({"maxUnavailable": "100%"}, []),
+        ({"minAvailable": -1}, ["spec.minAvailable"]),  # case 5
+        ({"maxUnavailable": 1, "ignoredPodSelector": {}}, ["spec.ignoredPodSelector"]),  # case 7
+        ({"maxUnavailable": 1, "protectOperations": ["PATCH"]}, ["spec.protectOperations[0]"]),  # case 8
+        ({"maxUnavailable": 1, "protectOperations": ["DELETE", "UPDATE", "EVICT", "RESIZE"]}, []),
+    ],
+)
+def test_amounts_and_operations_are_of_their_kind_cases_3_to_8(spec: Any, wrong: list[str]) -> None:
+    assert fields(budget(**spec)) == wrong
+
+
+def test_one_workload_has_one_budget_whatever_the_version_case_9() -> None:
+    other = budget("other", target=("apps/v1beta1", "Deployment", "web"), maxUnavailable=1)
+    assert fields(TARGETED, others=(other,)) == ["spec.targetReference"]
+    assert fields(budget(target=CLONE_SET, maxUnavailable=1), others=(other,)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wrong"),
+    [
+        (selecting(app="a"), selecting(app="b"), []),  # case 10
+        (among("a", "b"), selecting(app="a"), ["spec.selector"]),
+        (selecting(app="a"), selecting(app="a", tier="x"), []),  # case 11
+    ],
+)
+def test_selectors_of_a_namespace_do_not_overlap_cases_10_11(one: Any, other: Any, wrong: list[str]) -> None:
+    stored = budget("other", selector=other, maxUnavailable=1)
+    assert fields(budget(selector=one, maxUnavailable=1), others=(stored,)) == wrong
+
+
+def test_a_budget_does_not_conflict_with_itself_and_not_with_one_of_the_other_sort_case_12() -> None:
+    doc = budget(maxUnavailable=1)
+    assert fields(doc, others=(doc,)) == []
+    assert fields(doc, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),)) == []
+
+
+@pytest.mark.parametrize("left", ["In", "NotIn", "Exists", "DoesNotExist"])
+@pytest.mark.parametrize("right", ["In", "NotIn", "Exists", "DoesNotExist"])
+def test_the_overlap_table_is_symmetric_and_as_specified(left: str, right: str) -> None:
+    def of(operator: str) -> Any:
+        values = {"values": ["a"]} if operator in ("In", "NotIn") else {}
+        return selector_from({"matchExpressions": [{"key": "app", "operator": operator, **values}]})
+
+    apart = {("In", "NotIn"), ("In", "DoesNotExist"), ("Exists", "DoesNotExist")}
+    expected = (left, right) not in apart and (right, left) not in apart
+    assert may_overlap(of(left), of(right)) is expected
+
+
+def test_amounts_may_change_and_whom_it_is_about_may_not_case_13() -> None:
+    assert fields(budget(target=DEPLOYMENT, maxUnavailable=2), old=TARGETED) == []
+    other = budget(target=("apps/v1", "Deployment", "other"), maxUnavailable=1)
+    assert fields(other, old=TARGETED) == [WHOM]
+
+
+def test_operations_of_v1alpha1_are_trimmed_and_must_be_known_cases_14_15() -> None:
+    def of_v1alpha1(text: str) -> Document:
+        old = budget(maxUnavailable=1, annotations={PROTECT_OPERATIONS: text})
+        old["apiVersion"] = "policy.kruise.io/v1alpha1"
+        return old
+
+    stored = CONVERSION.to_hub(deep_copy(of_v1alpha1("EVICT, UPDATE")))
+    assert stored["spec"]["protectOperations"] == ["EVICT", "UPDATE"]
+    rule = next(one for one in reviewers() if one.name == "vpodunavailablebudget.kb.io")
+    old_version = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
+    refused = at_once(rule.reviewer, request(old_version, of_v1alpha1("BOGUS"))).refusal
+    assert refused is not None
+    assert refused.details is not None
+    assert [cause.field for cause in refused.details.causes] == [
+        f"metadata.annotations[{PROTECT_OPERATIONS}]"
+    ]
+    # and in v1beta1 the annotation means nothing
+    assert fields(budget(maxUnavailable=1, annotations={PROTECT_OPERATIONS: "BOGUS"})) == []
+
+
+def test_fields_are_annotations_in_v1alpha1_and_stale_annotations_go_cases_16_17() -> None:
+    stale = {PROTECT_OPERATIONS: "EVICT"}
+    doc = budget(maxUnavailable=1, annotations=stale)
+    assert PROTECT_OPERATIONS not in CONVERSION.to_spoke(deep_copy(doc))["metadata"].get("annotations", {})
+    doc = budget(maxUnavailable=1, protectOperations=["DELETE", "RESIZE"], protectTotalReplicas=9)
+    annotations = CONVERSION.to_spoke(deep_copy(doc))["metadata"]["annotations"]
+    assert annotations[PROTECT_OPERATIONS] == "DELETE,RESIZE"
+    assert annotations[PROTECT_TOTAL_REPLICAS] == "9"
+
+
+def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None:
+    def doc(text: str, **spec: Any) -> Document:
+        return budget(maxUnavailable=1, annotations={PROTECT_TOTAL_REPLICAS: text}, **spec)
+
+    assert fields(doc("many")) == [TOTAL]
+    assert fields(doc("9", protectTotalReplicas=8)) == [TOTAL]
+    assert fields(doc("9", protectTotalReplicas=9)) == []
+    # and who changes the field need not know of an annotation that was there before (pitfall 14)
+    assert fields(doc("9", protectTotalReplicas=8), old=doc("9", protectTotalReplicas=9)) == []
+
+
+def test_with_both_gates_off_none_can_be_made_case_64() -> None:
+    gates = Gates.of(PodUnavailableBudgetDeleteGate=False, PodUnavailableBudgetUpdateGate=False)
+    rules = reviewers(admission_settings(gates))
+    rule = next(one for one in rules if one.name == "vpodunavailablebudget.kb.io")
+    refused = at_once(rule.reviewer, request(POD_UNAVAILABLE_BUDGETS, budget(maxUnavailable=1))).refusal
+    assert refused is not None
+    assert (refused.code, refused.message) == (
+        400,
+        "feature PodUnavailableBudget is invalid, please open via feature-gate("
+        "PodUnavailableBudgetDeleteGate, PodUnavailableBudgetUpdateGate)",
+    )

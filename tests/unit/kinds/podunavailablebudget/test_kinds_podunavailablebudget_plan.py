@@ -1,0 +1,252 @@
+"""What the controller of a budget counts, marks and tells. Numbers are cases of the specification."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.podunavailablebudget.plan import plan_budget
+from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kube.documents import Document
+from pykruise.plans.actions import Patch
+from pykruise.plans.plan import Plan
+from pykruise.pods import keys
+from pykruise.pods.budgets import related_annotations
+from support.budgets import (
+    CLONE_SET,
+    DEPLOYMENT,
+    NOW,
+    ago,
+    budget,
+    pod,
+    tied,
+    workload,
+    world,
+)
+
+
+def ready(count: int, *, first: int = 0, **fields: Any) -> list[Document]:
+    return [tied(f"p{number}", **fields) for number in range(first, first + count)]
+
+
+def status_of(doc: Document, pods: Iterable[Document], replicas: int, **fields: Any) -> dict[str, Any]:
+    plan = plan_budget(world(doc, pods, [workload(CLONE_SET, replicas)], **fields))
+    assert plan.status is not None
+    return plan.status
+
+
+def figures(status: dict[str, Any]) -> tuple[int, int, int, int]:
+    """Total, desired, current, allowed."""
+    return (
+        status["totalReplicas"],
+        status["desiredAvailable"],
+        status["currentAvailable"],
+        status["unavailableAllowed"],
+    )
+
+
+def events(plan: Plan) -> list[str]:
+    return [note.reason for note in plan.notes]
+
+
+def marks(plan: Plan) -> dict[str, Any]:
+    actions = [step.action for step in plan.steps]
+    assert all(isinstance(one, Patch) for one in actions)
+    return {one.key.name: one.body["metadata"]["annotations"] for one in actions if isinstance(one, Patch)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "total", "desired", "left"),
+    [
+        ({"maxUnavailable": "30%"}, 10, 7, 3),  # case 18
+        ({"maxUnavailable": "10%"}, 15, 13, 2),  # case 19
+        ({"maxUnavailable": 100}, 10, 0, 10),  # case 20
+        ({"minAvailable": 100}, 10, 100, 0),  # case 21
+        ({"minAvailable": "80%"}, 10, 8, 2),  # case 22
+        ({"maxUnavailable": "0%"}, 10, 10, 0),  # case 23
+        ({"maxUnavailable": 1, "minAvailable": 2}, 10, 9, 1),
+    ],
+)
+def test_the_budget_is_what_serves_beyond_what_must_cases_18_to_23(
+    spec: Any, total: int, desired: int, left: int
+) -> None:
+    found = status_of(budget(**spec), ready(total), total)
+    assert figures(found) == (total, desired, total, left)
+
+
+@pytest.mark.parametrize(("down", "current", "left"), [(0, 80, 10), (5, 75, 5)])
+def test_pods_that_were_let_go_do_not_count_cases_24_25(down: int, current: int, left: int) -> None:
+    records = {
+        "unavailablePods": {f"p{number}": ago(1) for number in range(10)},
+        "disruptedPods": {f"p{number}": ago(1) for number in range(10, 20)},
+    }
+    pods = [*ready(100 - down), *ready(down, first=100 - down, ready=False)]
+    found = status_of(budget(maxUnavailable="30%", status=records), pods, 100)
+    assert figures(found)[2:] == (current, left)
+
+
+def test_an_update_that_does_not_show_counts_again_case_26() -> None:
+    records = {"unavailablePods": {f"p{number}": ago(10) for number in range(5)}}
+    found = status_of(budget(maxUnavailable="30%", status=records), ready(10), 10)
+    assert "unavailablePods" not in found
+    assert found["currentAvailable"] == 10
+
+
+def test_a_pod_that_was_not_deleted_counts_again_and_is_told_of_case_27() -> None:
+    doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(21), "p1": ago(5)}})
+    plan = plan_budget(world(doc, ready(10), [workload(CLONE_SET, 10)]))
+    (note,) = plan.notes
+    assert (note.reason, note.warning) == ("NotDeleted", True)
+    assert note.about is not None
+    assert note.about.key.name == "p0"
+    assert plan.status is not None
+    assert plan.status["disruptedPods"] == {"p1": ago(5)}
+    assert plan.status["currentAvailable"] == 9
+    # and the other one is looked at when its time is over
+    assert plan.requeue_after_s == 15
+
+
+def test_the_record_of_a_pod_that_goes_is_dropped_case_28() -> None:
+    doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(5)}})
+    found = status_of(doc, [*ready(9, first=1), tied("p0", deleting=True)], 10)
+    assert "disruptedPods" not in found
+    assert found["currentAvailable"] == 9
+
+
+def test_a_record_is_of_the_pod_that_it_was_made_for_and_not_of_its_successor() -> None:
+    doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(9)}})
+    found = status_of(doc, [*ready(9, first=1), tied("p0", created_s_ago=4)], 10)
+    assert "disruptedPods" not in found
+    assert found["currentAvailable"] == 10
+
+
+def test_a_selector_adds_up_its_workloads_cases_29_30_31() -> None:
+    one, other = ("apps/v1", "Deployment", "one"), ("apps/v1", "Deployment", "other")
+    sets = {owner: ("apps/v1", "ReplicaSet", f"{owner[2]}-1") for owner in (one, other)}
+    pods = [
+        tied(f"{owner[2]}{number}", owner=replica_set)
+        for owner, replica_set in sets.items()
+        for number in range(10)
+    ]
+
+    def figures_with(replicas: int, *, deleting: bool = False) -> tuple[int, int, int, int]:
+        deployments = [workload(one, 10), workload(other, replicas, deleting=deleting)]
+        replica_sets = [workload(found, 10, of=owner) for owner, found in sets.items()]
+        plan = plan_budget(world(budget(maxUnavailable="10%"), pods, [*deployments, *replica_sets]))
+        assert plan.status is not None
+        return figures(plan.status)
+
+    assert figures_with(10) == (20, 18, 20, 2)
+    assert figures_with(0) == (10, 9, 20, 11)
+    assert figures_with(10, deleting=True) == (10, 9, 20, 11)
+
+
+def test_with_no_replicas_all_may_go_case_30() -> None:
+    assert figures(status_of(budget(maxUnavailable=1), ready(10), 0))[:2] == (0, 0)
+
+
+def test_a_workload_that_is_not_there_has_no_pods_case_32() -> None:
+    plan = plan_budget(world(budget(target=CLONE_SET, maxUnavailable=1), ready(3)))
+    assert events(plan) == ["NoPods"]
+    assert plan.status is not None
+    assert figures(plan.status) == (0, 0, 0, 0)
+
+
+def test_a_rollout_has_pods_in_both_of_its_replicasets_case_33() -> None:
+    sets = [("apps/v1", "ReplicaSet", f"web-{number}") for number in (1, 2)]
+    pods = [tied(f"p{number}", owner=sets[number % 2]) for number in range(11)]
+    workloads = [workload(DEPLOYMENT, 10), *(workload(one, 5, of=DEPLOYMENT) for one in sets)]
+    plan = plan_budget(world(budget(target=DEPLOYMENT, maxUnavailable=1), pods, workloads))
+    assert plan.status is not None
+    assert figures(plan.status) == (10, 9, 11, 2)
+
+
+def test_the_total_may_be_given_case_34() -> None:
+    doc = budget(maxUnavailable="30%", protectTotalReplicas=15)
+    assert figures(status_of(doc, ready(10), 10)) == (15, 10, 10, 0)
+
+
+def test_a_scale_down_lowers_what_must_serve_case_58() -> None:
+    doc = budget(target=CLONE_SET, maxUnavailable="10%")
+    assert figures(status_of(doc, ready(100), 100)) == (100, 90, 100, 10)
+    assert figures(status_of(doc, ready(100), 50)) == (50, 45, 100, 55)
+
+
+def test_pods_that_were_there_before_are_tied_cases_56_57() -> None:
+    deprecated = pod("old", annotations={keys.LEGACY_RELATED_PUB_ANNOTATION: "pub"})
+    pods = [pod("new"), deprecated, tied("other", to="other"), tied("gone", to="gone")]
+    plan = plan_budget(
+        world(
+            budget(maxUnavailable=1),
+            pods,
+            [workload(CLONE_SET, 4)],
+            others=[budget("other", maxUnavailable=1)],
+        )
+    )
+    # those without a budget, and of one that is not there any more (pitfall 7)
+    assert marks(plan) == {"new": related_annotations("pub"), "gone": related_annotations("pub")}
+    # and a pod of two budgets is told of (pitfall 12)
+    assert events(plan) == ["PodsOfAnotherBudget"]
+    assert [*plan.skipped] == ["other"]
+
+
+def test_owners_that_do_not_say_how_many_pods_they_want_count_as_none_and_are_told_of() -> None:
+    """pitfall 15"""
+    daemons = ("apps/v1", "DaemonSet", "agent")
+    plan = plan_budget(world(budget(maxUnavailable=1), [tied("p0", owner=daemons)]))
+    assert events(plan) == ["UnknownReplicas"]
+    assert plan.status is not None
+    assert figures(plan.status) == (0, 0, 1, 1)
+    given = plan_budget(world(budget(maxUnavailable=1, protectTotalReplicas=3), [tied("p0", owner=daemons)]))
+    assert events(given) == []
+
+
+def test_pods_without_a_controller_are_guarded_and_add_nothing() -> None:
+    found = status_of(budget(minAvailable=1), [tied("p0", owner=None)], 0)
+    assert figures(found) == (0, 1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ready": False},
+        {"phase": "Pending"},
+        {"labels": {"unavailable-pod.kruise.io/drain": "true"}},  # case 39
+        {"annotations": {keys.IN_PLACE_GRACE_ANNOTATION: "{}"}},
+        {"annotations": {keys.IN_PLACE_STATE_ANNOTATION: "not json"}},
+        {"image": "nginx@sha256:abc"},
+    ],
+)
+def test_what_does_not_serve_or_is_being_updated_does_not_count_case_39(change: Any) -> None:
+    assert status_of(budget(maxUnavailable=1), [tied("p0", **change)], 1)["currentAvailable"] == 0
+
+
+def test_a_sidecar_that_still_runs_its_old_image_does_not_count() -> None:
+    state = '{"log":{"lastContainerStatuses":{"main":{"imageID":"old"}}}}'
+    annotations = {keys.SIDECARSET_LIST_ANNOTATION: "log", keys.SIDECARSET_STATE_ANNOTATION: state}
+    updating = tied("p0", annotations=annotations)
+    updating["spec"]["containers"][0]["image"] = "nginx:2"
+    done = tied("p1", annotations=annotations)
+    assert status_of(budget(maxUnavailable=1), [updating, done], 2)["currentAvailable"] == 1
+
+
+def test_amounts_that_cannot_be_read_leave_the_status_as_it_is() -> None:
+    plan = plan_budget(world(budget(maxUnavailable="many"), ready(1)))
+    assert plan.status is None
+    assert events(plan) == ["CalculateExpectedPodCountFailed"]
+
+
+def test_a_status_that_is_right_is_not_written() -> None:
+    found = status_of(budget(maxUnavailable=1), ready(3), 3)
+    plan = plan_budget(world(budget(maxUnavailable=1, status=found), ready(3), [workload(CLONE_SET, 3)]))
+    assert plan == Plan()
+
+
+def test_a_budget_that_goes_is_left_alone() -> None:
+    assert plan_budget(world(budget(maxUnavailable=1, deleting=True), ready(1))) == Plan()
+
+
+def test_the_same_snapshot_gives_the_same_plan() -> None:
+    found: Snapshot = world(budget(maxUnavailable=1), [pod("b"), pod("a")], [workload(CLONE_SET, 2)])
+    assert plan_budget(found) == plan_budget(found)
+    assert found.now == NOW

@@ -1,0 +1,46 @@
+"""What doctor says of budgets."""
+
+from typing import Any
+
+from pykruise.kube.documents import Document
+from pykruise.manager.doctor.budgets import budget_findings
+from support.budgets import NAMESPACE, budget, pod, tied
+
+
+def told(unavailable: list[Document], disruption: list[Document], pods: list[Document]) -> list[str]:
+    return [one.what for one in budget_findings(unavailable, disruption, pods)]
+
+
+def guarding(desired: int, total: int) -> Document:
+    current = {"currentAvailable": total}
+    return budget(maxUnavailable=1, status={"desiredAvailable": desired, "totalReplicas": total, **current})
+
+
+def disruption(name: str, *, desired: int = 1, expected: int = 2) -> Document:
+    metadata: dict[str, Any] = {"name": name, "namespace": NAMESPACE}
+    status = {"desiredHealthy": desired, "expectedPods": expected}
+    return {"metadata": metadata, "spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": status}
+
+
+def test_a_budget_that_guards_nothing_or_allows_nothing_is_named() -> None:
+    assert told([guarding(0, 0)], [], []) == ["PodUnavailableBudget shop/pub is about no pod"]
+    assert told([guarding(0, 4)], [], []) == [
+        "PodUnavailableBudget shop/pub allows everything: 0 of 4 pods must serve"
+    ]
+    assert told([guarding(4, 4)], [], []) == [
+        "PodUnavailableBudget shop/pub allows nothing, ever: 4 of 4 pods must serve"
+    ]
+    assert told([guarding(3, 4)], [], []) == ["nothing is wrong with 1 PodUnavailableBudget"]
+
+
+def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
+    # given two PodDisruptionBudgets
+    (found,) = told([], [disruption("a"), disruption("b")], [pod("p1")])
+    assert found == "pods p1 are of PodDisruptionBudgets a and b of shop: API servers evict no pod of two"
+    # and one of each sort, of which one never allows anything
+    (found,) = told([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
+    assert found.startswith("pods p1, p2 are of PodDisruptionBudget a and PodUnavailableBudget pub of shop")
+    # and both may hold at once
+    assert told([guarding(3, 4)], [disruption("a")], [tied("p1")]) == [
+        "nothing is wrong with 1 PodUnavailableBudget"
+    ]
