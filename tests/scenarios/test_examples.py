@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
     one.kind: one
     for one in (
-        *(BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
+        *(ADVANCED_CRON_JOBS, BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
         *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS),
     )
 }
@@ -85,11 +86,14 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             return [one["name"] for one in status.get("subsetStatuses") or ()] == [
                 one["name"] for one in found["spec"]["subsets"]
             ]
+        if doc["kind"] == ADVANCED_CRON_JOBS.kind:
+            (made,) = doc["spec"]["template"]
+            return made.lower() == f"{status.get('type', '')}Template".lower()
+        if doc["kind"] == BROADCAST_JOBS.kind:
+            return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
         if doc["kind"] == POD_UNAVAILABLE_BUDGETS.kind:
             observed: int = status.get("observedGeneration", 0)
             return observed == found["metadata"]["generation"]
-        if doc["kind"] == BROADCAST_JOBS.kind:
-            return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 

@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import text
+from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import FROM_ANNOTATION, HASH_ANNOTATION
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kube.ids import Key
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
@@ -300,3 +304,23 @@ async def test_a_manager_that_is_killed_half_way_is_followed_by_one_that_ends_it
     await stage.start_manager(settings=DISTRIBUTING)
     # then
     await distribution.until_counted(desired=20, succeeded=20)
+
+
+async def test_explain_says_where_copies_are_missing_and_why(stage: Stage) -> None:
+    """The command decides from one list of metadata, and reads own copies as the manager does"""
+    distribution = Distribution(stage)
+    for short in ("a", "b"):
+        await distribution.add_namespace(short)
+    theirs = distribution.namespace("a")
+    await stage.client.create(SECRETS, theirs, secret(distribution.name, "theirs"))
+    await stage.start_manager(settings=DISTRIBUTING)
+    await distribution.create()
+    await distribution.until_counted(desired=2, succeeded=1, failed=1)
+    # when
+    found = await explained(
+        stage.client, Key("", distribution.name), now=stage.clock(), kind=KIND, settings=DISTRIBUTING
+    )
+    # then
+    told = text(found, now=stage.clock())
+    assert f"Secret {theirs}/{distribution.name} is there, and was not made by this distribution" in told
+    assert "rename or delete it" in told

@@ -452,6 +452,18 @@ async def test_a_list_follows_its_pages() -> None:
     ]
 
 
+async def test_metadata_alone_is_asked_for_as_api_servers_want_it() -> None:
+    """As a list of it, and as single objects in a watch: the one is refused where the other is due"""
+    transport = ScriptedTransport(page("a"), streams=[[event("ADDED", "a")]])
+    asking = client(transport)
+    await asking.list(PODS, metadata_only=True)
+    async with asking.watch(PODS, resource_version="1", metadata_only=True) as events:
+        assert [one.type async for one in events] == ["ADDED"]
+    listed, watched = (one.headers["accept"] for one in transport.asked)
+    assert listed == "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    assert watched == "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+
+
 async def test_a_list_over_all_namespaces_without_limit_is_one_request() -> None:
     # given
     transport = ScriptedTransport(page("a"))

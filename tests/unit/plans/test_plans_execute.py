@@ -217,6 +217,30 @@ async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: 
     assert outcome.failure.purpose is Purpose.CREATE_PODS
 
 
+async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing_builds_on_them(
+    store: Store,
+) -> None:
+    """Namespaces of a ResourceDistribution; all failures are told"""
+    store.fault_for = lambda _verb, key: (
+        (ForbiddenError(Status(code=403, reason="Forbidden")), False) if key.name in ("a", "c") else None
+    )
+    plan = plan_of(
+        Stage(
+            purpose=Purpose.DISTRIBUTE,
+            chains=tuple(map(creation, "abcd")),
+            ramp=True,
+            is_independent=True,
+            regardless=True,
+        ),
+        Stage(purpose=Purpose.TIDY_UP, chains=(deletion("e"),)),
+    )
+    outcome = await executor(store).execute(plan)
+    assert store.log == ["create a", "create b", "create c", "create d"]
+    assert [one.subject for one in outcome.failures] == ["a", "c"]
+    assert outcome.failure is outcome.failures[0]
+    assert outcome.written == 2
+
+
 async def test_never_more_chains_are_under_way_than_allowed(store: Store) -> None:
     # given
     plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(50))))

@@ -111,7 +111,7 @@ class World(msgspec.Struct):
         return encode({"metadata": {"uid": self.live_uid}})
 
 
-def turn(world: World) -> Reconciler:
+def turn(world: World, **control: Any) -> Reconciler:
     def record(owner: Owner, note: Note, count: int) -> None:
         world.events.append((f"{note.reason}: {note.message}", count))
 
@@ -120,7 +120,7 @@ def turn(world: World) -> Reconciler:
     memories = Memories()
     return Reconciler(
         CLONE_SETS,
-        world.control(),
+        msgspec.structs.replace(world.control(), **control),
         cache,
         read_for=lambda view: cache,
         memories=memories,
@@ -538,3 +538,33 @@ def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None
         ).requeue_after_s
         == 3.0
     )
+
+
+async def test_what_is_not_there_is_planned_for_where_the_kind_says_so(world: World) -> None:
+    """Others may ask for it: a workload for its PersistentPodState"""
+    # given
+    world.gone, world.plan_now = True, creating("a")
+    # then
+    assert await turn(world)(KEY) is None
+    assert world.writes == []
+    none = View(uid="")
+    await turn(world, absent=lambda key: none, object_of=lambda snapshot: none)(KEY)
+    assert world.writes == ["create a"]
+
+
+async def test_a_kind_that_learns_from_failures_is_planned_again_at_once_and_not_as_an_error(
+    world: World,
+) -> None:
+    """It says itself what becomes of each, and when it is tried again"""
+    # given
+    learned: list[str] = []
+    world.plan_now = creating("a", "b")
+    world.refuse = lambda name: ForbiddenError(Status(code=403, reason="Forbidden")) if name == "a" else None
+
+    def learn(read: Any, snapshot: Any, failures: Any) -> None:
+        learned.extend(one.subject for one in failures)
+
+    # when
+    again_s = await turn(world, learn=learn)(KEY)
+    # then
+    assert (again_s, learned) == (0.0, ["a"])
