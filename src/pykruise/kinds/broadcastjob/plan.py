@@ -9,6 +9,8 @@ word when it comes back, with the counts as they were.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from pykruise.kinds.broadcastjob.pods import creations, deletion
 from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Snapshot
 from pykruise.kinds.broadcastjob.status import (
@@ -60,6 +62,8 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
         policy = policy_of(job.spec, desired=sum(one.is_wanted for one in targets.targets))
     except ValueError as error:
         return _refused(f"spec.parallelism: {error}")
+    if job.is_finished and not job.status.completion_time:
+        policy = msgspec.structs.replace(policy, ttl_s=None)  # it does not say since when: it is kept
     decision = fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
     if job.is_finished:
         return _after_end(snapshot, targets, decision)
@@ -91,7 +95,7 @@ def _run_of(snapshot: Snapshot) -> Run:
     started_at = _time(job.status.start_time)
     finished_at = _time(job.status.completion_time) if job.is_finished else None
     if job.is_finished and finished_at is None:
-        finished_at = snapshot.now  # its status does not say when: it is never deleted
+        finished_at = snapshot.now
     return Run(
         started_at=snapshot.now if started_at is None else started_at,
         finished_at=finished_at,
@@ -245,7 +249,8 @@ def _is_paused_by_failures(job: BroadcastJobView) -> bool:
 def _store_status(
     job: BroadcastJobView, status: BroadcastJobStatus, *, notes: Iterable[Note], because: str
 ) -> Iterator[Stage]:
-    """The status, before anything else is done, with the events to record once it is stored; nothing when it is already."""
+    """The status, before anything else is done, with the events to record once it is stored; nothing when it is
+    stored already."""
     patch = status_patch(
         BROADCAST_JOBS, job.key, uid=job.uid, stored=job.stored_status, wanted=document_of(status)
     )
