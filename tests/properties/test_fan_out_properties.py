@@ -47,7 +47,7 @@ instants = st.floats(START, START + 200)
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> tuple[Target, ...]:
+def target_lists(draw: st.DrawFn) -> tuple[Target, ...]:
     states = draw(st.lists(st.sampled_from(State), max_size=8))
     return tuple(
         Target(
@@ -60,7 +60,7 @@ def crowds(draw: st.DrawFn) -> tuple[Target, ...]:
     )
 
 
-@given(crowds(), policies, runs, instants)
+@given(target_lists(), policies, runs, instants)
 def test_every_target_gets_exactly_one_answer(
     targets: tuple[Target, ...], policy: Policy, run: Run, now: float
 ) -> None:
@@ -72,7 +72,7 @@ def test_every_target_gets_exactly_one_answer(
     assert not (stops & holds)
     for one in targets:
         if one.is_wanted and one.state in (State.PENDING, State.ENDING):
-            assert one.name in starts | holds, "neither started nor told why not"
+            assert one.name in starts | holds, "neither started nor held for a reason"
         if one.name in starts:
             assert one.is_wanted
             assert one.state in (State.PENDING, State.FAILED), "started where something is still there"
@@ -82,7 +82,7 @@ def test_every_target_gets_exactly_one_answer(
     assert (starts | stops | holds) <= {one.name for one in targets}
 
 
-@given(crowds(), policies, runs, instants)
+@given(target_lists(), policies, runs, instants)
 def test_never_more_than_parallelism_becomes_active(
     targets: tuple[Target, ...], policy: Policy, run: Run, now: float
 ) -> None:
@@ -96,7 +96,7 @@ def test_never_more_than_parallelism_becomes_active(
         assert list(decision.start) == [name for name in pending if name in decision.start], "in order"
 
 
-@given(crowds(), policies, runs, instants)
+@given(target_lists(), policies, runs, instants)
 def test_what_is_over_stays_over(targets: tuple[Target, ...], policy: Policy, run: Run, now: float) -> None:
     finished = msgspec.structs.replace(run, finished_at=START)
 
@@ -112,14 +112,14 @@ def test_what_is_over_stays_over(targets: tuple[Target, ...], policy: Policy, ru
         assert now >= START + policy.ttl_s
 
 
-@given(crowds(), policies, runs, instants)
+@given(target_lists(), policies, runs, instants)
 def test_the_same_facts_give_the_same_decision(
     targets: tuple[Target, ...], policy: Policy, run: Run, now: float
 ) -> None:
     assert fan_out(targets, policy, run, now=now) == fan_out(list(targets), policy, run, now=now)
 
 
-@given(crowds(), policies, runs, instants)
+@given(target_lists(), policies, runs, instants)
 def test_a_job_ends_for_a_reason_that_can_be_seen(
     targets: tuple[Target, ...], policy: Policy, run: Run, now: float
 ) -> None:
@@ -143,7 +143,7 @@ def test_a_job_ends_for_a_reason_that_can_be_seen(
         assert policy.ends or finish is Finish.FAILED_TARGET
 
 
-@given(crowds(), policies, runs, instants)
+@given(target_lists(), policies, runs, instants)
 def test_paused_is_paused(targets: tuple[Target, ...], policy: Policy, run: Run, now: float) -> None:
     paused = msgspec.structs.replace(policy, is_paused=True)
     running = msgspec.structs.replace(run, finished_at=None)
@@ -153,8 +153,8 @@ def test_paused_is_paused(targets: tuple[Target, ...], policy: Policy, run: Run,
     assert (decision.start, decision.stop, decision.finish, decision.pause) == ((), (), None, False)
 
 
-@given(crowds(), policies, runs, instants)
-def test_nothing_changes_before_the_time_that_is_told(
+@given(target_lists(), policies, runs, instants)
+def test_nothing_changes_before_the_requeue_time(
     targets: tuple[Target, ...], policy: Policy, run: Run, now: float
 ) -> None:
     decision = fan_out(targets, policy, run, now=now)

@@ -3,7 +3,7 @@
 Snapshot ──▶ history ▸ what is due ▸ concurrency policy ▸ a child is made ──▶ Plan
 
 Pure. The name of a child is that of its tick, and the last tick never goes back: what was made once is not made again,
-whoever is killed in between, whatever is deleted, however clocks are set.
+also when a manager is killed in between, children are deleted, or clocks are set back.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ from pykruise.pods.reasons import Code, Reason
 __all__ = ["plan_cronjob"]
 
 _ONCE_S: Final = 366 * 24 * 3600.0
-"""A tick's event is told once."""
+"""The event of a tick is recorded once."""
 
 _AGAIN_S: Final = 600.0
 

@@ -9,6 +9,8 @@ word when it comes back, with the counts as they were.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from pykruise.kinds.broadcastjob.pods import creations, deletion
 from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Snapshot
 from pykruise.kinds.broadcastjob.status import (
@@ -60,6 +62,8 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
         policy = policy_of(job.spec, desired=sum(one.is_wanted for one in targets.targets))
     except ValueError as error:
         return _refused(f"spec.parallelism: {error}")
+    if job.is_finished and not job.status.completion_time:
+        policy = msgspec.structs.replace(policy, ttl_s=None)  # it does not say since when: it is kept
     decision = fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
     if job.is_finished:
         return _after_end(snapshot, targets, decision)
@@ -91,7 +95,7 @@ def _run_of(snapshot: Snapshot) -> Run:
     started_at = _time(job.status.start_time)
     finished_at = _time(job.status.completion_time) if job.is_finished else None
     if job.is_finished and finished_at is None:
-        finished_at = snapshot.now  # nobody knows when: it is kept
+        finished_at = snapshot.now
     return Run(
         started_at=snapshot.now if started_at is None else started_at,
         finished_at=finished_at,
@@ -154,8 +158,10 @@ def _before_end(snapshot: Snapshot, targets: Targets, decision: Decision, policy
     is_resumed = job.status.phase == PAUSED
     resumed = (Note(reason="Continue", message="the job goes on"),) if is_resumed else ()
     status = status_now(snapshot, decision.counts, phase=RUNNING)
-    stages = [*_said(job, status, notes=resumed, because="spec.paused is false")] if is_resumed else []
-    stages += _stop(targets, _going(targets, decision.stop), "")
+    stages = (
+        [*_store_status(job, status, notes=resumed, because="spec.paused is false")] if is_resumed else []
+    )
+    stages += _stop(targets, _without_left_to_gc(targets, decision.stop), "")
     now = decision.start[:MOST_AT_ONCE]
     if now:
         chains = tuple(creations(snapshot, now))
@@ -179,7 +185,7 @@ def _ending(snapshot: Snapshot, targets: Targets, decision: Decision, finish: Fi
     status = finished(snapshot, decision, finish)
     return Plan(
         stages=(
-            *_said(job, status, notes=notes, because=_END_NOTES[finish].message),
+            *_store_status(job, status, notes=notes, because=_END_NOTES[finish].message),
             *_stop(targets, decision.stop, _END_NOTES[finish].message),
         ),
         requeue_after_s=decision.requeue_after_s,
@@ -215,7 +221,7 @@ def _pausing(snapshot: Snapshot, decision: Decision) -> Plan:
     stage = Stage(purpose=Purpose.PAUSE_JOB, chains=(Chain(subject=job.name, steps=(patch,)),))
     status = status_now(snapshot, decision.counts, phase=PAUSED)
     return Plan(
-        stages=(*_said(job, status, notes=(), because=message), stage),
+        stages=(*_store_status(job, status, notes=(), because=message), stage),
         waiting=Reason(Code.PAUSED, message, _RESUME_AFTER_FAILURE),
         skipped_nodes=_held_nodes(decision),
     )
@@ -240,17 +246,18 @@ def _is_paused_by_failures(job: BroadcastJobView) -> bool:
 # Writes
 
 
-def _said(
+def _store_status(
     job: BroadcastJobView, status: BroadcastJobStatus, *, notes: Iterable[Note], because: str
 ) -> Iterator[Stage]:
-    """The status, before anything else is done, with what is told when it is stored; nothing when it is already."""
+    """The status, before anything else is done, with the events to record once it is stored; nothing when it is
+    stored already."""
     patch = status_patch(
         BROADCAST_JOBS, job.key, uid=job.uid, stored=job.stored_status, wanted=document_of(status)
     )
     if patch is None:
         return
-    told = tuple(notes)
-    step = Step(action=patch, because=because, done=told[-1] if told else None, also=told[:-1])
+    events = tuple(notes)
+    step = Step(action=patch, because=because, done=events[-1] if events else None, also=events[:-1])
     yield Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
@@ -259,7 +266,7 @@ def _stop(targets: Targets, names: Iterable[str], because: str) -> list[Stage]:
     return [Stage(purpose=Purpose.DELETE_PODS, chains=chains, regardless=not because)] if chains else []
 
 
-def _going(targets: Targets, names: Iterable[str]) -> Iterator[str]:
+def _without_left_to_gc(targets: Targets, names: Iterable[str]) -> Iterator[str]:
     """Without pods on nodes that are not there, which go by themselves: the node may just not be known here yet."""
     return (name for name in names if name not in targets.is_left_to_gc)
 
@@ -270,7 +277,7 @@ def _document(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | N
     return None if document == job.stored_status else document
 
 
-# What is told
+# Reasons and events
 
 
 def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Note]:

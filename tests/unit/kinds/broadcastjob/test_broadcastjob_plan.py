@@ -454,6 +454,14 @@ def test_a_job_that_the_original_finished_stays_as_it_is() -> None:
     assert world.plan().is_settled
 
 
+def test_a_finished_job_that_does_not_say_since_when_is_kept() -> None:
+    world = BroadcastWorld(1, completionPolicy={"ttlSecondsAfterFinished": 0}).sync(1).end()
+    world.carry_out(world.plan())
+    del world.document["status"]["completionTime"]
+
+    assert not world.sync().is_gone
+
+
 def test_a_job_that_was_taken_over_in_the_middle_runs_no_node_twice() -> None:
     world = BroadcastWorld(4, parallelism=2).sync().run().end("n1")
     del world.document["status"]["startTime"]  # as much as another manager may have left out
