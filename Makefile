@@ -7,6 +7,7 @@
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
+#   make docs   the pages and parts of the chart that are made from the code
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
@@ -34,7 +35,7 @@ UV := 0.13.9
 # Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test lint unit bench real test-real simulate simulate-mutations lock clean
+.PHONY: help demo up test lint unit docs bench real test-real simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -82,6 +83,12 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/mypy
 	@$(BIN)/mypy -p testbed
 	@$(BIN)/lint-imports
+
+docs: $(VENV)/.ready
+	@$(BIN)/python -m pykruise.kinds.reference > docs/api.md
+	@$(BIN)/python -m pykruise.pods.reasons_page > docs/reasons.md
+	@$(BIN)/python -m pykruise.kinds.differences docs/migration.md
+	@$(BIN)/python -m pykruise.manager.chart charts/pykruise
 
 # Once, so that not each worker compiles all the tests for itself: that is two thirds of what collecting them costs.
 $(VENV)/.compiled: $(VENV)/.ready-dev

@@ -5,7 +5,7 @@ and asks when that is. It never sees the text: fields are drawn as sets of numbe
 """
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -70,7 +70,7 @@ class Wanted:
             if self.is_on(day):
                 for hour in self.hours:
                     for minute in self.minutes:
-                        found |= shown_at(datetime(day.year, day.month, day.day, hour, minute), zone)
+                        found |= shown_at(datetime.combine(day, time(hour, minute)), zone)
             day += timedelta(days=1)
         return sorted(found)
 

@@ -34,8 +34,9 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
-from pykruise.manager.doctor import Level, Live
+from pykruise.manager.doctor.findings import Level
 from pykruise.manager.doctor.kinds import check_crds
+from pykruise.manager.doctor.live import Live
 from pykruise.manager.flags import help_text, parse
 from pykruise.manager.install import Installation, manifests
 from pykruise.manager.manager import Manager

@@ -1,6 +1,7 @@
 """AdvancedCronJobs on a cluster: Jobs and BroadcastJobs by the clock, whatever happens to the manager."""
 
 import asyncio
+import itertools
 from typing import Any
 
 import msgspec
@@ -66,7 +67,7 @@ async def test_children_are_made_by_the_clock_and_run_to_their_end(
     assert len(found) <= 4
     assert all(child["metadata"]["labels"]["of"] == NAME for child in found)
     times = sorted(int(name.rpartition("-")[2]) for name in made)
-    assert [later - time for time, later in zip(times, times[1:], strict=False)] == [5] * (len(times) - 1)
+    assert [later - time for time, later in itertools.pairwise(times)] == [5] * (len(times) - 1)
     assert (await status(stage))["type"] == resource.kind
     await stage.until(lambda: stage.events("SuccessfulCreate"))
 
@@ -165,7 +166,7 @@ async def test_a_manager_is_killed_at_any_write(stage: Stage, at: int, takes_eff
     found = await children(stage, BROADCAST_JOBS)
     assert before <= {child["metadata"]["uid"] for child in found}, "nothing is made anew"
     times = [int(child["metadata"]["name"].rpartition("-")[2]) for child in found]
-    assert all((later - time) % 30 == 0 for time, later in zip(times, times[1:], strict=False))
+    assert all((later - time) % 30 == 0 for time, later in itertools.pairwise(times))
 
 
 @pytest.mark.virtual_time("requests time out, and it takes minutes")
@@ -182,7 +183,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: in
     await asyncio.sleep(245)
 
     times = [int(one["metadata"]["name"].rpartition("-")[2]) for one in await children(stage, BROADCAST_JOBS)]
-    assert [later - time for time, later in zip(times, times[1:], strict=False)] == [60, 60, 60]
+    assert [later - time for time, later in itertools.pairwise(times)] == [60, 60, 60]
 
 
 @pytest.mark.virtual_time("a day")

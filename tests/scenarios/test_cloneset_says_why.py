@@ -246,7 +246,7 @@ async def test_a_quota_that_is_used_up(stage: Stage, pytestconfig: pytest.Config
     # when
     await stage.create(cloneset(replicas=4))
     # then two pods serve, and it is said why there are no more
-    await says(stage, "FailedScale", "WriteFailed", "exceeded quota", "; raise the ResourceQuota")
+    await says(stage, "FailedScale", "Quota", "exceeded quota", "; raise the ResourceQuota")
     events = await stage.until(lambda: stage.events("FailedCreate"))
     assert "exceeded quota" in events[0]["message"]
     await stage.until(lambda: has_available(stage, 2), what="two pods are available")

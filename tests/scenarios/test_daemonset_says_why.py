@@ -125,7 +125,7 @@ async def test_a_write_that_is_refused_is_told_and_not_tried_in_a_circle(stage: 
     # when
     await pool.join("late")
     # then it says what, and what to do
-    await says(pool, "WriteFailed", "create pods", message, "raise the ResourceQuota")
+    await says(pool, "Quota", "create pods", message, "raise the ResourceQuota")
     before = len(faulty.log)
     await asyncio.sleep(30 if stage.long_s > 60 else stage.long_s)
     # and backs off: a try is a creation, an event or two, and no write of the status

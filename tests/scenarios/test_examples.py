@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
@@ -26,8 +28,8 @@ ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
     one.kind: one
     for one in (
-        *(BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
-        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS),
+        *(ADVANCED_CRON_JOBS, BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
+        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS),
     )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
@@ -84,8 +86,14 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             return [one["name"] for one in status.get("subsetStatuses") or ()] == [
                 one["name"] for one in found["spec"]["subsets"]
             ]
+        if doc["kind"] == ADVANCED_CRON_JOBS.kind:
+            (made,) = doc["spec"]["template"]
+            return made.lower() == f"{status.get('type', '')}Template".lower()
         if doc["kind"] == BROADCAST_JOBS.kind:
             return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
+        if doc["kind"] == POD_UNAVAILABLE_BUDGETS.kind:
+            observed: int = status.get("observedGeneration", 0)
+            return observed == found["metadata"]["generation"]
         wanted = found["spec"]["replicas"]
         return wanted > 0 and status.get("availableReplicas") == wanted
 

@@ -2,16 +2,17 @@
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
-from pykruise.cli.insight.forecasting import forecast
+from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import given_settings
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
+from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from support.daemonsets import Pool
-from support.scenario import Object, Stage, cloneset, rolling
+from support.scenario import Stage, cloneset, rolling
 from support.statefulsets import Sets, in_place, statefulset
 
 
@@ -53,42 +54,52 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
 
 
 async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to_it(stage: Stage) -> None:
-    # given a CloneSet whose pods a PodUnavailableBudget protects, which lets one go
+    # given a CloneSet whose pods a PodUnavailableBudget protects, which lets none go
     settings = given_settings("PodUnavailableBudgetUpdateGate=true")
     strategy = rolling(maxUnavailable=2, podUpdatePolicy="InPlaceIfPossible")
-
-    def protected(image: str) -> Object:
-        document = cloneset(replicas=3, image=image, updateStrategy=strategy)
-        document["spec"]["template"]["metadata"]["annotations"] = {"kruise.io/related-pub": "guard"}
-        return document
-
     await stage.start_manager(settings=settings)
-    await stage.create(protected("nginx:1"))
+    await stage.create(cloneset(replicas=3, image="nginx:1", updateStrategy=strategy))
     await stage.settled(replicas=3)
     budget = {
         "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
         "kind": POD_UNAVAILABLE_BUDGETS.kind,
         "metadata": {"name": "guard"},
-        "spec": {"maxUnavailable": 1},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
     }
     await stage.create(budget, resource=POD_UNAVAILABLE_BUDGETS)
-    status = {
-        "status": {"desiredAvailable": 2, "currentAvailable": 3, "totalReplicas": 3, "unavailableAllowed": 1}
-    }
-    await stage.merge("guard", status, resource=POD_UNAVAILABLE_BUDGETS, subresource="status")
 
-    # when a change is planned as that manager would carry it out
-    said = await forecast(
-        stage.client, protected("nginx:2"), namespace=stage.namespace, now=stage.clock(), settings=settings
+    async def is_kept(allowed: int) -> bool:
+        stored = decode(await stage.client.get(POD_UNAVAILABLE_BUDGETS, stage.namespace, "guard"))
+        status = stored.get("status") or {}
+        return (status.get("totalReplicas"), status.get("unavailableAllowed")) == (3, allowed)
+
+    async def said() -> Forecast:
+        changed = cloneset(replicas=3, image="nginx:2", updateStrategy=strategy)
+        return await forecast(
+            stage.client, changed, namespace=stage.namespace, now=stage.clock(), settings=settings
+        )
+
+    await stage.until(lambda: is_kept(0), what="the budget is kept")
+
+    # when a change is planned as that manager would carry it out, the budget holds all
+    held = ", ".join(sorted(pod.name for pod in await stage.pods()))
+    none = await said()
+    assert not none.batches
+    assert (
+        f"waits for its turn: PodUnavailableBudget guard allows no more unavailable pods: {held}"
+        in none.holds
     )
 
-    # then one pod is updated, and the budget holds the others
-    fates = [fate.pod for batch in said.batches for fate in batch.fates]
-    held = sorted({pod.name for pod in await stage.pods()} - set(fates))
-    assert len(fates) == 1
-    assert f"PodUnavailableBudget guard allows no more unavailable pods: {', '.join(held)}" in said.holds
+    # and with room for one, they go one after the other, whatever maxUnavailable says
+    await stage.merge("guard", {"spec": {"maxUnavailable": 1}}, resource=POD_UNAVAILABLE_BUDGETS)
+    await stage.until(lambda: is_kept(1), what="the budget lets one go")
+    one = await said()
+    assert [len(batch.fates) for batch in one.batches] == [1, 1, 1]
+    assert one.lowest_available == 2
 
-    # and when it is made, it is so, and explain says it
+    # and when it is made while none may go, explain says who holds it, until one may
+    await stage.merge("guard", {"spec": {"maxUnavailable": 0}}, resource=POD_UNAVAILABLE_BUDGETS)
+    await stage.until(lambda: is_kept(0), what="the budget lets none go")
     await stage.set_image("web", "nginx:2")
 
     async def is_held() -> Explanation | None:
@@ -97,7 +108,9 @@ async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to
         return found if found.cause == "DisruptionBudget" else None
 
     found: Explanation = await stage.until(is_held, what="explain names the budget")
-    assert set(found.waits[0].pods) == set(held)
+    assert ", ".join(sorted(found.waits[0].pods)) == held
+    await stage.merge("guard", {"spec": {"maxUnavailable": 1}}, resource=POD_UNAVAILABLE_BUDGETS)
+    await stage.settled(replicas=3, updated=3)
 
 
 async def test_a_statefulset_is_planned_made_and_explained(stage: Stage) -> None:

@@ -14,7 +14,7 @@ from pykruise.kinds.podunavailablebudget.status import UPDATED_S
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.errors import ForbiddenError, TooManyRequestsError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import Settings
 from pykruise.pods.budgets import budget_name_of
 from pykruise.pods.views import PodView
@@ -67,7 +67,8 @@ async def test_a_pod_goes_and_the_next_one_only_when_it_is_replaced(stage: Stage
     # when a dry run goes first
     await evict(stage, first, dryRun=["All"])
     assert await figures(stage) == (4, 3, 4, 1)
-    # and then one pod
+    # and then one pod, whose successor takes its time
+    stage.kubelets.set_rules([Rule(image="nginx:1", start_s=8)])
     await stage.delete(first, resource=PODS)
     # then no other
     with pytest.raises(ForbiddenError, match="pub unavailable allowed is negative"):
@@ -76,7 +77,8 @@ async def test_a_pod_goes_and_the_next_one_only_when_it_is_replaced(stage: Stage
         await evict(stage, third)
     with pytest.raises(ForbiddenError):
         await stage.client.delete(PODS, stage.namespace, second, dry_run=True)
-    # until its successor serves
+    # until it serves
+    stage.kubelets.set_rules([])
     await becomes(stage, 4, 3, 4, 1)
     await evict(stage, third)
 
@@ -158,3 +160,57 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
 def images(pods: Sequence[PodView]) -> list[str]:
     """What they are to run."""
     return [pod.containers[0].image for pod in pods if pod.is_active]
+
+
+ROLLOUT = Resource("example.org", "v1", "rollouts", "Rollout")
+
+
+def definition_of_rollouts() -> Object:
+    paths = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}, "scale": paths},
+    }
+    names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
+    return {
+        "metadata": {"name": "rollouts.example.org"},
+        "spec": {"group": ROLLOUT.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+@pytest.mark.sandbox_only  # the kind would be the whole cluster's
+async def test_pods_of_an_unknown_kind_are_found_by_its_scale_with_the_generated_rights(stage: Stage) -> None:
+    """podunavailablebudget case 35"""
+    # given a workload whose pods do not name it
+    await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition_of_rollouts())
+    body: Object = {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 3},
+    }
+    await stage.create(body, resource=ROLLOUT)
+    await stage.merge("web", {"status": {"selector": "app=web"}}, resource=ROLLOUT, subresource="status")
+    for number in range(3):
+        pod: Object = {
+            "metadata": {"name": f"web-{number}", "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+        }
+        await stage.create(pod, resource=PODS)
+    await stage.start_manager()
+    # when
+    await stage.create(budget(ROLLOUT, maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+    # then
+    await becomes(stage, 3, 2, 3, 1)
+    assert {budget_name_of(pod) for pod in await stage.pods()} == {"pub"}
+    # and it is looked at again and again
+    await stage.merge("web", {"spec": {"replicas": 2}}, resource=ROLLOUT)
+    await becomes(stage, 2, 1, 3, 2)

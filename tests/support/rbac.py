@@ -77,6 +77,8 @@ class AuthorizingTransport(WrappedTransport):
         if not rest:
             return None  # discovery of a group
         namespace = ""
+        if not rest:
+            return None  # discovery, which everybody may read
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
         resource = rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")

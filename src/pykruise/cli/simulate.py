@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
-from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
+from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
 from pykruise.cli.insight.known import is_of, workloads
 from pykruise.cli.insight.playing import (
@@ -33,6 +33,7 @@ from pykruise.kinds import named
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.durations import short_duration
 from pykruise.sandbox.nodes import NodeSpec
 
 __all__ = ["Conditions", "comparison", "report", "run_simulate"]
@@ -253,7 +254,7 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
     for name, one in zip(names, played, strict=True):
         lines += [f"{name}: {_outcome(one)}", *terminal_chart(one), ""]
     rows: list[tuple[str, list[str]]] = [
-        ("duration", [duration(one.duration_s) for one in played]),
+        ("duration", [short_duration(one.duration_s) for one in played]),
         ("lowest available", [str(one.lowest_available) for one in played]),
         ("most pods", [str(max((s.total for s in one.samples), default=0)) for one in played]),
         ("container restarts", [str(one.restarts) for one in played]),
@@ -269,11 +270,11 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
 def _outcome(played: Played) -> str:
     """In one line. Pods that a partition keeps are no reason not to be complete."""
     if not played.is_over or played.end is None:
-        return f"not over after {duration(played.duration_s)}"
+        return f"not over after {short_duration(played.duration_s)}"
     if played.end.verdict == "done":
-        return f"complete after {duration(played.duration_s)}"
+        return f"complete after {short_duration(played.duration_s)}"
     word = "paused" if played.end.verdict == "paused" else "stuck"
-    return f"{word} after {duration(played.duration_s)}: {played.end.headline}"
+    return f"{word} after {short_duration(played.duration_s)}: {played.end.headline}"
 
 
 def _waits(played: Played) -> list[str]:
@@ -283,7 +284,7 @@ def _waits(played: Played) -> list[str]:
 
 def _facts(played: Played) -> list[str]:
     return [
-        f"duration            {duration(played.duration_s)}",
+        f"duration            {short_duration(played.duration_s)}",
         f"lowest available    {played.lowest_available}",
         f"container restarts  {played.restarts}",
         f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
@@ -313,7 +314,7 @@ def _timeline(played: Played) -> list[str]:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
         told.append((actions[0].at_s, f"{do}: {', '.join(map(_named, actions))}"))
-    return [f"  {duration(at_s):>8s} {what}" for at_s, what in sorted(told, key=lambda one: one[0])]
+    return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(told, key=lambda one: one[0])]
 
 
 def _named(action: Action) -> str:

@@ -26,6 +26,7 @@ __all__ = [
     "key_of",
     "labels_of",
     "same",
+    "without_nulls",
 ]
 
 Document = dict[str, Any]
@@ -103,6 +104,11 @@ def labels_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
 def annotations_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
     """The object's annotations (a view, not a copy); empty when it has none."""
     return (doc.get("metadata") or {}).get("annotations") or {}
+
+
+def without_nulls(value: Mapping[str, Any] | None) -> Document:
+    """A new document of the fields that are not null: to Kubernetes a null is an absent field, and gets its default."""
+    return {field: item for field, item in (value or {}).items() if item is not None}
 
 
 def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:

@@ -1,8 +1,8 @@
-"""Durations as Go programs take them on the command line: `15s`, `2m0s`, `1h30m`, `500ms`. Pure."""
+"""Durations as Go programs take them on the command line: `15s`, `2m0s`, `1h30m`, `500ms`; and for people. Pure."""
 
 import re
 
-__all__ = ["format_duration", "parse_duration"]
+__all__ = ["format_duration", "parse_duration", "short_duration"]
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
@@ -35,3 +35,14 @@ def format_duration(seconds: float) -> str:
     if hours:
         return f"{sign}{hours}h{minutes}m{text}"
     return f"{sign}{minutes}m{text}" if minutes else f"{sign}{text}"
+
+
+def short_duration(seconds: float) -> str:
+    """`45s`, `3m20s`, `2h5m`: for people; at most seconds, and of hours no seconds."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    return f"{minutes // 60}h{minutes % 60}m" if minutes % 60 else f"{minutes // 60}h"

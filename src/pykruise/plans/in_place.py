@@ -7,6 +7,7 @@ Pure; serves every kind. The engine (pods/in_place) knows what changes and when 
 many and with which labels is the kind's.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
@@ -33,10 +34,12 @@ from pykruise.pods.in_place import (
     next_step,
 )
 from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
 __all__ = [
     "BEGUN_AT_ONCE",
+    "ByRevision",
     "Progress",
     "Seen",
     "begin_steps",
@@ -138,6 +141,28 @@ def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
         case Broken(problem=problem):
             message = f"its update in place cannot go on: {problem}"
             return Progress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
+
+
+class ByRevision(ABC):
+    """What separates pods from the revision they are to have, by the one each is of; worked out once per revision.
+
+    `revisions`: those that are stored, under the hash that pods carry.
+    """
+
+    def __init__(self, revisions: Mapping[str, RevisionView]) -> None:
+        self._revisions = revisions
+        self._found: dict[str, UpdateSpec | NotInPlace] = {}
+
+    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
+        """What changes on the pod, or why it has to be recreated."""
+        found = self._found.get(pod.revision)
+        if found is None:
+            found = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
+        return found
+
+    @abstractmethod
+    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
+        """The same for pods of a revision; None: it is not stored any more."""
 
 
 class DifferenceOptions(TypedDict):

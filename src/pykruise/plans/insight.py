@@ -6,7 +6,7 @@ Pure.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -14,7 +14,15 @@ from pykruise.kube.documents import Document
 from pykruise.plans.plan import Plan
 from pykruise.pods.lifecycle import Lifecycle
 
-__all__ = ["ROLLING_UPDATE", "Counts", "Insight", "Strategy", "WorkloadInsight", "is_owner"]
+__all__ = [
+    "ROLLING_UPDATE",
+    "Counts",
+    "Insight",
+    "Strategy",
+    "WorkloadInsight",
+    "is_owner",
+    "strategy_by_policy",
+]
 
 ROLLING_UPDATE = ("spec", "updateStrategy", "rollingUpdate")
 
@@ -29,6 +37,35 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     is_on_delete: bool = False
     min_ready_s: int = 0
     lifecycle: Lifecycle | None = None
+
+
+_WAYS: Final[Mapping[str, Literal["if possible", "only"]]] = {
+    "InPlaceIfPossible": "if possible",
+    "InPlaceOnly": "only",
+}
+
+
+def strategy_by_policy(
+    read_spec: Callable[[Mapping[str, Any]], tuple[Any, str]], *, min_ready_s: Callable[[Any], int]
+) -> Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]:
+    """`WorkloadInsight.strategy` of a kind whose spec has a podUpdatePolicy. `read_spec`: the spec, typed, or None and
+    what cannot be read."""
+
+    def strategy(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
+        read, problem = read_spec(spec)
+        if read is None:
+            return None, problem
+        found = Strategy(
+            in_place=_WAYS.get(read.policy, "never"),
+            recreates_because="podUpdatePolicy is ReCreate",
+            is_paused=read.is_paused,
+            is_on_delete=read.is_on_delete,
+            min_ready_s=min_ready_s(read),
+            lifecycle=read.lifecycle,
+        )
+        return found, ""
+
+    return strategy
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -168,8 +168,8 @@ class _Status(msgspec.Struct, rename="camel"):
     desired_available: int = 0
     current_available: int = 0
     unavailable_allowed: int = 0
-    disrupted_pods: dict[str, str] | None = None
-    unavailable_pods: dict[str, str] | None = None
+    disrupted_pods: dict[str, str | None] | None = None
+    unavailable_pods: dict[str, str | None] | None = None
 
 
 class _Budget(msgspec.Struct):
@@ -217,9 +217,13 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
         desired_available=status.desired_available,
         current_available=status.current_available,
         unavailable_allowed=status.unavailable_allowed,
-        disrupted=status.disrupted_pods or {},
-        unavailable=status.unavailable_pods or {},
+        disrupted=_records(status.disrupted_pods),
+        unavailable=_records(status.unavailable_pods),
     )
+
+
+def _records(stored: Mapping[str, str | None] | None) -> Mapping[str, str]:
+    return {name: since or "" for name, since in (stored or {}).items()}
 
 
 def _selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
@@ -285,11 +289,14 @@ def is_exempt(annotations: Mapping[str, str]) -> bool:
 
 def is_recorded(budget: BudgetView, pod: PodView) -> bool:
     """Whether the budget has let the pod go, or be updated, already. A record that is older than the pod was of
-    another pod of its name."""
-    since = budget.disrupted.get(pod.name) or budget.unavailable.get(pod.name)
+    another pod of its name; one without a time that can be read counts until the controller drops it."""
+    since = budget.disrupted.get(pod.name, budget.unavailable.get(pod.name))
     if since is None:
         return False
-    return pod.created_at is None or _time(since) >= int(pod.created_at)
+    try:
+        return pod.created_at is None or parse_time(since) >= int(pod.created_at)
+    except ValueError:
+        return True
 
 
 def ask(
@@ -421,11 +428,3 @@ def _has_new_sidecars(pod: PodView) -> bool:
         for one in pod.container_statuses
         if before.get(one.name)
     )
-
-
-def _time(text: str) -> Instant:
-    """When a record was made; one that cannot be read counts as made just before everything."""
-    try:
-        return parse_time(text)
-    except ValueError:
-        return 0.0

@@ -115,7 +115,9 @@ class Code(StrEnum):
     SURPLUS = "Surplus"
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
+    PODS_ACTIVE = "PodsActive"
     CHILD_ACTIVE = "ChildActive"
+    UNFIT_NODE = "UnfitNode"
     NEXT_TICK = "NextTick"
 
 
@@ -297,9 +299,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
     ),
     Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
+    Code.PODS_ACTIVE: Meaning("pods of a job run, or have still to start"),
     Code.CHILD_ACTIVE: Meaning(
         "what was made before is active still, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
+    ),
+    Code.UNFIT_NODE: Meaning(
+        "a node does not fit a job's pods, and gets none", "make the node fit, or change spec.template"
     ),
     Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),

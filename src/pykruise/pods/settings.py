@@ -8,7 +8,7 @@ gates, flags, manager's own values ──▶ settings_from(Settings, …) ──
 Pure. There is no other list of a kind's settings: flags, roles, docs and tests read the fields.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Literal, TypeVar, get_type_hints
 
@@ -22,6 +22,7 @@ __all__ = [
     "NoSettings",
     "OnGate",
     "flags_of",
+    "gates_of",
     "settings_from",
 ]
 
@@ -97,6 +98,11 @@ def settings_from(
     return type_(**values)
 
 
+def gates_of(type_: type[msgspec.Struct]) -> frozenset[str]:
+    """Names of the gates that its fields hang on."""
+    return frozenset(name for one in _all_sources(type_) if isinstance(one, OnGate) for name in one.names)
+
+
 def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
     """The flags that its fields are read from, each with its default."""
     found: dict[FromFlag, Any] = {}
@@ -106,6 +112,14 @@ def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
         elif isinstance(source, type):
             found |= flags_of(source)
     return found
+
+
+def _all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
+    for source in _sources(type_).values():
+        if isinstance(source, type):
+            yield from _all_sources(source)
+        else:
+            yield source
 
 
 @cache

@@ -30,7 +30,7 @@ URL = Endpoint(host="10.0.0.5")
 BUNDLE = b"-----BEGIN CERTIFICATE-----"
 TOLD = base64.b64encode(BUNDLE).decode()
 ON = AdmissionSettings(deletion_protection=True)
-NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": ()}
+NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 
 Doc = dict[str, Any]
 

@@ -57,7 +57,7 @@ class World:
         self.sets: dict[str, Meant] = {}
 
     def interests(self) -> Interests:
-        return {"SidecarSet": list(self.sets.values()), "WorkloadSpread": ()}
+        return {"SidecarSet": list(self.sets.values()), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 
     def replica(
         self,
@@ -163,7 +163,7 @@ async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_af
 
 async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_nobody_judges_them() -> None:
     async with world() as it:
-        replica = it.replica(known=lambda: {"WorkloadSpread": [meant("web")]})
+        replica = it.replica(known=lambda: {"WorkloadSpread": [meant("web")], "PodUnavailableBudget": ()})
         await replica.keep_up()
         live = decode(await it.client.get(VALIDATING, "", VALIDATING_NAME))
         (condition,) = current_conditions(live)["/validate-pod"]
@@ -239,7 +239,7 @@ async def test_every_review_is_written_down_so_that_nobody_narrows_across_it() -
 async def test_what_a_cache_does_not_know_yet_is_not_narrowed_away() -> None:
     async with world() as it:
         # given a SidecarSet that this replica's cache has not seen
-        blind = it.replica(known=lambda: {"SidecarSet": (), "WorkloadSpread": ()})
+        blind = it.replica(known=lambda: {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()})
         await blind.keep_up()
         it.sets["log"] = meant("web")
         await asyncio.sleep(QUIET_S)

@@ -292,7 +292,7 @@ def asked_about(interests: Interests, **settings: Any) -> list[str]:
     return [one.expression for one in chain.condition_of(steps, interests)]
 
 
-NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": ()}
+NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 
 
 def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
@@ -313,15 +313,17 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_mea
     web = Meant(selector=selector_from({"matchLabels": {"app": "web"}}))
     shop = Meant(selector=EVERYTHING, namespaces=("shop",))
     # then the labels of one, the namespace of the other
-    [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": ()})
+    [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": (), "PodUnavailableBudget": ()})
     assert OF_KRUISE_WORKLOAD in meant
     assert 'object.metadata.labels["app"] in ["web"]' in meant
-    [spread] = asked_about({"SidecarSet": (), "WorkloadSpread": [shop]})
+    [spread] = asked_about({"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()})
     assert 'request.namespace in ["shop"]' in spread
-    assert asked_about({"SidecarSet": (), "WorkloadSpread": [shop]}, workload_spread=False) == [nobody]
+    assert asked_about(
+        {"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()}, workload_spread=False
+    ) == [nobody]
     # and all while it is not known what they mean
     assert asked_about({}) == []
-    assert asked_about({"WorkloadSpread": ()}) == []
+    assert asked_about({"WorkloadSpread": (), "PodUnavailableBudget": ()}) == []
 
 
 def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pods_always() -> None:
@@ -332,7 +334,9 @@ def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pod
     noted = '"apps.kruise.io/matched-workloadspread" in oldObject.metadata.annotations'
     assert noted in asked(NOBODY)
     assert "CREATE" not in asked(NOBODY)
-    shop = asked({"WorkloadSpread": [Meant(selector=EVERYTHING, namespaces=("shop",))]})
+    shop = asked(
+        {"WorkloadSpread": [Meant(selector=EVERYTHING, namespaces=("shop",))], "PodUnavailableBudget": ()}
+    )
     assert noted in shop
     assert '(request.namespace in ["shop"]) && (request.operation == "CREATE")' in shop
     assert 'request.operation == "CREATE"' in asked({})

@@ -37,10 +37,11 @@ from pykruise.kube.selectors import selector_from
 HOST = "kruise-webhook-service.kruise-system.svc"
 NOW = 1_700_000_000.0
 ALL = tuple(rule for rule in reviewers() if rule.path in ("/mutate-pod", "/validate-pod"))
-NONE: Interests = {"SidecarSet": (), "WorkloadSpread": ()}
+NONE: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 WEB: Interests = {
     "SidecarSet": [Meant(selector=selector_from({"matchLabels": {"app": "web"}}))],
     "WorkloadSpread": (),
+    "PodUnavailableBudget": (),
 }
 TARGET = WebhookTarget(
     rules=rules_by_path(ALL), converted=frozenset(conversions()), endpoint=Endpoint(), is_managed=True

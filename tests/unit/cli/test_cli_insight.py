@@ -15,18 +15,20 @@ import yaml
 from click.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight import known
 from pykruise.cli.insight.admitted import patch_to_apply
 from pykruise.cli.insight.causes import Cause, cause_of
-from pykruise.cli.insight.charts import duration, svg_chart, terminal_chart
+from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.known import known_kinds, named
+from pykruise.cli.insight.known import named, of_document
 from pykruise.cli.insight.outlook import Batch, Fate
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
 from pykruise.kube.clock import parse_time
+from pykruise.kube.durations import short_duration
 from pykruise.pods.views import PodProjector
 from support.golden import same_as
 
@@ -95,11 +97,25 @@ def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
         named(target)
 
 
+@pytest.mark.parametrize("said", ["clonesets", "CloneSet", "cloneset.apps.kruise.io"])
+def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # given no way to ask for all kinds
+    monkeypatch.delattr(known, "kinds")
+    # then
+    assert named(f"{said}/web")[0].resource.kind == "CloneSet"
+    document = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"}
+    assert of_document(document).resource.kind == "CloneSet"
+
+
+def test_a_nickname_is_looked_for_among_all_kinds() -> None:
+    assert named("asts/web")[0].resource.kind == "StatefulSet"
+
+
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, told = run("explain", "deployments/web")
     assert code == 1
-    known = ", ".join(one.resource.plural for one in known_kinds())
-    assert told == f"error: 'deployments' is no kind that is known here; there is: {known}\n"
+    names = ", ".join(one.resource.plural for one in known.known_kinds())
+    assert told == f"error: 'deployments' is no kind that is known here; there is: {names}\n"
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -224,11 +240,11 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert "not valid YAML" in told
     # and a kind that is not planned
     other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
+    names = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known.known_kinds())
     code, told = run("plan", "-f", str(other))
-    known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
     assert (code, told) == (
         1,
-        f"error: apps/v1 Deployment web: no kind that is known here; there is: {known}\n",
+        f"error: apps/v1 Deployment web: no kind that is known here; there is: {names}\n",
     )
     # nor is one of another group, beside a workload
     other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
@@ -440,4 +456,4 @@ def test_values_of_flags() -> None:
     assert span("500ms", "-") == (0.5, 0.5)
     assert share("3%") == 0.03
     assert drain_of("node-2@1m", ["node-1", "node-2"]) == Drain("node-2", 60.0)
-    assert [duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]
+    assert [short_duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]

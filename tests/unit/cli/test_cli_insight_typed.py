@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from pykruise.cli.main import app
 from support.scenario import cloneset
@@ -23,9 +23,14 @@ def written(path: Path, document: Any) -> str:
     return str(path)
 
 
+def invoke(*arguments: str) -> Result:
+    """The command in this process."""
+    return CliRunner().invoke(app, list(arguments))
+
+
 def run(*arguments: str) -> tuple[int, str]:
     """Exit code and what is printed, errors included."""
-    done = CliRunner().invoke(app, list(arguments))
+    done = invoke(*arguments)
     return done.exit_code, done.output
 
 
@@ -41,43 +46,43 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     mixed.write_text(yaml.safe_dump_all([service, cloneset(replicas=2)]), "utf-8")
     with running_up(tmp_path, "--nodes", "2") as up:
         there = ("--kubeconfig", str(up.kubeconfig))
-        # when it is not there yet
+        # when it is not there yet; this once in a process, which the exit code has to leave
         first = pykruise("plan", "-f", manifest, *there)
         up.says("apply", "-f", manifest)
-        watched = pykruise("explain", "clonesets/web", "--watch", *there)
+        watched = invoke("explain", "clonesets/web", "--watch", *there)
         # and when it is
-        second = pykruise("plan", "-f", manifest, *there)
-        third = pykruise("plan", "-f", refused, *there)
-        beside = pykruise("plan", "-f", str(mixed), *there)
-        explained = pykruise("explain", "clone/web", "-o", "json", *there)
-        missing = pykruise("explain", "clonesets/other", *there)
+        second = invoke("plan", "-f", manifest, *there)
+        third = invoke("plan", "-f", refused, *there)
+        beside = invoke("plan", "-f", str(mixed), *there)
+        explained = invoke("explain", "clone/web", "-o", "json", *there)
+        missing = invoke("explain", "clonesets/other", *there)
         # and for somebody whom the API server does not know
         config = yaml.safe_load(up.kubeconfig.read_text("utf-8"))
         config["users"][0]["user"] = {"token": "wrong"}
-        stranger = written(tmp_path / "stranger.yaml", config)
-        strange = [
-            pykruise(*arguments, "--kubeconfig", stranger)
+        unknown_user = written(tmp_path / "unknown.yaml", config)
+        unauthorized = [
+            invoke(*arguments, "--kubeconfig", unknown_user)
             for arguments in (("plan", "-f", manifest), ("explain", "clonesets/web"))
         ]
     # then
     assert (first.returncode, first.stderr) == (2, "")
     assert first.stdout.startswith("CloneSet default/web: would be created\n")
-    assert (second.returncode, second.stdout) == (0, "CloneSet default/web: nothing would change\n")
-    assert third.returncode == 1
+    assert (second.exit_code, second.stdout) == (0, "CloneSet default/web: nothing would change\n")
+    assert third.exit_code == 1
     assert third.stdout.startswith("CloneSet default/web: would be refused\n  spec.updateStrategy")
     # and what is no workload is named, and no reason to say nothing of what is one
     told = "CloneSet default/web: nothing would change\n\nNot looked at: Service web\n"
-    assert (beside.returncode, beside.stdout) == (0, told)
+    assert (beside.exit_code, beside.stdout) == (0, told)
     # and a watch ends when the rollout is done
-    assert watched.returncode == 0
+    assert watched.exit_code == 0
     assert "CloneSet default/web: done." in watched.stdout
-    assert (explained.returncode, json.loads(explained.stdout)["verdict"]) == (0, "done")
+    assert (explained.exit_code, json.loads(explained.stdout)["verdict"]) == (0, "done")
     # and what cannot be done is one line
-    assert (missing.returncode, missing.stdout) == (1, "")
+    assert (missing.exit_code, missing.stdout) == (1, "")
     assert missing.stderr.startswith("error: there is no CloneSet default/other")
-    for one in (missing, *strange):
-        assert (one.returncode, len(one.stderr.splitlines())) == (1, 1), one.stderr
-    assert all("nauthorized" in one.stderr for one in strange), strange
+    for one in (missing, *unauthorized):
+        assert (one.exit_code, len(one.stderr.splitlines())) == (1, 1), one.stderr
+    assert all("nauthorized" in one.stderr for one in unauthorized), unauthorized
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kinds.gates import GATES, GateError, Gates, parse
+from pykruise.kinds.gates import GATES, GateError, Gates, all_gates, parse
 
 
 def on(gates: Gates) -> set[str]:
@@ -10,7 +10,7 @@ def on(gates: Gates) -> set[str]:
     return {name for name, is_on in gates if is_on}
 
 
-DEFAULTS = {name for name, gate in GATES.items() if gate.default}
+DEFAULTS = {name for name, gate in all_gates().items() if gate.default}
 ALPHA = {name for name, gate in GATES.items() if gate.stage == "alpha"}
 
 

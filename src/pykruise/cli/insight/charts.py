@@ -11,22 +11,12 @@ from functools import partial
 from typing import Final
 
 from pykruise.cli.insight.playing import Played, Sample
+from pykruise.kube.durations import short_duration
 
-__all__ = ["duration", "svg_chart", "terminal_chart"]
+__all__ = ["svg_chart", "terminal_chart"]
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 60
-
-
-def duration(seconds: float) -> str:
-    """`45s`, `3m20s`, `2h5m`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    return f"{minutes // 60}h{minutes % 60}m" if minutes % 60 else f"{minutes // 60}h"
 
 
 def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
@@ -51,7 +41,7 @@ def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
         row("older", lambda sample: sample.total - sample.revisions.get(played.target, 0), max),
         row("available", lambda sample: sample.available, min),  # a dip must not hide in its column
         *(row(one[:9], partial(_in_subset, one), max) for one in _subsets(played)),
-        f"{'':9s} └0s{duration(end_s):─>{width - 2}s}┘",
+        f"{'':9s} └0s{short_duration(end_s):─>{width - 2}s}┘",
     ]
 
 
@@ -121,7 +111,7 @@ def svg_chart(title: str, played: Played) -> str:
         lines.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
     for part in range(5):
         x = point(end_s * part / 4, 0).split(",")[0]
-        label = duration(end_s * part / 4)
+        label = short_duration(end_s * part / 4)
         lines.append(f'<text x="{x}" y="{height - _MARGIN + 18}" text-anchor="middle">{label}</text>')
     legend = [("#3f7fbf", "new revision"), ("#c9d6e8", "older revisions"), ("#d9480f", "available")]
     legend += [(colour, f"subset {_escaped(name)}") for colour, name in subsets]

@@ -203,6 +203,8 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
         return
     if sight.kind.insight is None or sight.kind.insight.has_observed_generation:
         yield from not_taken_up(sight.document)
+    if plan.waiting is not None and not isinstance(sight.kind.insight, WorkloadInsight):
+        yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.helps)
     yield from _conditions(status)
     yield from _failed_writes(sight.document.get("status") or {}, plan, status)
     for note in plan.notes:

@@ -12,7 +12,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.resources import EVENTS
 from pykruise.kube.transport import Request
-from pykruise.sandbox.apiserver.discovery import VERSION
+from pykruise.sandbox.version import VERSION
 
 __all__ = ["POD_WEBHOOK", "events_about", "is_fresh", "reviews_pods"]
 

@@ -123,7 +123,6 @@ class _Plan:
             status=None if status == self._snapshot.cron.stored_status else status,
             requeue_after_s=self._until_next(),
             waiting=why or self._for_next(),
-            skipped=self._active_ones(why),
             notes=(note,) if note else (),
         )
 
@@ -217,11 +216,6 @@ class _Plan:
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next time is {format_time(self.next)}")
         return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")
-
-    def _active_ones(self, why: Reason | None) -> dict[str, Reason]:
-        """Shown by explain: what is next, or what stops it."""
-        reason = why or self._for_next()
-        return {} if reason is None else {self._snapshot.cron.name: reason}
 
 
 def _history(snapshot: Snapshot) -> list[ChildView]:

@@ -290,9 +290,11 @@ def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Not
 
 def _waiting(decision: Decision) -> Reason | None:
     if decision.counts.wanted == 0:
-        return Reason(Code.NOT_PLACED, "no node fits; the job waits for one")
+        return Reason(Code.UNFIT_NODE, "no node fits; the job waits for one")
     if decision.waiting:
         return _HOLDS[next(iter(decision.waiting.values()))]
+    if decision.counts.active:
+        return Reason(Code.PODS_ACTIVE, f"{decision.counts.active} pods have not ended")
     return None
 
 
@@ -308,7 +310,7 @@ def _skipped_pods(snapshot: Snapshot, targets: Targets) -> dict[str, Reason]:
 
 
 def _skipped_nodes(targets: Targets, decision: Decision) -> dict[str, Reason]:
-    idle = {node: Reason(Code.NOT_PLACED, why) for node, why in targets.idle.items()}
+    idle = {node: Reason(Code.UNFIT_NODE, why) for node, why in targets.idle.items()}
     return {**idle, **_held_nodes(decision)}
 
 

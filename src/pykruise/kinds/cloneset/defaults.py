@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, PodUpdatePolicy, UpdateType
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods import template_defaults
 from pykruise.pods.settings import OnGate
 
@@ -38,16 +38,12 @@ def with_defaults(
 ) -> Document:
     """The document with defaults; `old` is the stored object on an update, None on creation."""
     settings = settings or DefaultingSettings()
-    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **_present(doc.get("spec"))}
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
     old_spec = old.get("spec") or {} if old is not None else None
     if not settings.template_no_defaults:
         spec = _with_template_defaults(spec, old_spec, settings)
-    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
     return {**doc, "spec": spec}
-
-
-def _present(value: Mapping[str, Any] | None) -> Document:
-    return {field: item for field, item in (value or {}).items() if item is not None}
 
 
 def _with_template_defaults(
@@ -67,7 +63,7 @@ def _update_strategy(strategy: Document) -> Document:
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy
-    block = _present(strategy.get("rollingUpdate"))
+    block = without_nulls(strategy.get("rollingUpdate"))
     block["podUpdatePolicy"] = block.get("podUpdatePolicy") or str(PodUpdatePolicy.RECREATE)
     if block["podUpdatePolicy"] in _IN_PLACE:
         block.setdefault("inPlaceUpdateStrategy", {})
@@ -75,6 +71,6 @@ def _update_strategy(strategy: Document) -> Document:
     block.setdefault("maxUnavailable", DEFAULT_MAX_UNAVAILABLE)
     block.setdefault("maxSurge", 0)
     if block.get("scatterStrategy"):
-        block["scatterStrategy"] = [{"value": "", **_present(term)} for term in block["scatterStrategy"]]
+        block["scatterStrategy"] = [{"value": "", **without_nulls(term)} for term in block["scatterStrategy"]]
     strategy["rollingUpdate"] = block
     return strategy

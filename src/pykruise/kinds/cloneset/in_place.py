@@ -11,7 +11,7 @@ from typing import Final
 
 from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import WorkingSet
-from pykruise.plans.in_place import begun_at_once, only_in_place, unknown_state
+from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip
 from pykruise.plans.plan import Chain, Purpose, Stage
@@ -38,24 +38,16 @@ def is_in_place_policy(policy: str) -> bool:
     return policy in (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
 
 
-class Differences:
-    """What separates the pods from the target, by the revision each is of; worked out once per revision."""
+class Differences(ByRevision):
+    """What separates the pods from the target."""
 
     def __init__(self, ws: WorkingSet, target: RevisionView) -> None:
+        super().__init__({one.hash: one for one in reversed(ws.snapshot.revisions)})
         self._ws = ws
         self._target = target
-        self._revisions = {one.hash: one for one in reversed(ws.snapshot.revisions)}
-        self._found: dict[str, UpdateSpec | NotInPlace] = {}
-
-    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """What changes on the pod, or why it has to be recreated."""
-        found = self._found.get(pod.revision)
-        if found is None:
-            found = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
-        return found
 
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
-        """The same for pods of a revision; None: it is not stored any more."""
+        """See `ByRevision.between`."""
         spec = self._ws.spec
         strategy = spec.rolling_update.in_place_update_strategy if spec.rolling_update else None
         return self._ws.snapshot.seen.difference(

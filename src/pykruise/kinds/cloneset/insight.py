@@ -1,39 +1,17 @@
 """CloneSet, as explain, plan and simulate know it.
 
-spec ──▶ strategy_of()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+spec ──▶ strategy_by_policy()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pykruise.kinds.cloneset.snapshot import read_spec
-from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
+from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
 from pykruise.plans.plan import Plan
 
 __all__ = ["INSIGHT"]
-
-_WAYS: Final[Mapping[str, Literal["if possible", "only"]]] = {
-    PodUpdatePolicy.IN_PLACE_IF_POSSIBLE: "if possible",
-    PodUpdatePolicy.IN_PLACE_ONLY: "only",
-}
-
-
-def strategy_of(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
-    """How its pods get a new template."""
-    read, problem = read_spec(spec)
-    if read is None:
-        return None, problem
-    found = Strategy(
-        in_place=_WAYS.get(read.policy, "never"),
-        recreates_because="podUpdatePolicy is ReCreate",
-        is_paused=read.is_paused,
-        is_on_delete=read.is_on_delete,
-        min_ready_s=read.min_ready_seconds,
-        lifecycle=read.lifecycle,
-    )
-    return found, ""
 
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Counts:
@@ -49,7 +27,7 @@ def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Cou
 
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"clone"}),
-    strategy=strategy_of,
+    strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: spec.min_ready_seconds),
     counts=counts_of,
     asks_budgets=lambda settings: settings.asks_budgets,
     fields={

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kinds.daemonset.types import DEFAULT_BURST, SURGING, RollingUpdateType, UpdateType
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, without_nulls
 
 __all__ = ["has_surging", "with_defaults", "with_surging_replaced"]
 
@@ -20,15 +20,11 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
     spec: Document = {
         "burstReplicas": DEFAULT_BURST,
         "revisionHistoryLimit": 10,
-        **_present(doc.get("spec")),
+        **without_nulls(doc.get("spec")),
     }
-    strategy = _present(spec.get("updateStrategy"))
+    strategy = without_nulls(spec.get("updateStrategy"))
     spec["updateStrategy"] = _update_strategy(strategy, has_surging=has_surging(doc))
     return {**doc, "spec": spec}
-
-
-def _present(value: Mapping[str, Any] | None) -> Document:
-    return {field: item for field, item in (value or {}).items() if item is not None}
 
 
 def has_surging(doc: Mapping[str, Any]) -> bool:
@@ -41,7 +37,7 @@ def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy
-    block = _present(strategy.get("rollingUpdate"))
+    block = without_nulls(strategy.get("rollingUpdate"))
     if has_surging:
         block = with_surging_replaced(block)
     block["rollingUpdateType"] = block.get("rollingUpdateType") or str(RollingUpdateType.STANDARD)
@@ -55,7 +51,7 @@ def with_surging_replaced(block: Document) -> Document:
     """v1alpha1's type Surging in other words: Standard, one pod of surge and none unavailable unless given."""
     if block.get("rollingUpdateType") != SURGING:
         return block
-    given = {field: value for field, value in block.items() if value is not None}
+    given = without_nulls(block)
     return {
         "maxSurge": 1,
         "maxUnavailable": 0,

@@ -17,7 +17,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
-from pykruise.plans.in_place import begin_steps, begun_at_once
+from pykruise.plans.in_place import ByRevision, begin_steps, begun_at_once
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     ON_DELETE,
@@ -31,6 +31,7 @@ from pykruise.plans.plan import Chain, Note, Purpose, Stage
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
 from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.revisions import RevisionView
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 
@@ -184,27 +185,27 @@ def _recreate(ws: WorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str
 # In place
 
 
-class _Differences:
-    """What separates pods from the update revision, by the revision each is of; worked out once per revision."""
+class _Differences(ByRevision):
+    """What separates pods from the update revision."""
 
     def __init__(self, ws: WorkingSet) -> None:
+        super().__init__({hash_of(one): one for one in ws.revisions.old})
         self._ws = ws
-        self._revisions = {hash_of(one): one for one in ws.revisions.old}
-        self._found: dict[str, UpdateSpec | NotInPlace] = {}
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """What changes on the pod, or why it has to be recreated."""
+        """See `ByRevision.of`."""
         if keys.IN_PLACE_READY not in pod.readiness_gates:
             return NotInPlace("it has not the readiness gate of updates in place")
-        found = self._found.get(pod.revision)
-        if found is None:
-            found = self._found[pod.revision] = difference(
-                self._revisions.get(pod.revision),
-                self._ws.revisions.current,
-                revision=self._ws.revisions.label,
-                settings=self._ws.settings.in_place,
-            )
-        return found
+        return super().of(pod)
+
+    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
+        """See `ByRevision.between`."""
+        return difference(
+            old,
+            self._ws.revisions.current,
+            revision=self._ws.revisions.label,
+            settings=self._ws.settings.in_place,
+        )
 
 
 def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -> Phase:

@@ -12,6 +12,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import get_path
+from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
@@ -209,11 +210,16 @@ async def _unmirrored(
     kind: GroupKind, key: Key, read: Read[Settings], *, uid: str, version: str
 ) -> _Workload:
     reader = read.memory_of_kind(WorkloadReader, lambda: WorkloadReader(lambda: read.live))
-    document = await reader.read(kind, key.namespace, key.name, version=version)
+    where = (kind, key.namespace, key.name)
+    # The scale first: generated roles allow it of every kind, and it says what is needed.
+    scale = await reader.read_scale(*where, version=version)
+    try:
+        document = scale or await reader.read(*where, version=version)
+    except ForbiddenError:
+        return _Workload(uid=uid, replicas=None, owners=(uid,), is_mirrored=False)
     found = get_path(document, "metadata", "uid", default="")
     if document is None or get_path(document, "metadata", "deletionTimestamp") or (uid and found != uid):
         return _Workload(is_mirrored=False)
-    scale = await reader.read_scale(kind, key.namespace, key.name, version=version)
     replicas = get_path(scale, "spec", "replicas", default=0 if scale is not None else None)
     return _Workload(
         uid=found,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, COLD
 from pykruise.kinds.sidecarset.hashes import hashes_of
 from pykruise.kinds.sidecarset.pod_annotations import RETAIN
-from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.documents import Document, annotations_of, without_nulls
 from pykruise.pods import keys
 from pykruise.pods.template_defaults import with_container_defaults, with_volume_defaults
 
@@ -26,8 +26,8 @@ _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
     """The document with defaults, and with the hashes of what it then holds."""
-    spec = _present(doc.get("spec"))
-    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    spec = without_nulls(doc.get("spec"))
+    spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
     for field, policy in (("initContainers", AFTER), ("containers", BEFORE)):
         if spec.get(field):
             spec[field] = [_sidecar(one, policy) for one in spec[field]]
@@ -38,7 +38,7 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
         spec["patchPodMetadata"] = [
             {**one, "patchPolicy": one.get("patchPolicy") or RETAIN} for one in spec["patchPodMetadata"]
         ]
-    injection = _present(spec.get("injectionStrategy"))
+    injection = without_nulls(spec.get("injectionStrategy"))
     if injection.get("revision") is not None:
         revision = injection["revision"]
         injection["revision"] = {**revision, "policy": revision.get("policy") or "Always"}
@@ -53,10 +53,6 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
     return {**doc, "metadata": metadata, "spec": spec}
 
 
-def _present(value: Mapping[str, Any] | None) -> Document:
-    return {field: item for field, item in (value or {}).items() if item is not None}
-
-
 def _update_strategy(strategy: Document) -> Document:
     return {
         "maxUnavailable": 1,
@@ -69,9 +65,9 @@ def _update_strategy(strategy: Document) -> Document:
 def _sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
     found = with_container_defaults(sidecar, probes=_PROBES)
     found["podInjectPolicy"] = found.get("podInjectPolicy") or policy
-    upgrade = _present(found.get("upgradeStrategy"))
+    upgrade = without_nulls(found.get("upgradeStrategy"))
     found["upgradeStrategy"] = {**upgrade, "upgradeType": upgrade.get("upgradeType") or COLD}
-    share = _present(found.get("shareVolumePolicy"))
+    share = without_nulls(found.get("shareVolumePolicy"))
     found["shareVolumePolicy"] = {**share, "type": share.get("type") or DISABLED}
     if found.get("transferEnv"):
         found["transferEnv"] = [_transfer(one) for one in found["transferEnv"]]

@@ -18,7 +18,7 @@ from pykruise.kinds.statefulset.types import (
     Retention,
     UpdateType,
 )
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods import template_defaults
 from pykruise.pods.settings import OnGate
 
@@ -44,26 +44,22 @@ def with_defaults(
 ) -> Document:
     """The document with defaults; `old` is the stored object on an update, None on creation."""
     settings = settings or DefaultingSettings()
-    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **_present(doc.get("spec"))}
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
     spec["podManagementPolicy"] = spec.get("podManagementPolicy") or str(ManagementPolicy.ORDERED_READY)
-    spec["updateStrategy"] = _update_strategy(_present(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
     if settings.auto_delete_claims:
-        policy = _present(spec.get("persistentVolumeClaimRetentionPolicy"))
+        policy = without_nulls(spec.get("persistentVolumeClaimRetentionPolicy"))
         for field in ("whenDeleted", "whenScaled"):
             policy[field] = policy.get(field) or str(Retention.RETAIN)
         spec["persistentVolumeClaimRetentionPolicy"] = policy
     if settings.auto_resize_claims:
-        strategy = _present(spec.get("volumeClaimUpdateStrategy"))
+        strategy = without_nulls(spec.get("volumeClaimUpdateStrategy"))
         strategy["type"] = strategy.get("type") or str(ClaimUpdateType.ON_DELETE)
         spec["volumeClaimUpdateStrategy"] = strategy
     if not settings.template_no_defaults:
         old_spec = old.get("spec") or {} if old is not None else None
         _default_templates(spec, old_spec, settings)
     return {**doc, "spec": spec}
-
-
-def _present(value: Mapping[str, Any] | None) -> Document:
-    return {field: item for field, item in (value or {}).items() if item is not None}
 
 
 def _default_templates(spec: Document, old: Mapping[str, Any] | None, settings: DefaultingSettings) -> None:
@@ -81,7 +77,7 @@ def _update_strategy(strategy: Document) -> Document:
     """Nothing is defaulted under OnDelete."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] == UpdateType.ROLLING_UPDATE:
-        block = _present(strategy.get("rollingUpdate"))
+        block = without_nulls(strategy.get("rollingUpdate"))
         block["podUpdatePolicy"] = block.get("podUpdatePolicy") or str(PodUpdatePolicy.RECREATE)
         block.setdefault("partition", 0)
         block.setdefault("maxUnavailable", 1)

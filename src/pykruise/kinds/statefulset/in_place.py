@@ -7,6 +7,7 @@ Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/
 
 from pykruise.kinds.statefulset.types import PodUpdatePolicy
 from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.plans.in_place import ByRevision
 from pykruise.plans.in_place_turns import Target
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
@@ -16,23 +17,15 @@ from pykruise.pods.views import PodView
 __all__ = ["Differences", "target_of"]
 
 
-class Differences:
-    """What separates pods from the update revision, by the revision each is of; worked out once per revision."""
+class Differences(ByRevision):
+    """What separates pods from the update revision."""
 
     def __init__(self, ws: WorkingSet) -> None:
+        super().__init__({one.hash: one for one in ws.revisions})
         self._ws = ws
-        self._revisions = {one.hash: one for one in ws.revisions}
-        self._found: dict[str, UpdateSpec | NotInPlace] = {}
-
-    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """What changes on the pod, or why it has to be recreated."""
-        found = self._found.get(pod.revision)
-        if found is None:
-            found = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
-        return found
 
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
-        """The same for pods of a revision; None: it is not stored any more."""
+        """See `ByRevision.between`."""
         if not self._ws.spec.is_in_place:
             return NotInPlace(f"podUpdatePolicy is {PodUpdatePolicy.RECREATE}")
         block = self._ws.spec.rolling_update

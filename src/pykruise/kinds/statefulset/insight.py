@@ -1,41 +1,19 @@
 """Advanced StatefulSet, as explain, plan and simulate know it.
 
-spec ──▶ strategy_of()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+spec ──▶ strategy_by_policy()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.snapshot import read_spec
-from pykruise.kinds.statefulset.types import PodUpdatePolicy
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
+from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
 from pykruise.plans.plan import Plan
 from pykruise.pods.ordinals import split_name
 
 __all__ = ["INSIGHT"]
-
-_WAYS: Final[Mapping[str, Literal["if possible", "only"]]] = {
-    PodUpdatePolicy.IN_PLACE_IF_POSSIBLE: "if possible",
-    PodUpdatePolicy.IN_PLACE_ONLY: "only",
-}
-
-
-def strategy_of(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
-    """How its pods get a new template."""
-    read, problem = read_spec(spec)
-    if read is None:
-        return None, problem
-    found = Strategy(
-        in_place=_WAYS.get(read.policy, "never"),
-        recreates_because="podUpdatePolicy is ReCreate",
-        is_paused=read.is_paused,
-        is_on_delete=read.is_on_delete,
-        min_ready_s=limits_of(read)[0].min_ready_seconds,
-        lifecycle=read.lifecycle,
-    )
-    return found, ""
 
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Counts:
@@ -62,7 +40,7 @@ def has_claim(document: Document, claim: Document) -> bool:
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"asts", "advancedstatefulset"}),
     has_known_names=True,
-    strategy=strategy_of,
+    strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: limits_of(spec)[0].min_ready_seconds),
     counts=counts_of,
     has_claim=has_claim,
     fields={

@@ -6,26 +6,14 @@ Newer clients ask /api and /apis for all of it at once (aggregated discovery); o
 Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Subresource
+from pykruise.sandbox.version import VERSION
 
-__all__ = ["VERSION", "discovery_answer"]
-
-VERSION: Final[Mapping[str, str]] = {
-    "major": "1",
-    "minor": "32",
-    "gitVersion": "v1.32.0-pykruise",
-    "gitCommit": "",
-    "gitTreeState": "",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "linux/amd64",
-}
-"""What /version says: the Kubernetes whose behaviour this server has."""
+__all__ = ["discovery_answer"]
 
 _AGGREGATED: Final = ("v2", "v2beta1")
 

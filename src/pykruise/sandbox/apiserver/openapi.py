@@ -18,7 +18,7 @@ from pykruise.kube.builtin_types import Field, fields_of
 from pykruise.kube.documents import Document
 from pykruise.kube.package_data import package_data
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
-from pykruise.sandbox.apiserver.discovery import VERSION
+from pykruise.sandbox.version import VERSION
 
 __all__ = ["V2_MEDIA_TYPE", "openapi_answer", "openapi_v2_answer"]
 

@@ -19,7 +19,8 @@ ANNOTATION = {keys.RELATED_PUB_ANNOTATION: "pub"}
 
 
 def budget(allowed: int, **fields: Any) -> BudgetView:
-    status = {"desiredAvailable": 3, "unavailableAllowed": allowed, **fields.pop("status", {})}
+    current = {"desiredAvailable": 3, "currentAvailable": 3 + allowed, "unavailableAllowed": allowed}
+    status = {**current, **fields.pop("status", {})}
     document = {
         "metadata": {"name": "pub", "namespace": "shop", "uid": "uid-pub", "resourceVersion": "9"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, **fields},
@@ -60,6 +61,7 @@ def test_a_refusal_makes_the_rest_wait_a_second_without_error_or_condition(polic
     time = format_time(NOW)
     assert spent.action.body["status"] == {
         "unavailableAllowed": 0,
+        "currentAvailable": 3,
         "unavailablePods": {"web-a": time, "web-b": time},
     }
     assert begun(plan) == {"a", "b"}

@@ -85,7 +85,8 @@ def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | N
 
 def test_with_its_gate_off_pods_are_not_reviewed() -> None:
     on = {rule.name for rule in reviewers()}
-    off = {rule.name for rule in reviewers(AdmissionSettings(workload_spread=False))}
+    others = {"workload_spread": False, "budgets_guard_deletion": False}
+    off = {rule.name for rule in reviewers(AdmissionSettings(**others))}
     assert {"vworkloadspread.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} <= on
     assert "vworkloadspread.kb.io" in off
     assert "vpod.kb.io" not in off

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.charts import duration
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
@@ -37,6 +36,7 @@ from pykruise.kinds.workloadspread.status import (
 )
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.durations import short_duration
 from pykruise.plans.plan import Plan
 from pykruise.pods.reasons import Code
 
@@ -261,7 +261,7 @@ def _due(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> I
     """What time alone brings about, the soonest first."""
     for at, what in sorted(_deadlines(sight, groups, status)):
         if at > sight.snapshot.now:
-            yield f"in {duration(at - sight.snapshot.now)}: {what}"
+            yield f"in {short_duration(at - sight.snapshot.now)}: {what}"
 
 
 def _deadlines(

@@ -1,0 +1,218 @@
+"""The page about the way of an event names the files that a real pod event runs through, and no others.
+
+HttpSandbox (a thread) ──watch──▶ Manager with CloneSet, this thread's calls noted ──▶ PATCH of the next pod
+"""
+
+import asyncio
+import os
+import random
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import pykruise
+from pykruise.kinds import crds_of, named
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.config import load
+from pykruise.kube.documents import decode
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.leases import FencedTransport, Term
+from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.kube.transport import Request, Response, WrappedTransport
+from pykruise.manager.manager import Manager
+from pykruise.testing.http import HttpSandbox
+from support.scenario import cloneset, rolling
+
+pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time]
+
+SOURCES = Path(pykruise.__file__).parent
+PAGE = Path(__file__).parents[2] / "docs" / "design" / "way-of-an-event.md"
+MOST_FILES = 30
+GATE = "example.com/serves"
+
+
+MOMENTS = {
+    "lines_of",  # a line of the watch is read
+    "PodProjector.__call__",  # it becomes a view
+    "_owners_in",  # whom is it about?
+    "WorkQueue.add",  # a key is enqueued
+    "Controller._handle",  # and taken
+    "snapshot",  # what is known of the object is read
+    "start",  # an update in place is decided
+    "RequestWriter.encode",  # and sent
+}
+"""Functions at which the event stands for a moment: who called them, from file to file, is its way."""
+
+
+class Trace:
+    """Files of pykruise whose functions this thread enters between `begin()` and `end()`, and those of them that
+    had called each other when a moment came."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.way: set[str] = set()
+        self._prefix = f"{SOURCES}{os.sep}"
+
+    def begin(self) -> None:
+        sys.setprofile(self._on_call)
+
+    def end(self) -> None:
+        sys.setprofile(None)
+
+    def _on_call(self, frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(self._prefix):
+            self.files.add(self._name(frame))
+            if frame.f_code.co_qualname in MOMENTS:
+                self.way |= self._callers(frame)
+
+    def _callers(self, frame: FrameType | None) -> set[str]:
+        found = set()
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(self._prefix):
+                found.add(self._name(frame))
+            frame = frame.f_back
+        return found
+
+    def _name(self, frame: FrameType) -> str:
+        return Path(frame.f_code.co_filename.removeprefix(self._prefix)).as_posix()
+
+
+class Watched(WrappedTransport):
+    """Tells of updates of pods in place as soon as they are sent."""
+
+    def __init__(self, inner: Any, on_update: Callable[[], None]) -> None:
+        super().__init__(inner)
+        self._on_update = on_update
+        self.updates = 0
+
+    async def request(self, request: Request, /) -> Response:
+        if request.method == "PATCH" and "/pods/" in request.path and b'"image"' in (request.body or b""):
+            self.updates += 1
+            # Its bytes are written before the loop comes round.
+            asyncio.get_running_loop().call_soon(self._on_update)
+        return await self._inner.request(request)
+
+
+@asynccontextmanager
+async def client_of(sandbox: HttpSandbox) -> AsyncIterator[Client]:
+    transport = HttpTransport(await load(sandbox.kubeconfig))
+    try:
+        yield Client(transport)
+    finally:
+        await transport.close()
+
+
+async def serve(sandbox: HttpSandbox, name: str, *, serves: bool) -> None:
+    """Say of a pod whether it serves; in another thread, whose calls are nobody's concern."""
+
+    async def say() -> None:
+        async with client_of(sandbox) as client:
+            condition = {"type": GATE, "status": str(serves)}
+            body = {"status": {"conditions": [condition]}}
+            await client.patch(
+                PODS, "default", name, body, patch_type=PatchType.STRATEGIC, subresource="status"
+            )
+
+    await asyncio.to_thread(asyncio.run, say())
+
+
+async def pods_of(client: Client) -> list[Any]:
+    return [decode(raw) for raw in (await client.list(PODS, "default")).items]
+
+
+async def until(claim: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30):
+        while not await claim():
+            await asyncio.sleep(0.05)
+
+
+def is_ready(pod: Any) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+async def traced(sandbox: HttpSandbox) -> Trace:
+    """What runs between the event that a pod serves again, and the update of the pod that waited for it."""
+    trace, sent = Trace(), asyncio.Event()
+    spec = cloneset(replicas=2, updateStrategy=rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=1))
+    spec["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": GATE}]
+    async with client_of(sandbox) as client, client_of(sandbox) as own:
+
+        def on_update() -> None:
+            trace.end()
+            sent.set()
+
+        watched = Watched(own.transport, on_update)
+        term = Term(time.monotonic)
+        term.extend(until=time.monotonic() + 600, taken_at=time.monotonic() + 600)
+        transport = FencedTransport(MeteredTransport(watched), term)  # as a manager's is
+        manager = Manager(Client(transport), kinds=[named("CloneSet")], rng=random.Random(1), oversees=False)
+        running = asyncio.create_task(manager.run())
+        try:
+            # given two pods that serve, of which the first does no longer when both are to be updated
+            await client.create(CLONE_SETS, "default", spec)
+
+            async def has_pods() -> bool:
+                return len(await pods_of(client)) == 2
+
+            await until(has_pods)
+            first, second = (pod["metadata"]["name"] for pod in await pods_of(client))
+            for name in (first, second):
+                await serve(sandbox, name, serves=True)
+
+            async def serve_both() -> bool:
+                return all(map(is_ready, await pods_of(client)))
+
+            await until(serve_both)
+            await serve(sandbox, first, serves=False)
+            containers = [{"name": "main", "image": "nginx:2"}]
+            await client.patch(
+                CLONE_SETS,
+                "default",
+                "web",
+                {"spec": {"template": {"spec": {"containers": containers}}}},
+                patch_type=PatchType.MERGE,
+            )
+            await asyncio.wait_for(sent.wait(), 30)
+            await asyncio.sleep(2.0)  # all statuses and events are written
+            assert watched.updates == 1
+            sent.clear()
+            # when
+            trace.begin()
+            await serve(sandbox, first, serves=True)
+            await asyncio.wait_for(sent.wait(), 30)
+        finally:
+            trace.end()
+            manager.stop()
+            await running
+    return trace
+
+
+def linked(section: str) -> list[str]:
+    """The files that a section of the page links."""
+    (text,) = re.findall(
+        rf"^## {section}\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    return re.findall(r"\]\(\.\./\.\./src/pykruise/([\w/]+\.py)\)", text)
+
+
+def test_the_page_names_the_files_that_a_pod_event_runs_through(tmp_path: Path) -> None:
+    # when
+    with HttpSandbox(tmp_path / "kubeconfig", manifests=crds_of([CLONE_SETS])) as sandbox:
+        trace = asyncio.run(traced(sandbox))
+    # then
+    way, asked = linked("From file to file"), linked("What is asked on the way")
+    meanwhile = set(linked("What may happen meanwhile"))
+    assert sorted(trace.way) == sorted(way)
+    assert len(way) <= MOST_FILES
+    assert sorted(trace.files - trace.way - meanwhile) == sorted(asked)
