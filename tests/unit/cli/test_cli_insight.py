@@ -21,7 +21,7 @@ from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.known import named, of_document
+from pykruise.cli.insight.known import known_kinds, named, of_document
 from pykruise.cli.insight.outlook import Batch, Fate
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
 from pykruise.cli.main import app
@@ -114,7 +114,7 @@ def test_a_nickname_is_looked_for_among_all_kinds() -> None:
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, told = run("explain", "deployments/web")
     assert code == 1
-    names = ", ".join(one.resource.plural for one in known.known_kinds())
+    names = ", ".join(one.resource.plural for one in known_kinds())
     assert told == f"error: 'deployments' is no kind that is known here; there is: {names}\n"
 
 
@@ -240,8 +240,8 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert "not valid YAML" in told
     # and a kind that is not planned
     other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
-    names = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known.known_kinds())
     code, told = run("plan", "-f", str(other))
+    names = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
     assert (code, told) == (
         1,
         f"error: apps/v1 Deployment web: no kind that is known here; there is: {names}\n",
