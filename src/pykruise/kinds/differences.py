@@ -304,6 +304,74 @@ _WORKLOAD_SPREAD: Final = _of(
     ),
 )
 
+_RESOURCE_DISTRIBUTION: Final = _of(
+    "ResourceDistribution",
+    (
+        "`stringData` of a Secret costs a write in each pass",
+        "it is compared as the `data` that it becomes",
+        "no writes without a change",
+    ),
+    (
+        "a failed namespace has all of them tried again with a backoff",
+        "each namespace is tried again by itself, after 1 s up to 5 minutes",
+        "one quota keeps no other namespace busy",
+    ),
+    (
+        "an object in the way is found to be gone at the next other event",
+        "its deletion brings the copy",
+        "nothing has to be touched",
+    ),
+    (
+        "all Secrets and ConfigMaps are mirrored whole",
+        "only their metadata; contents of own copies by a digest",
+        "no secret is held that is none of its business",
+    ),
+    (
+        "`failed` is all that did not succeed in the last pass",
+        "all that failed; while writes are under way there are some that are neither",
+        "a rollout is no failure",
+    ),
+)
+
+_PERSISTENT_POD_STATE: Final = _of(
+    "PersistentPodState",
+    (
+        "what a person wrote is overwritten or deleted by annotations of a workload of that name",
+        "only what the workload owns is, and its retention policy stays; an event tells of the rest",
+        "nothing of a person's is lost",
+    ),
+    (
+        "weights, keys and policies are not checked",
+        "what would fail later is refused",
+        "pods would not be created",
+    ),
+    (
+        "an empty preferred term is put into pods",
+        "it is left out",
+        "it matches no node",
+    ),
+    (
+        "`ordinals.start` is ignored: the record of a rebuilt pod is dropped",
+        "ordinals are counted from there",
+        "the pod comes back to its place",
+    ),
+    (
+        "a node that cannot be read loses the record until the next event",
+        "it is tried again",
+        "nothing has to be touched",
+    ),
+    (
+        "a malformed white list refuses all pods with a controller",
+        "only those of kinds that would need the list",
+        "a typing error does little harm",
+    ),
+    (
+        "annotations of white-listed workloads make one",
+        "not yet",
+        "kinds are not watched at run time",
+    ),
+)
+
 _ADMISSION: Final = _of(
     "admission",
     (
@@ -363,6 +431,8 @@ DIFFERENCES: Final = (
     *_DAEMON_SET,
     *_SIDECAR_SET,
     *_WORKLOAD_SPREAD,
+    *_RESOURCE_DISTRIBUTION,
+    *_PERSISTENT_POD_STATE,
     *_ADMISSION,
     *_MANAGER,
 )
