@@ -424,6 +424,70 @@ _MANAGER: Final = _of(
     ("the Lease runs out when a manager ends", "it is given back", "the next one works within two seconds"),
 )
 
+_POD_UNAVAILABLE_BUDGET: Final = _of(
+    "PodUnavailableBudget",
+    (
+        "a refused eviction is 403, and a dry run of an eviction that says so only in its body is spent",
+        "429, and a dry run costs nothing",
+        "`kubectl drain` tries again",
+    ),
+    (
+        "a record counts for whichever pod has the name",
+        "for the pod that it was made for",
+        "the next pod of a StatefulSet is another one",
+    ),
+    (
+        "a resize is recorded among pods that are to be deleted",
+        "in `unavailablePods`",
+        "its pod stays",
+    ),
+    (
+        "a number of replicas that cannot be known counts as -1",
+        "it counts as 0, with the Warning `UnknownReplicas`",
+        "no pod goes that was not counted",
+    ),
+    ("a pod whose budget was deleted is tied to none", "to the next one that selects it", "it is guarded"),
+)
+
+_BROADCAST_JOB: Final = _of(
+    "BroadcastJob",
+    (
+        "a finished pod is deleted when its node is cordoned, and the node is run again",
+        "finished pods stay",
+        "no node is run twice",
+    ),
+    ("a deadline is forgotten when the manager restarts", "it is kept", "it means what it says"),
+    (
+        "the failure policy `Pause` is not stored in the spec",
+        "`spec.paused` is set",
+        "a person sees it, and resumes the job there",
+    ),
+    (
+        "`nodeName` in the template is overwritten",
+        "the job runs on that node alone",
+        "what the template says counts",
+    ),
+)
+
+_ADVANCED_CRON_JOB: Final = _of(
+    "AdvancedCronJob",
+    (
+        "times that were served are served again when their children are deleted",
+        "the last time never goes back",
+        "nothing runs twice",
+    ),
+    (
+        "more than 100 missed times stop it for good",
+        "the latest missed time is made up for",
+        "it runs as scheduled",
+    ),
+    (
+        "without a zone, the time zone of the manager's machine",
+        "that of `TZ` in the manager's environment, else UTC",
+        "all replicas agree",
+    ),
+)
+
 DIFFERENCES: Final = (
     *_EVERYWHERE,
     *_CLONE_SET,
@@ -433,6 +497,9 @@ DIFFERENCES: Final = (
     *_WORKLOAD_SPREAD,
     *_RESOURCE_DISTRIBUTION,
     *_PERSISTENT_POD_STATE,
+    *_POD_UNAVAILABLE_BUDGET,
+    *_BROADCAST_JOB,
+    *_ADVANCED_CRON_JOB,
     *_ADMISSION,
     *_MANAGER,
 )
