@@ -40,8 +40,11 @@ _TEXTS: Final = (
     (re.compile(r"in record \(\d+\)"), "in record (<version>)"),
     (re.compile(r"\(0x[0-9a-f]{6,}\)"), "(<pointer>)"),
     # The whole object, in the order of the members of a Go struct and with managedFields.
-    (re.compile(r'patch: Invalid value: "\{.*\}": ', re.DOTALL), "patch: Invalid value: <object>: "),
-    (re.compile(r'^Invalid value: "\{\\"(?:apiV|kind|meta).*\}": ', re.DOTALL), "Invalid value: <object>: "),
+    (re.compile(r'patch: Invalid value: "\{.*(?:\}|…)": ', re.DOTALL), "patch: Invalid value: <object>: "),
+    (
+        re.compile(r'^Invalid value: "\{\\"(?:apiV|kind|meta).*(?:\}|…)": ', re.DOTALL),
+        "Invalid value: <object>: ",
+    ),
     # What follows is how Go's own structs differ, line by line, in spacing that is random on purpose.
     (re.compile(r"(Forbidden: [^\n]*)\n.*", re.DOTALL), r"\1\n<what differs>"),
 )

@@ -44,7 +44,10 @@ SPECS: dict[str, Document] = {
     "NodePodProbe": {
         "podProbes": [{"name": "a", "namespace": "b", "uid": "c", "IP": "", "probes": [PROBE]}],
     },
-    "PersistentPodState": {"targetRef": TARGET},
+    "PersistentPodState": {
+        "targetRef": {**TARGET, "kind": "StatefulSet"},
+        "requiredPersistentTopology": {"keys": ["kubernetes.io/hostname"]},
+    },
     "PodProbeMarker": {"selector": SELECTOR, "probes": [{**PROBE, "podConditionType": "a.b/c"}]},
     "PodUnavailableBudget": {"selector": SELECTOR, "maxUnavailable": 1},
     "ResourceDistribution": {

@@ -25,6 +25,7 @@ from pykruise.admission.configurations import (
 )
 from pykruise.admission.stores import CertificateFolder, SecretStore
 from pykruise.kinds import crds
+from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -682,7 +683,7 @@ async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
             doc: Document = decode(await client.get(MUTATING, "", MUTATING_NAME))
             urls = {entry["clientConfig"]["url"] for entry in doc["webhooks"]}
             base = f"https://127.0.0.1:{settings.webhook.port}"
-            kinds = ("cloneset", "containerrecreaterequest", "daemonset", "sidecarset", "statefulset")
+            kinds = [one.resource.kind.lower() for one in all_kinds() if one.reviews.mutating is not None]
             paths = ("pod", *(f"apps-kruise-io-{kind}" for kind in kinds))
             assert urls == {f"{base}/mutate-{path}" for path in paths}
             stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()

@@ -19,6 +19,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.quota import Quota
 from pykruise.kube.transport import Transport, WrappedTransport
 from pykruise.plans.review import Lookups
 
@@ -103,6 +104,10 @@ class _AnySpreading:
     @property
     def reader(self) -> SpreadReader:
         return self._rng.choice(self._all).reader
+
+    @property
+    def quota(self) -> Quota | None:
+        return self._rng.choice(self._all).quota
 
     @property
     def assignment(self) -> Assignment:

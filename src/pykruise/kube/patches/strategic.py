@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pykruise.kube.documents import Document, deep_copy, same
-from pykruise.kube.go_text import excerpt, go_type, quoted, shown
+from pykruise.kube.go_text import LONGEST_EXCERPT, excerpt, go_type, quoted, shown
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.schemas import FieldRule, Schema, has_definition
 
@@ -324,7 +324,7 @@ def _map(item: Any) -> Document:
 
 def _excerpt(value: Any) -> str:
     """A value of users in a message."""
-    return excerpt(shown(value))
+    return excerpt(shown(value), 8 * LONGEST_EXCERPT)
 
 
 def _distinct(items: Iterable[Any]) -> list[Any]:
