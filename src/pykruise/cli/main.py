@@ -68,6 +68,7 @@ def app() -> None:
 @click.option(
     "--service-accounts", is_flag=True, help="Give pods a service account and a volume with its token."
 )
+@click.option("--feature-gates", default="", help="Of the manager: A=true,B=false.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
 def up(
     nodes: int | None,
@@ -78,6 +79,7 @@ def up(
     failures: Path | None,
     rbac: bool,
     service_accounts: bool,
+    feature_gates: str,
     verbose: bool,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
@@ -93,6 +95,7 @@ def up(
         failures=failures,
         rbac=rbac,
         service_accounts=service_accounts,
+        feature_gates=feature_gates,
     )
     _run(run_up(options))
 

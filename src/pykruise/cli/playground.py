@@ -14,13 +14,16 @@ import msgspec
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.persistentpodstate.readers import LiveStates
+from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
@@ -31,7 +34,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import NAMESPACE
+from pykruise.manager.settings import NAMESPACE, Settings
 from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.storage import Storage
@@ -88,6 +91,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 async def playground(
     settings: ClusterSettings,
     *,
+    manager_settings: Settings = Settings(),  # noqa: B008 - frozen
     clock: Clock = system_clock,
     rng: random.Random | None = None,
     contents: Contents = Contents(),  # noqa: B008 - frozen
@@ -95,9 +99,10 @@ async def playground(
 ) -> AsyncIterator[Playground]:
     """Start everything, wait until the manager has seen the cluster, and stop it all at the end.
 
-    `on_loaded` hears what came of the dump.
+    `manager_settings`: of the manager and its webhooks. `on_loaded` hears what came of the dump.
     """
     rng = rng or random.Random()
+    budgets = manager_settings.of(POD_UNAVAILABLE_BUDGET)
     refusals: asyncio.Queue[Refusal | PreventedDisruption] = asyncio.Queue()
     cluster = Cluster(
         settings,
@@ -105,6 +110,8 @@ async def playground(
         rng=rng,
         storage=contents.storage,
         reviewers=reviewers(
+            admission_settings(manager_settings.gates),
+            kind_settings=manager_settings.of,
             lookups=live_lookups(
                 lambda: cluster.client,
                 namespace=NAMESPACE,
@@ -118,9 +125,18 @@ async def playground(
             on_refused=refusals.put_nowait,
             clock=clock,
             spreading=Spreading(
-                LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
+                LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock),
+                clock=clock,
+                rng=rng,
+                versioned=manager_settings.of(WORKLOAD_SPREAD).versioned_kinds,
             ),
-            budgeting=Budgeting(LiveBudgets(lambda: cluster.client, clock=clock), clock=clock, rng=rng),
+            budgeting=Budgeting(
+                LiveBudgets(lambda: cluster.client, clock=clock),
+                clock=clock,
+                rng=rng,
+                in_place=budgets.in_place,
+                is_resize_apart=budgets.is_resize_apart,
+            ),
             on_prevented=refusals.put_nowait,
             rng=rng,
         ),
@@ -140,7 +156,13 @@ async def playground(
         cluster.kubelets.adopt_node(node_spec_of(decode(raw)))
     async with cluster:
         metered = MeteredTransport(cluster.transport_for(MANAGER_USER))
-        manager = Manager(Client(metered, clock=clock, rng=rng), clock=clock, rng=rng, freeze_heap=True)
+        manager = Manager(
+            Client(metered, clock=clock, rng=rng),
+            settings=manager_settings,
+            clock=clock,
+            rng=rng,
+            freeze_heap=True,
+        )
         running = asyncio.create_task(manager.run(), name="manager")
         telling = asyncio.create_task(_tell(refusals, cluster.client, clock=clock, rng=rng))
         try:

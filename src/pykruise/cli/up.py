@@ -15,8 +15,10 @@ import msgspec
 from rich.console import Console
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.gates import given_settings
 from pykruise.cli.playground import Contents, playground
 from pykruise.kube.clock import system_clock
+from pykruise.manager.settings import Settings
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.durable import DataDirError, DurableStorage
@@ -41,13 +43,17 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether users may do only what roles say."""
     service_accounts: bool = False
     """Whether pods get the account of their namespace, and a volume with its token."""
+    feature_gates: str = ""
+    """Of the manager: A=true,B=false."""
 
 
 async def run_up(options: UpOptions) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    Raises CommandError for files that cannot be read or written, OSError for a port that cannot be used.
+    Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot
+    be used.
     """
+    manager_settings = given_settings(options.feature_gates)
     try:
         rules = read_rules(options.failures) if options.failures else ()
         dump = read_dump(options.load) if options.load else None
@@ -55,7 +61,7 @@ async def run_up(options: UpOptions) -> None:
     except (FaultsFileError, DumpError, DataDirError) as error:
         raise CommandError(str(error)) from error
     try:
-        await _serve(options, Contents(storage=storage, dump=dump, rules=rules))
+        await _serve(options, Contents(storage=storage, dump=dump, rules=rules), manager_settings)
     finally:
         if storage is not None:
             storage.close()
@@ -66,7 +72,7 @@ async def run_up(options: UpOptions) -> None:
 _GONE = "stopped; everything in it is gone"
 
 
-async def _serve(options: UpOptions, contents: Contents) -> None:
+async def _serve(options: UpOptions, contents: Contents, manager_settings: Settings) -> None:
     stop = _stop_on_signals()
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
@@ -74,7 +80,12 @@ async def _serve(options: UpOptions, contents: Contents) -> None:
         nodes=_nodes(options, contents), rbac=options.rbac, service_accounts=options.service_accounts
     )
     with _kubeconfig_path(options.kubeconfig) as path:
-        async with playground(settings, contents=contents, on_loaded=_tell_loaded) as place:
+        async with playground(
+            settings,
+            manager_settings=manager_settings,
+            contents=contents,
+            on_loaded=_tell_loaded,
+        ) as place:
             front = HttpFront(place.cluster.server, token=token, port=options.port, certificate=certificate)
             await front.start()
             try:

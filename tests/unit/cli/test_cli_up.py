@@ -76,3 +76,14 @@ def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
     assert f"{rules}:2: [0].after_s: expected `float`" in one_line("up", "--failures", str(rules))
     assert "cannot be read" in one_line("up", "--load", str(tmp_path / "none.yaml"))
     assert "cannot be made" in one_line("up", "--data-dir", str(rules / "data"))
+    assert "--feature-gates: " in one_line("up", "--feature-gates", "NoSuchGate=true")
+
+
+def test_the_manager_runs_with_the_gates_that_are_given(tmp_path: Path) -> None:
+    # given a kind that is refused by default
+    copies = Path(__file__).parents[3] / "examples" / "resourcedistribution.yaml"
+    with running_up(tmp_path, "--feature-gates", "ResourceDistributionGate=true") as up:
+        # when
+        up.says("apply", "-f", str(copies))
+        # then its controller is there
+        up.until("get", "resourcedistributions", "-o", "yaml", shows="desired:")

@@ -18,9 +18,12 @@ __all__ = ["given_settings", "manager_settings"]
 
 
 def given_settings(feature_gates: str) -> Settings:
-    """Settings with these gates, and the defaults of flags. Raises CommandError for what is no gate."""
+    """Settings with these gates, and the defaults of flags; empty: all defaults.
+
+    Raises CommandError for what is no gate.
+    """
     try:
-        return Settings(gates=parse([feature_gates]))
+        return Settings(gates=parse([feature_gates] if feature_gates else []))
     except GateError as error:
         raise CommandError(f"--feature-gates: {error}") from error
 
