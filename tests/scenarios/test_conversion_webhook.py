@@ -186,22 +186,25 @@ async def test_every_kind_goes_through_v1alpha1_and_loses_nothing(converting: St
         await stage.client.delete(hub, namespace, name)
 
 
-async def test_what_cannot_be_converted_is_refused_with_the_reason(converting: Stage) -> None:
-    """podunavailablebudget case 15"""
+async def test_annotations_that_mean_nothing_do_not_keep_a_budget_from_being_read(converting: Stage) -> None:
+    """podunavailablebudget case 15: a review refuses them; what is stored all the same can be listed."""
     # given
-    spoke = msgspec.structs.replace(resource_of("PodUnavailableBudget"), version="v1alpha1")
-    metadata = {"name": "b", "annotations": {"kruise.io/pub-protect-operations": "BOGUS"}}
+    stage, hub = converting, resource_of("PodUnavailableBudget")
+    spoke = msgspec.structs.replace(hub, version="v1alpha1")
+    annotations = {"kruise.io/pub-protect-operations": "BOGUS"}
     doc: dict[str, Any] = {
         "apiVersion": spoke.api_version,
         "kind": spoke.kind,
-        "metadata": metadata,
+        "metadata": {"name": "b", "annotations": annotations},
         "spec": {},
     }
-    # when
-    with pytest.raises(KubeError, match="BOGUS") as refused:
-        await converting.client.create(spoke, converting.namespace, doc)
+    # when it is stored without a review
+    await stage.client.create(spoke, stage.namespace, doc)
     # then
-    assert "is none of DELETE, UPDATE, EVICT, RESIZE" in str(refused.value)
+    for resource in (spoke, hub):
+        (raw,) = (await stage.client.list(resource, stage.namespace)).items
+        assert annotations_of(decode(raw)) == annotations
+    await stage.client.delete(hub, stage.namespace, "b")
 
 
 async def test_kubectl_style_apply_of_a_v1alpha1_manifest_keeps_what_v1beta1_added(converting: Stage) -> None:
