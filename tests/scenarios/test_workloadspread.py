@@ -199,6 +199,7 @@ async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
     await spread.settled(a=1, b=1)
 
 
+@pytest.mark.sandbox_only  # which needs pods in both zones, and a real scheduler puts them where it likes
 @kinds(CLONE_SETS)
 async def test_of_pods_that_were_there_before_no_more_are_adopted_than_a_subset_takes(
     spread: Spread, stage: Stage, resource: Resource
