@@ -116,7 +116,7 @@ def test_an_object_of_nothing_but_brackets_is_not_read() -> None:
     # when
     response = review(request(deep))["response"]
     # then
-    assert "object 0: may have 250000 lists and objects, has 250" in response["result"]["message"]
+    assert "object 0: may have 100000 lists and objects, has 1000" in response["result"]["message"]
 
 
 def test_a_request_of_nothing_but_commas_is_not_read() -> None:
