@@ -10,13 +10,12 @@ from pykruise.cli.explain import explained
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.status import UPDATED_S
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.errors import ForbiddenError, TooManyRequestsError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import Settings
-from pykruise.pods.budgets import budget_name_of
+from pykruise.pods.budgets import UPDATED_S, budget_name_of
 from pykruise.pods.views import PodView
 from pykruise.sandbox.faults import Rule
 from support.scenario import Object, Stage, cloneset

@@ -189,7 +189,9 @@ class BudgetGuard:
         named = related_budget(annotations)
         if not named or is_exempt(annotations):
             return None
-        budget = await budgeting.reader.newest(Key(request.namespace, named))
+        key = Key(request.namespace, named)
+        # Nothing is free because a cache has not heard of its budget yet.
+        budget = await budgeting.reader.newest(key) or await budgeting.reader.fresh(key)
         if budget is None:
             return None
         view = project_pod(orjson.dumps(pod))

@@ -30,13 +30,7 @@ from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
-from pykruise.kinds.podunavailablebudget.status import (
-    DISRUPTED_S,
-    UPDATED_S,
-    AmountError,
-    Computed,
-    compute,
-)
+from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
@@ -46,7 +40,7 @@ from pykruise.kube.resources import EVENTS
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, counts_as_available
+from pykruise.pods.budgets import DISRUPTED_S, POD_UNAVAILABLE_BUDGETS, UPDATED_S, counts_as_available
 from pykruise.pods.reasons import Code
 
 __all__ = ["BudgetSight", "explain_budget", "forecast_budget", "look_at"]

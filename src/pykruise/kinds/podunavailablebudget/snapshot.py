@@ -2,7 +2,9 @@
 
 BudgetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
-Workloads of known kinds are mirrored; others, with a scale subresource, are read each time.
+Workloads of known kinds are mirrored; others, with a scale subresource, are read each time. So is a pod whose record
+has run out although it seems to be as it was: before it counts again the API server is asked, since a watch that
+hangs may have told of nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +14,10 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import get_path
-from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
 from pykruise.plans.read import Read
 from pykruise.plans.targets import (
@@ -26,11 +29,11 @@ from pykruise.plans.targets import (
     deployment_of,
 )
 from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, POD_VIEWS
-from pykruise.pods.budgets import BudgetView
+from pykruise.pods.budgets import DISRUPTED_S, UPDATED_S, BudgetView, record_time
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.settings import OnGate
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.views import ControllerView, PodView, project_pod
 
 __all__ = ["COUNTED_VIEWS", "JOB", "Settings", "Snapshot", "snapshot"]
 
@@ -113,6 +116,7 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
     budget = read.get(BUDGET_VIEWS, view.key)
     if budget is None:
         return None
+    pods = [one for pod in pods if (one := await _verified(pod, budget, read)) is not None]
     is_polled = any(not one.is_mirrored for one in workloads.values())
     return Snapshot(
         budget=budget,
@@ -128,6 +132,21 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
         in_place=read.settings.in_place,
         now=read.now(),
     )
+
+
+async def _verified(pod: PodView, budget: BudgetView, read: Read[Settings]) -> PodView | None:
+    """The pod, as it is stored now where its record has run out; None: it is gone or on its way out."""
+    lists = ((budget.disrupted, DISRUPTED_S), (budget.unavailable, UPDATED_S))
+    times = [
+        record_time(records[pod.name]) + lasting_s for records, lasting_s in lists if pod.name in records
+    ]
+    if not times or max(times) > read.now():
+        return pod
+    try:
+        found = project_pod(await read.live.get(PODS, pod.namespace, pod.name))
+    except NotFoundError:
+        return None
+    return found if found.uid == pod.uid and found.is_active else None
 
 
 def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
