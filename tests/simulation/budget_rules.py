@@ -26,6 +26,8 @@ BUDGETS = "podunavailablebudgets.policy.kruise.io"
 TIES = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
 UNAVAILABLE = "unavailable-pod.kruise.io/"
 RECORDS = ("disruptedPods", "unavailablePods")
+SEEN_S = 5.0
+"""So soon the controller has seen what happened, and has written its status, when nothing goes wrong."""
 BY_DEFAULT = ("DELETE", "UPDATE", "EVICT")
 
 
@@ -80,6 +82,9 @@ class BudgetRules:
         self._namespace = namespace
         self._name = name
         self._start = start
+        self._is_calm = is_calm
+        self._times: list[tuple[float, int]] = []
+        """When which revision was stored."""
         self._is_excused = skew_s != 0.0
         """Records have times: where clocks are further apart than they last, nothing is promised."""
         self._budgets: list[Stored] = [Stored(0, None)]
@@ -96,6 +101,7 @@ class BudgetRules:
         """Called for each commit to `shelves`, in order; after the pods have taken it."""
         if commit.key.namespace != self._namespace:
             return
+        self._times.append((commit.at, commit.revision))
         if commit.shelf == BUDGETS:
             self._on_budget(commit)
         elif commit.shelf == self._target and commit.key.name == self._name:
@@ -138,7 +144,7 @@ class BudgetRules:
 
     def _are_enough_left(self, commit: Commit, old: Any, bases: list[Basis]) -> Iterator[Violation]:
         wanted = min((self._desired(world) for world in self._worlds(bases)), default=0)
-        known = min((basis.known.get(PODS, 0) for basis in bases), default=0)
+        known = self._known(bases, PODS)
         owners = {_uid(one.doc) for one in self._workloads if one.doc is not None}
         left = [
             versions[-1].name
@@ -157,6 +163,8 @@ class BudgetRules:
 
     def _is_guarded(self, review: Review) -> bool:
         budgets = _since(self._budgets, review.known)
+        if budgets[0].doc is None:  # what a cache does not show is read
+            budgets = _since(self._budgets, review.revision)
         return all(
             one.doc is not None
             and not one.doc["metadata"].get("deletionTimestamp")
@@ -173,12 +181,20 @@ class BudgetRules:
         before = [one for one in self._bases if one.revision <= revision][-1:]
         return [*before, *(one for one in self._bases if one.revision > revision)] if before else []
 
+    def _known(self, bases: list[Basis], shelf: str) -> int:
+        """Up to which revision what is on a shelf must be known. Where nothing goes wrong, all is known soon."""
+        known = min((basis.known.get(shelf, 0) for basis in bases), default=0)
+        if not self._is_calm:
+            return known
+        soon = self._times[-1][0] - SEEN_S
+        return max([known, *(revision for at, revision in self._times if at <= soon)])
+
     def _worlds(self, bases: list[Basis]) -> Iterator[tuple[Any, Any]]:
         """Each budget with each workload that they may go by."""
-        budgets = _since(self._budgets, min(one.known.get(BUDGETS, 0) for one in bases)) if bases else []
-        workloads = (
-            _since(self._workloads, min(one.known.get(self._target, 0) for one in bases)) if bases else []
-        )
+        if not bases:
+            return
+        budgets = _since(self._budgets, self._known(bases, BUDGETS))
+        workloads = _since(self._workloads, self._known(bases, self._target))
         yield from ((one.doc, other.doc) for one in budgets for other in workloads)
 
     def _desired(self, world: tuple[Any, Any]) -> int:
