@@ -293,7 +293,7 @@ def explain(
 ) -> None:
     """Say what a rollout does now, what it waits for, and what can be done about it. Reads only.
 
-    TARGET is kind and name: clonesets/web.
+    TARGET is kind and name: clonesets/web. Of a pod (pod/web-x) it says which budgets hold it.
     """
     from pykruise.cli.explain import run_explain
 
@@ -373,6 +373,7 @@ def plan(
 @click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
 @click.option("--svg", type=_PATH, help="Where to write a chart to (SVG).")
 @_output
+@_feature_gates
 def simulate(
     file: Path,
     change: tuple[Path, ...],
@@ -383,13 +384,19 @@ def simulate(
     seed: int,
     svg: Path | None,
     output: str,
+    feature_gates: str,
 ) -> None:
     """Play a rollout in virtual time and show how it goes. Needs no cluster."""
     from pykruise.cli.simulate import Conditions, run_simulate
 
     _log(False)
     conditions = Conditions(
-        pods_ready_after=pods_ready_after, fail_pod=fail_pod, drain=drain, nodes=nodes, seed=seed
+        pods_ready_after=pods_ready_after,
+        fail_pod=fail_pod,
+        drain=drain,
+        nodes=nodes,
+        seed=seed,
+        feature_gates=feature_gates,
     )
     _run(
         run_simulate(file, changes=change, conditions=conditions, svg=svg, output=output, say=click.echo),

@@ -17,6 +17,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
+from pykruise.cli.insight.gates import given_settings
 from pykruise.cli.insight.known import is_of, workloads
 from pykruise.cli.insight.playing import (
     Action,
@@ -51,6 +52,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     drain: Sequence[str] = ()
     nodes: int = 3
     seed: int = 1
+    feature_gates: str = ""
 
 
 async def run_simulate(
@@ -169,6 +171,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         fail_share=share(conditions.fail_pod),
         drains=tuple(drain_of(text, nodes) for text in conditions.drain),
         seed=conditions.seed,
+        settings=given_settings(conditions.feature_gates),
     )
 
 
@@ -261,6 +264,8 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
         ("pods created", [str(_count(one, "create")) for one in played]),
         ("pods deleted", [str(_count(one, "delete")) for one in played]),
     ]
+    if any(one.kept for one in played):
+        rows.append(("refused by budgets", [str(sum(one.kept.values())) for one in played]))
     width = max(len(name) for name in names) + 2
     lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
     lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
@@ -291,7 +296,14 @@ def _facts(played: Played) -> list[str]:
         f"{_count(played, 'update in place')} updated in place"
         + (f", {upgraded} got new sidecars" if (upgraded := _count(played, "upgrade sidecars")) else ""),
         *_subsets(played),
+        *_budgets(played),
     ]
+
+
+def _budgets(played: Played) -> list[str]:
+    """How often budgets refused to let pods go."""
+    told = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
+    return [f"budgets             {told}"] if told else []
 
 
 def _subsets(played: Played) -> list[str]:
