@@ -50,6 +50,7 @@ from pykruise.kube.resources import (
 from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.plans.assemble import Tuning
+from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import live_lookups
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
@@ -79,9 +80,12 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
         steady_watches=True,
         waits_for_volumes=False,  # they are not among what was looked at
         # Nodes of a copy may be lost already; those that are made are well all the time.
-        controllers=(*(_OF_CLAIMS if has_claims else ()), *(_OF_NODES if is_copy else ())),
+        controllers=(
+            *(_OF_CLAIMS if has_claims else ()),
+            *(_OF_NODES if is_copy or given.node_changes else ()),
+        ),
         collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource)
-        if has_claims or is_copy
+        if has_claims or is_copy or isinstance(kind.insight, JobInsight)
         else (),
     )
     # Reviews begin once the cluster is there.
