@@ -39,9 +39,7 @@ def as_is(found: dict) -> dict:
 def parts(draw: st.DrawFn) -> list[Share]:
     """Subsets in equal parts, some of which specify a number."""
     count = draw(st.integers(1, 6))
-    return [
-        Share(name=f"s{number}", replicas=draw(sizes), **as_is(draw(states))) for number in range(count)
-    ]
+    return [Share(name=f"s{number}", replicas=draw(sizes), **as_is(draw(states))) for number in range(count)]
 
 
 @st.composite
@@ -103,9 +101,7 @@ def test_what_was_divided_once_stays_as_it_is(shares: list[Share], replicas: int
 @examples(2)
 def test_one_replica_more_moves_no_pod(count: int, replicas: int) -> None:
     first = allocate([Share(name=f"s{number}") for number in range(count)], replicas=replicas)
-    then = allocate(
-        [Share(name=name, current=size) for name, size in first.items()], replicas=replicas + 1
-    )
+    then = allocate([Share(name=name, current=size) for name, size in first.items()], replicas=replicas + 1)
     assert sorted(then[name] - size for name, size in first.items()) == [0] * (count - 1) + [1]
 
 
@@ -169,7 +165,9 @@ def test_adaptive_subsets_that_run_their_pods_are_left_alone(shares: list[Share]
 def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[Share], replicas: int) -> None:
     """No more than the replicas and those in reserve; and no fewer while a subset has room."""
     found = allocate(shares, replicas=replicas, mode=Mode.RESERVE)
-    held = [one for one in shares if one.current is not None and (one.is_unschedulable or one.was_unschedulable)]
+    held = [
+        one for one in shares if one.current is not None and (one.is_unschedulable or one.was_unschedulable)
+    ]
     idle = sum(max(found[one.name] - max((one.current or 0) - one.reserved, 0), 0) for one in held)
     assert sum(found.values()) <= replicas + idle
     for one in shares:
@@ -178,14 +176,12 @@ def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[Share],
             assert found[one.name] <= highest
         else:
             assert found[one.name] <= max(lowest, one.current or 0)
-    roomy = [
-        one
-        for one in shares
-        if one.max_replicas is None and one not in held
-    ]
+    roomy = [one for one in shares if one.max_replicas is None and one not in held]
     if roomy and replicas:
         working = sum(
-            min(found[one.name], max((one.current or 0) - one.reserved, 0)) if one in held else found[one.name]
+            min(found[one.name], max((one.current or 0) - one.reserved, 0))
+            if one in held
+            else found[one.name]
             for one in shares
         )
         assert working >= replicas

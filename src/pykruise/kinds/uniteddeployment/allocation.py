@@ -12,7 +12,7 @@ original's three allocators; what is done otherwise is marked as such.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
