@@ -8,6 +8,7 @@ a v1alpha1 CloneSet, which manifests from before OpenKruise 1.9 use.
 
 from typing import Any, Final
 
+from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
 from pykruise.kinds.uniteddeployment.conversion import CONVERSION
 from pykruise.kinds.uniteddeployment.insight import INSIGHT
 from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
@@ -66,7 +67,11 @@ KIND = Kind(
     short_names=("ud",),
     conversion=CONVERSION,
     settings=Settings,
-    reviews=Reviews(is_protected=True),
+    reviews=Reviews(
+        mutating=lambda settings, _: mutating(settings),
+        validating=lambda *_: validate_united,
+        is_protected=True,
+    ),
     control=Control(
         name="uniteddeployment",
         component="uniteddeployment-controller",

@@ -48,6 +48,8 @@ __all__ = [
     "Snapshot",
     "UnitedProjector",
     "UnitedView",
+    "given_templates",
+    "mode_of",
     "read_spec",
     "snapshot",
 ]
@@ -75,14 +77,14 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
     @property
     def template(self) -> str:
         """The field of `spec.template` that is set; empty: none, or more than one."""
-        given = _given_templates(self.spec) if self.spec is not None else {}
+        given = given_templates(self.spec) if self.spec is not None else {}
         return next(iter(given)) if len(given) == 1 else ""
 
     @property
     def workload(self) -> Document:
         """What `spec.template` says of the workloads: their metadata and spec."""
         assert self.spec is not None
-        return _given_templates(self.spec)[self.template]
+        return given_templates(self.spec)[self.template]
 
     @property
     def subsets(self) -> Sequence[Subset]:
@@ -93,18 +95,12 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
     @property
     def mode(self) -> Mode:
         """What is done about pods that find no node."""
-        topology = self.spec.topology if self.spec is not None else None
-        strategy = topology.schedule_strategy if topology is not None else None
-        if strategy is None or strategy.type != "Adaptive":
-            return Mode.FIXED
-        return Mode.RESERVE if self.adaptive.reserve_unschedulable_pods else Mode.ADAPTIVE
+        return Mode.FIXED if self.spec is None else mode_of(self.spec)
 
     @property
     def adaptive(self) -> AdaptiveStrategy:
         """The settings of the adaptive strategy."""
-        topology = self.spec.topology if self.spec is not None else None
-        strategy = topology.schedule_strategy if topology is not None else None
-        return (strategy.adaptive if strategy is not None else None) or AdaptiveStrategy()
+        return AdaptiveStrategy() if self.spec is None else _adaptive(self.spec)
 
     @property
     def critical_s(self) -> int:
@@ -126,7 +122,21 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
         return max(partitions.get(subset, 0), 0)
 
 
-def _given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
+def mode_of(spec: UnitedDeploymentSpec) -> Mode:
+    """What is done about pods that find no node."""
+    strategy = spec.topology.schedule_strategy if spec.topology is not None else None
+    if strategy is None or strategy.type != "Adaptive":
+        return Mode.FIXED
+    return Mode.RESERVE if _adaptive(spec).reserve_unschedulable_pods else Mode.ADAPTIVE
+
+
+def _adaptive(spec: UnitedDeploymentSpec) -> AdaptiveStrategy:
+    strategy = spec.topology.schedule_strategy if spec.topology is not None else None
+    return (strategy.adaptive if strategy is not None else None) or AdaptiveStrategy()
+
+
+def given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
+    """The templates that are set, by their field."""
     given = msgspec.to_builtins(spec.template) if spec.template is not None else {}
     return {name: given[name] for name in TEMPLATES if given.get(name) is not None}
 
@@ -139,7 +149,7 @@ class UnitedProjector:
     """
 
     def __init__(self) -> None:
-        self._specs = SpecTable(read_spec, _given_templates, candidate_of=candidate_of)
+        self._specs = SpecTable(read_spec, given_templates, candidate_of=candidate_of)
 
     def __call__(self, raw: bytes | msgspec.Raw) -> UnitedView:
         fields, spec = self._specs(raw)
