@@ -1,7 +1,8 @@
 """What is done for a UnitedDeployment now: the table of contents of the decision.
 
 Snapshot ──▶ revision ▸ whose workloads ▸ schedulability ▸ allocation ──▶ Plan:
-             adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow ▸ stuck pods ▸ old revisions
+             which subsets are passed over ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
+             ▸ stuck pods ▸ old revisions
 
 Pure. At every moment the workloads together are to have no more than what is allocated: a new workload begins with
 what the others leave free, what shrinks is written before what grows, and nothing grows while something that is to
@@ -57,6 +58,7 @@ from pykruise.plans.execute import Failure
 from pykruise.plans.ownership import delete_revision, revision_stages
 from pykruise.plans.phases import pod_chain, pod_key
 from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.status import status_patch
 from pykruise.pods.reasons import Code, Reason
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, choose_update, revision_body
 from pykruise.pods.subset_placement import PlacementError
@@ -141,7 +143,7 @@ class _Planning:
         verdict = judge(
             self._united,
             self._own.workloads,
-            self._snapshot.pods,
+            self._snapshot.subset_pods,
             self._entries,
             target=self._target,
             updating_since=updating_since(conditions),
@@ -367,7 +369,7 @@ class _Planning:
             Seen(
                 united=self._united,
                 workloads=self._own.workloads,
-                pods=self._snapshot.pods,
+                pods=self._snapshot.subset_pods,
                 entries=self._entries,
                 schedulable=verdict.conditions,
                 reserved=verdict.reserved,
@@ -380,10 +382,16 @@ class _Planning:
             ),
             conditions,
         )
+        # An update that has just come to its end is over in the same status.
+        conditions = with_updated(
+            conditions, current=status.current_revision, target=self._target, now=self._now
+        )
+        status = msgspec.structs.replace(status, conditions=list(conditions))
         if any(self._errors.values()):
             seen = self._united.status.observed_generation
             status = msgspec.structs.replace(status, observed_generation=seen)
         document = _document(status)
+        stages = [*self._closed_first(verdict, status), *stages] if stages else stages
         return Plan(
             stages=tuple(stages),
             status=None if document == self._united.stored_status else document,
@@ -391,6 +399,25 @@ class _Planning:
             waiting=self._waiting(status, allocated, is_pending=is_provisioning or is_updating),
             notes=tuple(self._notes),
         )
+
+    def _closed_first(self, verdict: Verdict, status: UnitedDeploymentStatus) -> Iterator[Stage]:
+        """Which subsets are passed over is stored before anything is done about it: once their pods are gone, nothing
+        else would tell."""
+        stored = {name: schedulable_of(entry) for name, entry in self._entries.items()}
+        if all(stored.get(name) == one for name, one in verdict.conditions.items()):
+            return
+        seen = self._united.status.observed_generation
+        patch = status_patch(
+            UNITED_DEPLOYMENTS,
+            self._united.key,
+            uid=self._united.uid,
+            stored=self._united.stored_status,
+            wanted=_document(msgspec.structs.replace(status, observed_generation=seen)),
+        )
+        if patch is not None:
+            step = Step(action=patch, because="which subsets find nodes has changed")
+            chain = Chain(subject=self._united.name, steps=(step,))
+            yield Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,))
 
     def _judged(self, conditions: Conditions, kind: str, *, is_pending: bool) -> Conditions:
         """False for what cannot be done; as it was while something is being written; else True."""

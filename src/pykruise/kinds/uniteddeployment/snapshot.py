@@ -177,7 +177,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that it controls, of every kind, oldest first."""
     orphans: Sequence[SubsetWorkload] = ()
     """Of the template's kind, which nobody controls and which say a subset, oldest first."""
-    pods: Mapping[str, Sequence[PodView]] = {}
+    subset_pods: Mapping[str, Sequence[PodView]] = {}
     """Of its workloads, by the workload's uid, finished and terminating ones too, by name."""
     revisions: OwnRevisions
     names: Mapping[str, str] = {}
@@ -199,7 +199,7 @@ async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:
         united=view,
         workloads=workloads,
         orphans=_oldest_first(iter(orphans)),
-        pods={one.uid: tuple(_pods_of(one, read)) for one in workloads},
+        subset_pods={one.uid: tuple(_pods_of(one, read)) for one in workloads},
         revisions=_revisions(view, read),
         names=dict(_names(view, workloads, read)) if own in served else {},
         is_served=own in served,

@@ -33,7 +33,7 @@ def stuck_pods(snapshot: Snapshot, workloads: Mapping[str, SubsetWorkload], targ
 
 
 def _of(workload: SubsetWorkload, snapshot: Snapshot, *, partition: int, target: str) -> Iterator[Chain]:
-    for pod in snapshot.pods.get(workload.uid, ()):
+    for pod in snapshot.subset_pods.get(workload.uid, ()):
         ordinal = _ordinal(pod, workload)
         is_old = pod.labels.get(REVISION_LABEL) != target
         if ordinal is None or ordinal < min(partition, workload.replicas) or not is_old:
