@@ -369,6 +369,9 @@ def plan(
 )
 @click.option("--fail-pod", default="0%", help="Share of new pods that never become ready: 3%.")
 @click.option("--drain", multiple=True, help="Drain a node that long after the change: node-1@60s.")
+@click.option(
+    "--outage", multiple=True, help="The nodes of a subset go, and come back: zone-a@60s, or zone-a@60s..5m."
+)
 @click.option("--nodes", type=click.IntRange(1, 1000), default=3, help="Nodes, named node-1 and on.")
 @click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
 @click.option("--svg", type=_PATH, help="Where to write a chart to (SVG).")
@@ -379,6 +382,7 @@ def simulate(
     pods_ready_after: str,
     fail_pod: str,
     drain: tuple[str, ...],
+    outage: tuple[str, ...],
     nodes: int,
     seed: int,
     svg: Path | None,
@@ -389,7 +393,12 @@ def simulate(
 
     _log(False)
     conditions = Conditions(
-        pods_ready_after=pods_ready_after, fail_pod=fail_pod, drain=drain, nodes=nodes, seed=seed
+        pods_ready_after=pods_ready_after,
+        fail_pod=fail_pod,
+        drain=drain,
+        outage=outage,
+        nodes=nodes,
+        seed=seed,
     )
     _run(
         run_simulate(file, changes=change, conditions=conditions, svg=svg, output=output, say=click.echo),

@@ -8,7 +8,7 @@ Needs no cluster. Two changes are played under the same conditions and shown sid
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,7 @@ from pykruise.cli.insight.known import is_of, workloads
 from pykruise.cli.insight.playing import (
     Action,
     Drain,
+    Outage,
     Play,
     Played,
     World,
@@ -39,6 +40,7 @@ from pykruise.sandbox.nodes import NodeSpec
 __all__ = ["Conditions", "comparison", "report", "run_simulate"]
 
 START = parse_time("2026-01-01T00:00:00Z")
+_UNITED = "UnitedDeployment"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
@@ -49,6 +51,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     pods_ready_after: str = "2s"
     fail_pod: str = "0%"
     drain: Sequence[str] = ()
+    outage: Sequence[str] = ()
     nodes: int = 3
     seed: int = 1
 
@@ -92,26 +95,27 @@ async def run_simulate(
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file has in it. `nodes_for`: which nodes were made for which subset, in words."""
+    """What a file has in it. `nodes_for`: which nodes were made, by subset."""
 
     workload: Document | None
     beside: tuple[Document, ...] = ()
     nodes: tuple[NodeSpec, ...] = ()
-    nodes_for: tuple[str, ...] = ()
+    nodes_for: Mapping[str, Sequence[str]] = {}
 
 
 def _given(path: Path, conditions: Conditions) -> _Given:
     """What is there before the change: a workload, what stands beside it, and nodes."""
     documents = read_documents(path)
     beside = _beside(documents)
-    nodes, told = nodes_in(documents), list[str]()
+    nodes, told = nodes_in(documents), dict[str, list[str]]()
     if not nodes:
-        nodes, told = nodes_of_subsets(beside, conditions.nodes)
+        united = [doc for doc in documents if is_of(named(_UNITED), doc)]
+        nodes, told = nodes_of_subsets([*beside, *united], conditions.nodes)
     return _Given(
         workload=_workload(path, documents, is_needed=True),
         beside=beside,
         nodes=tuple(nodes),
-        nodes_for=tuple(told),
+        nodes_for=told,
     )
 
 
@@ -126,18 +130,20 @@ def _changed(path: Path) -> _Given:
 
 def _workload(path: Path, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
     """The one workload; None: there is none, and it is not needed."""
-    found = [doc for doc in documents if any(is_of(one, doc) for one in workloads())]
+    played = (*workloads(), named(_UNITED))
+    found = [doc for doc in documents if any(is_of(one, doc) for one in played)]
     if not found and not is_needed:
         return None
     if len(found) != 1:
-        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in workloads())
+        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in played)
         raise CommandError(f"{path}: want one {kinds}, found {len(found)}")
     return found[0]
 
 
 def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The SidecarSets, WorkloadSpreads and PodUnavailableBudgets."""
-    return tuple(_plain(doc) for doc in documents if any(is_of(named(one), doc) for one in ATTACHED))
+    kinds = [named(one) for one in ATTACHED if one != _UNITED.lower()]
+    return tuple(_plain(doc) for doc in documents if any(is_of(one, doc) for one in kinds))
 
 
 def _created(given: _Given, conditions: Conditions) -> Play:
@@ -168,12 +174,13 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         ready_after_s=(least, most),
         fail_share=share(conditions.fail_pod),
         drains=tuple(drain_of(text, nodes) for text in conditions.drain),
+        outages=tuple(outage_of(text, given.nodes_for) for text in conditions.outage),
         seed=conditions.seed,
     )
 
 
 def _about_nodes(given: _Given) -> list[str]:
-    told = "; ".join(given.nodes_for)
+    told = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
     return [f"nodes               made for this: {told} (a Node in -f is taken as it is)"] if told else []
 
 
@@ -225,6 +232,22 @@ def drain_of(text: str, nodes: Sequence[str]) -> Drain:
     if node not in nodes:
         raise CommandError(f"--drain {text!r}: there is no {node!r}, only {', '.join(nodes)}")
     return Drain(node, seconds(when, "--drain"))
+
+
+def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
+    """`zone-a@60s` or `zone-a@60s..5m`, of the nodes of these subsets. Raises CommandError."""
+    subset, at, when = text.partition("@")
+    if not at:
+        raise CommandError(f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m")
+    if subset not in nodes_for:
+        known = ", ".join(nodes_for) or "none that requires nodes"
+        raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
+    first, dots, last = when.partition("..")
+    begins = seconds(first, "--outage")
+    ends = seconds(last, "--outage") if dots else None
+    if ends is not None and ends < begins:
+        raise CommandError(f"--outage {text!r}: the second time must not be less than the first")
+    return Outage(name=subset, nodes=tuple(nodes_for[subset]), at_s=begins, until_s=ends)
 
 
 # Text

@@ -27,6 +27,7 @@ from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Play, Played
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
+from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
@@ -165,6 +166,7 @@ class _Stage:
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
         if self._record.has_begun:
             longest += max((drain.at_s for drain in self._given.drains), default=0.0)
+            longest += max((one.until_s or one.at_s for one in self._given.outages), default=0.0)
         looks = 1  # of how many it is clear what they would see
         while _now() < end:
             await asyncio.sleep(looks * LOOK_EVERY_S)
@@ -177,6 +179,8 @@ class _Stage:
 
     async def _longest(self, client: Client) -> float:
         """How long the workload, or whoever moves its pods on, may wait without doing anything."""
+        if self._given.united is not None:
+            return _moves_after_s(self._given.united)
         if self._longest_s is None:
             listed = await client.list(self._kind.resource, self._given.namespace)
             strategies = [
@@ -194,8 +198,11 @@ class _Stage:
         sight = await self._last_sight(client, given.workload["metadata"]["name"])
         plan = sight.plan()
         ends = [explain(sight, plan)]
+        if given.united is not None:
+            key = Key(given.namespace, given.workload["metadata"]["name"])
+            ends = [await explain_united(client, key, sight.snapshot.now, given.settings)]
         status = plan.status if plan.status is not None else sight.document.get("status") or {}
-        target = status.get("updateRevision") or ""
+        target = status.get("updateRevision") or status.get("updatedRevision") or ""
         if given.sidecars:
             sidecars = decode(await client.get(SIDECAR_SETS, "", given.sidecars))
             status = sidecars.get("status") or {}
@@ -233,11 +240,21 @@ def _now() -> float:
 
 
 def _moves_after_s(document: Document) -> float:
-    """After which time a WorkloadSpread moves pods on that cannot be scheduled; 0: never."""
-    seconds = get_path(
-        document, "spec", "scheduleStrategy", "adaptive", "rescheduleCriticalSeconds", default=None
-    )
-    return float(seconds or 0)
+    """How long a WorkloadSpread or UnitedDeployment waits before it moves on pods that cannot be scheduled, or opens
+    a subset again; 0: it never does."""
+    for path in (("spec", "scheduleStrategy"), ("spec", "topology", "scheduleStrategy")):
+        strategy = get_path(document, *path, default=None) or {}
+        if strategy.get("type") == "Adaptive" and path[1] == "topology":
+            adaptive = strategy.get("adaptive") or {}
+            return float(
+                sum(
+                    default if (given := adaptive.get(field)) is None else max(given, 0)
+                    for field, default in (("rescheduleCriticalSeconds", 30), ("unschedulableDuration", 300))
+                )
+            )
+        if seconds := (strategy.get("adaptive") or {}).get("rescheduleCriticalSeconds"):
+            return float(seconds)
+    return 0.0
 
 
 def _errors(error: ApiError) -> tuple[str, ...]:
