@@ -29,7 +29,6 @@ from pykruise.pods.settings import flags_of
 __all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 
 WORKERS = (
-    "crr",
     "imagepulljob",
     "nodeimage",
     "nodepodprobe",

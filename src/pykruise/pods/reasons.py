@@ -119,6 +119,7 @@ class Code(StrEnum):
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
     PODS_ACTIVE = "PodsActive"
+    NO_AGENT = "NoAgent"
     CHILD_ACTIVE = "ChildActive"
     UNFIT_NODE = "UnfitNode"
     NEXT_TICK = "NextTick"
@@ -307,6 +308,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
     Code.PODS_ACTIVE: Meaning("pods of a job run, or have still to start"),
+    Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "what was made before is active still, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
