@@ -12,6 +12,7 @@ import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import CONFIG_MAPS, NODES, PODS, SECRETS, STORAGE_CLASSES, Resource
@@ -40,10 +41,15 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     trial: Trial | None = None
     readers: Mapping[str, Any] = {}
     """By the name of a kind: what reads its objects, and what belongs to them, for webhooks."""
+    clock: Clock = system_clock
 
 
 def live_lookups(
-    client: Callable[[], Client], *, namespace: str, readers: Mapping[str, Any] | None = None
+    client: Callable[[], Client],
+    *,
+    namespace: str,
+    readers: Mapping[str, Any] | None = None,
+    clock: Clock = system_clock,
 ) -> Lookups:
     """Ask the API server each time. `client` is looked up at each question; `namespace`: the manager's own, where
     trials are made."""
@@ -69,6 +75,7 @@ def live_lookups(
         classes=classes,
         trial=trial,
         readers=readers or {},
+        clock=clock,
     )
 
 
