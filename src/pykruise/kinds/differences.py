@@ -522,6 +522,30 @@ _EPHEMERAL_JOB: Final = _of(
     ),
 )
 
+_CONTAINER_RECREATE_REQUEST: Final = _of(
+    "ContainerRecreateRequest",
+    (
+        "init containers that run beside the others are refused",
+        "they can be recreated",
+        "sidecars are containers too",
+    ),
+    (
+        "one that waits behind another is never given up, even when its agent is gone",
+        "a minute after the one before has ended",
+        "nothing waits for ever",
+    ),
+    (
+        "which containers are new is judged by their start",
+        "by id and restart count",
+        "clocks of nodes differ",
+    ),
+    (
+        "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
+        "refused in both versions",
+        "they mean nothing",
+    ),
+)
+
 DIFFERENCES: Final = (
     *_EVERYWHERE,
     *_CLONE_SET,
@@ -535,6 +559,7 @@ DIFFERENCES: Final = (
     *_BROADCAST_JOB,
     *_ADVANCED_CRON_JOB,
     *_EPHEMERAL_JOB,
+    *_CONTAINER_RECREATE_REQUEST,
     *_ADMISSION,
     *_MANAGER,
 )
