@@ -80,10 +80,10 @@ def test_two_nodes_are_drained_at_once_and_never_more_pods_are_out_than_the_budg
     nodes = sorted({*serving(kubectl)})[:2]
     # when both nodes are drained
     drains = [
-        kubectl.start("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=55s")
+        kubectl.start("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=170s")
         for node in nodes
     ]
-    fewest, end = REPLICAS, time.monotonic() + 55
+    fewest, end = REPLICAS, time.monotonic() + 170
     while {*serving(kubectl)} & {*nodes} or len(serving(kubectl)) < REPLICAS:
         fewest = min(fewest, len(serving(kubectl)))
         assert time.monotonic() < end, kubectl.says("get", "pods,pub", "-n", "drained", "-o", "wide")

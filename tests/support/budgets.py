@@ -20,7 +20,7 @@ from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import ConflictError, NotFoundError, Status
+from pykruise.kube.errors import ConflictError, ConnectionLostError, NotFoundError, Status
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
@@ -263,6 +263,7 @@ class BudgetServer:
         self.budgets = {one["metadata"]["name"]: one for one in budgets}
         self.pods = {one["metadata"]["name"]: one for one in pods}
         self.conflicts_to_come = 0
+        self.writes_hang = self.writes_fail = False
         self.writes = 0
         self._version = 1
 
@@ -278,6 +279,10 @@ class BudgetServer:
     async def patch(self, shown: BudgetView, patch: Document) -> BudgetView:
         """One conditional write."""
         await asyncio.sleep(0)
+        if self.writes_hang:
+            await asyncio.sleep(3600)
+        if self.writes_fail:
+            raise ConnectionLostError("lost on purpose")
         stored = self.budgets[shown.name]
         self.writes += 1
         if self.conflicts_to_come or str(shown.resource_version) != stored["metadata"]["resourceVersion"]:
