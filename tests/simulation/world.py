@@ -401,6 +401,7 @@ class _World:
         self._weather.clear()
         while self._helpers:
             await asyncio.wait(self._helpers)
+        await asyncio.sleep(max(0.0, self._weather.last_arrival - self._now()))
         self._skew_s = 0.0  # somebody sets the clock right
         await self._deeds.heal()
         if not self._lives:

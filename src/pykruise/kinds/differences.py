@@ -473,6 +473,11 @@ _BROADCAST_JOB: Final = _of(
         "a person sees it, and resumes the job there",
     ),
     (
+        "a pod that Kubernetes fails since its node is gone may fail the job",
+        "it does not count",
+        "nodes may come and go",
+    ),
+    (
         "`nodeName` in the template is overwritten",
         "the job runs on that node alone",
         "what the template says counts",

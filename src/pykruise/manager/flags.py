@@ -34,7 +34,6 @@ WORKERS = (
     "nodeimage",
     "nodepodprobe",
     "podprobemarker",
-    "uniteddeployment",
 )
 """Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""
 

@@ -108,6 +108,10 @@ class Purpose(StrEnum):
     REPLACE_JOBS = "replace jobs"
     PAUSE_JOB = "pause the job"
     DELETE_JOB = "delete the job"
+    CREATE_WORKLOADS = "create workloads"
+    DELETE_WORKLOADS = "delete workloads"
+    UPDATE_WORKLOADS = "update workloads"
+    GROW_WORKLOADS = "let workloads grow"
     REPORT_STATUS = "status"
     TIDY_UP = "tidy up"
 
@@ -129,7 +133,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     is_independent: bool = False
     """A chain that fails does not stop the others of the stage; the stages after it do not begin."""
     only_after: Purpose | None = None
-    """An optional stage: this one is left out when something of that has failed."""
+    """A stage that is optional or independent: this one is left out when something of that has failed."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -114,6 +114,8 @@ class Code(StrEnum):
     CREATING = "Creating"
     LEAVING = "Leaving"
     SURPLUS = "Surplus"
+    SUBSETS = "Subsets"
+    IN_RESERVE = "InReserve"
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
     PODS_ACTIVE = "PodsActive"
@@ -314,6 +316,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
+    Code.SUBSETS: Meaning("workloads of subsets are being created, scaled or updated, or their pods start"),
+    Code.IN_RESERVE: Meaning(
+        "pods of a subset find no node; they are kept, and other subsets stand in for them",
+        "make room on the subset's nodes",
+    ),
 }
 """Every code."""
 
@@ -328,7 +335,7 @@ AT_REST: Final = frozenset(
     {
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
-        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
+        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.NEXT_TICK, Code.OTHER_BUDGET),
     }
 )
