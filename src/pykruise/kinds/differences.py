@@ -447,6 +447,16 @@ _POD_UNAVAILABLE_BUDGET: Final = _of(
         "no pod goes that was not counted",
     ),
     ("a pod whose budget was deleted is tied to none", "to the next one that selects it", "it is guarded"),
+    (
+        "after four conflicts a request is refused",
+        "it is tried for six seconds",
+        "nobody who is allowed is refused for conflicts alone",
+    ),
+    (
+        "a record lets its pod go again, and gives its place back, by what caches show",
+        "again in the first half of its time; its place only after the API server was asked for the pod",
+        "a watch that hangs lets no pod go",
+    ),
 )
 
 _BROADCAST_JOB: Final = _of(
