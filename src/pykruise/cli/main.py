@@ -293,7 +293,7 @@ def explain(
 ) -> None:
     """Say what a rollout does now, what it waits for, and what can be done about it. Reads only.
 
-    TARGET is kind and name: clonesets/web.
+    TARGET is kind and name: clonesets/web. Of a pod (pod/web-x) it says which budgets hold it.
     """
     from pykruise.cli.explain import run_explain
 
@@ -428,6 +428,7 @@ def simulate(
         begin=begin,
         nodes=nodes,
         seed=seed,
+        feature_gates=feature_gates,
     )
     live = (
         Target(
@@ -435,7 +436,6 @@ def simulate(
             namespace=namespace,
             kubeconfig=kubeconfig,
             context=context,
-            feature_gates=feature_gates,
         )
         if target is not None
         else None

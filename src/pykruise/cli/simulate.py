@@ -45,7 +45,6 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.durations import short_duration
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
 from pykruise.plans.insight import ClockInsight
 from pykruise.sandbox.nodes import NodeSpec
 
@@ -68,6 +67,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     leave: Sequence[str] = ()
     nodes: int = 3
     seed: int = 1
+    feature_gates: str = ""
     lasts: str = "30d"
     """Of a clock: how long it is played."""
     begin: str = ""
@@ -82,7 +82,6 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
-    feature_gates: str = ""
 
 
 async def run_simulate(
@@ -238,6 +237,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         drains=tuple(drain_of(text, nodes) for text in conditions.drain),
         node_changes=tuple(_node_changes(conditions, nodes)),
         seed=conditions.seed,
+        settings=given_settings(conditions.feature_gates),
     )
 
 
@@ -347,7 +347,13 @@ async def _clock_of(
         names = ", ".join(doc["metadata"]["name"] for _, doc in found)
         raise CommandError(f"one schedule is played at a time, found {names}")
     kind, document = found[0]
-    given = await manifest_play(kind, document, start=begin, settings=Settings(), **_of_clock(conditions))
+    given = await manifest_play(
+        kind,
+        document,
+        start=begin,
+        settings=given_settings(conditions.feature_gates),
+        **_of_clock(conditions),
+    )
     return given if isinstance(given, ClockPlay) else ClockPlayed(refused=given)
 
 
@@ -356,7 +362,7 @@ async def _live(
 ) -> tuple[list[Document], ClockPlay | None]:
     """A live object as a manifest, or as the play of its clock."""
     kind, name = of_name(target.name)
-    given = given_settings(target.feature_gates) if target.feature_gates else None
+    given = given_settings(conditions.feature_gates) if conditions.feature_gates else None
     async with reach(target.kubeconfig, target.context) as (client, default_namespace):
         settings = given or await manager_settings(client, time.time)
         namespace = (target.namespace or default_namespace) if kind.resource.namespaced else ""
@@ -412,6 +418,8 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
         ("pods created", [str(_count(one, "create")) for one in played]),
         ("pods deleted", [str(_count(one, "delete")) for one in played]),
     ]
+    if any(one.kept for one in played):
+        rows.append(("refused by budgets", [str(sum(one.kept.values())) for one in played]))
     width = max(len(name) for name in names) + 2
     lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
     lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
@@ -452,7 +460,14 @@ def _facts(played: Played) -> list[str]:
         f"{_count(played, 'update in place')} updated in place"
         + (f", {upgraded} got new sidecars" if (upgraded := _count(played, "upgrade sidecars")) else ""),
         *_subsets(played),
+        *_budgets(played),
     ]
+
+
+def _budgets(played: Played) -> list[str]:
+    """How often budgets refused to let pods go."""
+    told = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
+    return [f"budgets             {told}"] if told else []
 
 
 def _subsets(played: Played) -> list[str]:

@@ -6,7 +6,7 @@ Record.pods ──▶ Others ──▶ requests, as kubectl and owners of hooks 
 import asyncio
 import random
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Drain, NodeChange, Play
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import ApiError
+from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.pods.lifecycle import LifecycleState
@@ -26,6 +26,9 @@ from pykruise.sandbox.nodes import node_specs
 __all__ = ["Others"]
 
 _HOOKED = (LifecycleState.PREPARING_DELETE, LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATED)
+
+AGAIN_S: Final = 5.0
+"""How often `kubectl drain` tries again to evict a pod that a budget keeps."""
 
 
 class Others:
@@ -99,15 +102,25 @@ class Others:
         patch = {"spec": {"unschedulable": True}}
         await self._client.patch(NODES, "", drain.node, patch, patch_type=PatchType.MERGE)
         self._record.tell(f"{drain.node} is drained")
-        for pod in list(self._record.pods.values()):
-            if pod.node_name == drain.node and not pod.is_deleting:
-                body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
-                try:
-                    await self._client.create(
-                        PODS, pod.namespace, body, name=pod.name, subresource="eviction"
-                    )
-                except ApiError as error:
+        told: set[str] = set()
+        while left := [pod for pod in self._record.pods.values() if _is_on(pod, drain.node)]:
+            for pod in left:
+                if (error := await self._evict(pod)) is not None and pod.uid not in told:
+                    told.add(pod.uid)
                     self._record.tell(f"{pod.name} is not evicted: {error}")
+            await asyncio.sleep(AGAIN_S)
+
+    async def _evict(self, pod: PodView) -> ApiError | None:
+        """What refuses it; None: nothing does, or its budget, which is told apart."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
+        kept = self._record.kept.total()
+        try:
+            await self._client.create(PODS, pod.namespace, body, name=pod.name, subresource="eviction")
+        except NotFoundError:
+            return None
+        except ApiError as error:
+            return error if self._record.kept.total() == kept else None
+        return None
 
     async def _change_node(self, change: NodeChange) -> None:
         await asyncio.sleep(change.at_s)
@@ -146,3 +159,8 @@ class Others:
             )
         except ApiError:
             return  # gone meanwhile
+
+
+def _is_on(pod: PodView, node: str) -> bool:
+    """Whether a drain of the node still has to evict it."""
+    return pod.node_name == node and pod.is_active

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 
 import msgspec
 
+from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.cli.insight.playing.values import Action, Sample
 from pykruise.kinds.sidecarset.records import RecordError, read_records
 from pykruise.kinds.workloadspread.injection import read_matched
@@ -70,6 +71,8 @@ class Record:
         self.samples: list[Sample] = []
         self.events: list[tuple[float, str]] = []
         self.restarts = 0
+        self.kept: Counter[tuple[str, str]] = Counter()
+        """Requests that PodUnavailableBudgets refused, by budget and pod."""
         self.last = 0.0
         """When a pod changed last, in the loop's time."""
 
@@ -90,6 +93,7 @@ class Record:
         self.events.clear()
         self.samples.clear()
         self.restarts = 0
+        self.kept.clear()
         self._batch = 0
         self._has_moved = True
         self._sample()
@@ -97,6 +101,13 @@ class Record:
     def tell(self, what: str) -> None:
         """Something happens besides."""
         self.events.append((self._at(), what))
+
+    def keep(self, prevented: PreventedDisruption) -> None:
+        """A budget refused to let a pod go; told once."""
+        about = (prevented.budget, prevented.pod)
+        self.kept[about] += 1
+        if self.kept[about] == 1:
+            self.tell(f"{prevented.pod} is kept by PodUnavailableBudget {prevented.budget}")
 
     def revision_of(self, pod: PodView) -> str:
         """The revision that the play is about."""

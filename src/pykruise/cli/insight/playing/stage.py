@@ -5,7 +5,8 @@ what is there settles ──▶ the change is written ──▶ time runs until 
 
 import asyncio
 import gc
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,6 +28,8 @@ from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Play, Played
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
+from pykruise.cli.insight.unavailability import explain_budget
+from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
@@ -219,6 +222,7 @@ class _Stage:
             status = sidecars.get("status") or {}
             target = status.get("latestRevision") or ""
             ends.insert(0, explain_sidecars(await sight_of(client, sidecars, now=sight.snapshot.now)))
+        ends += await self._of_budgets(client)
         return replace(
             self._of_what_is_gone(is_over),
             status=status,
@@ -238,14 +242,39 @@ class _Stage:
             lowest_available=min((sample.available for sample in record.samples), default=0),
             duration_s=record.duration_s,
             restarts=record.restarts,
+            kept=_by_budget(record.kept),
             is_over=is_over,
             is_job=self._job is not None,
         )
+
+    async def _of_budgets(self, client: Client) -> list[Explanation]:
+        """What is said of budgets that pods or drains still wait for."""
+        there = {pod.name for pod in self._record.pods.values() if pod.is_active}
+        kept: dict[str, dict[str, int]] = {}
+        for (budget, pod), count in self._record.kept.items():
+            if pod in there:
+                kept.setdefault(budget, {})[pod] = count
+        found: list[Explanation] = []
+        for budget, pods in sorted(kept.items()):
+            key, now = Key(self._given.namespace, budget), self._given.start + _now()
+            try:
+                sight = await look_at_budget(client, key, now=now, settings=self._given.settings)
+            except NotFoundError:
+                continue
+            found.append(explain_budget(replace(sight, kept=pods)))
+        return found
 
     async def _last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
         now = self._given.start + _now()
         return await look(client, self._kind, key, now=now, settings=self._given.settings)
+
+
+def _by_budget(kept: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for (budget, _), count in kept.items():
+        found[budget] += count
+    return dict(found)
 
 
 def _end(found: Sequence[Explanation]) -> Explanation:
