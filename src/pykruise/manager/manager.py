@@ -158,8 +158,12 @@ class Manager:
         )
 
     def positions(self) -> dict[str, int]:
-        """By resource: the version of the cluster that its cache has followed."""
-        return {str(resource): cache.position for resource, cache in self._sources.by_resource.items()}
+        """By resource: the version of the cluster that all its caches have followed."""
+        found: dict[str, int] = {}
+        for cache in self._sources.caches:
+            name = str(cache.resource)
+            found[name] = min(found.get(name, cache.position), cache.position)
+        return found
 
     def problems(self) -> Sequence[str]:
         """Why it cannot do its work now, one sentence each; empty: it can."""

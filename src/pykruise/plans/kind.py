@@ -108,7 +108,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the object (second) is still what was planned for (first)."""
     is_status_shared: bool = False
-    """Others write the status too: it is written only if the object is still as it was seen."""
+    """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
+    late would undo what must stay."""
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
