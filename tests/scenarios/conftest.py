@@ -43,6 +43,7 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -260,6 +261,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         lookups=live_lookups(
             lambda: client,
             namespace="scenario",
+            clock=clock,
             readers={
                 "sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE),
                 "persistentpodstate": LiveStates(lambda: client, namespace=NAMESPACE, clock=clock),
@@ -408,6 +410,7 @@ async def _real_stage(
 
 
 LEFT_BEHIND = (
+    UNITED_DEPLOYMENTS,
     RESOURCE_DISTRIBUTIONS,
     ADVANCED_CRON_JOBS,
     BROADCAST_JOBS,

@@ -381,6 +381,9 @@ def plan(
 @click.option(
     "--from", "begin", default="", help="From when on: 2026-03-01T00:00:00Z (default: from now on)."
 )
+@click.option(
+    "--outage", multiple=True, help="The nodes of a subset go, and come back: zone-a@60s, or zone-a@60s..5m."
+)
 @click.option("--nodes", type=click.IntRange(1, 1000), default=3, help="Nodes, named node-1 and on.")
 @click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
 @click.option("--svg", type=_PATH, help="Where to write a chart to (SVG).")
@@ -401,6 +404,7 @@ def simulate(
     takes: str,
     lasts: str,
     begin: str,
+    outage: tuple[str, ...],
     nodes: int,
     seed: int,
     svg: Path | None,
@@ -426,6 +430,7 @@ def simulate(
         takes=takes,
         lasts=lasts,
         begin=begin,
+        outage=outage,
         nodes=nodes,
         seed=seed,
         feature_gates=feature_gates,

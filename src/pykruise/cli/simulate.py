@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from pykruise.cli.insight.playing import (
     Action,
     Drain,
     NodeChange,
+    Outage,
     Play,
     Played,
     World,
@@ -51,6 +52,7 @@ from pykruise.sandbox.nodes import NodeSpec
 __all__ = ["Conditions", "Target", "comparison", "report", "run_simulate"]
 
 START = parse_time("2026-01-01T00:00:00Z")
+_UNITED = "UnitedDeployment"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
@@ -65,6 +67,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """How long a job's pod runs, or what a clock makes."""
     join: Sequence[str] = ()
     leave: Sequence[str] = ()
+    outage: Sequence[str] = ()
     nodes: int = 3
     seed: int = 1
     feature_gates: str = ""
@@ -158,25 +161,26 @@ async def _say_rollouts(
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file has in it. `nodes_for`: which nodes were made for which subset, in words."""
+    """What a file has in it. `nodes_for`: which nodes were made, by subset."""
 
     workload: Document | None
     beside: tuple[Document, ...] = ()
     nodes: tuple[NodeSpec, ...] = ()
-    nodes_for: tuple[str, ...] = ()
+    nodes_for: Mapping[str, Sequence[str]] = {}
 
 
 def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
     """What is there before the change: a workload, what stands beside it, and nodes."""
     beside = _beside(documents)
-    nodes, told = nodes_in(documents), list[str]()
+    nodes, told = nodes_in(documents), dict[str, list[str]]()
     if not nodes:
-        nodes, told = nodes_of_subsets(beside, conditions.nodes)
+        united = [doc for doc in documents if is_of(named(_UNITED), doc)]
+        nodes, told = nodes_of_subsets([*beside, *united], conditions.nodes)
     return _Given(
         workload=_workload(name, documents, is_needed=True),
         beside=beside,
         nodes=tuple(nodes),
-        nodes_for=tuple(told),
+        nodes_for=told,
     )
 
 
@@ -191,11 +195,12 @@ def _changed(path: Path) -> _Given:
 
 def _workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
     """The one workload; None: there is none, and it is not needed."""
-    found = [doc for doc in documents if any(is_of(one, doc) for one in workloads())]
+    played = (*workloads(), named(_UNITED))
+    found = [doc for doc in documents if any(is_of(one, doc) for one in played)]
     if not found and not is_needed:
         return None
     if len(found) != 1:
-        known = (*workloads(), *clocks())
+        known = (*played, *clocks())
         kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in known)
         raise CommandError(f"{name}: want one {kinds}, found {len(found)}")
     return found[0]
@@ -203,7 +208,8 @@ def _workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> D
 
 def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The SidecarSets, WorkloadSpreads and PodUnavailableBudgets."""
-    return tuple(_plain(doc) for doc in documents if any(is_of(named(one), doc) for one in ATTACHED))
+    kinds = [named(one) for one in ATTACHED if one != _UNITED.lower()]
+    return tuple(_plain(doc) for doc in documents if any(is_of(one, doc) for one in kinds))
 
 
 def _created(given: _Given, conditions: Conditions) -> Play:
@@ -236,13 +242,14 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         takes_s=span(conditions.takes, "--takes"),
         drains=tuple(drain_of(text, nodes) for text in conditions.drain),
         node_changes=tuple(_node_changes(conditions, nodes)),
+        outages=tuple(outage_of(text, given.nodes_for) for text in conditions.outage),
         seed=conditions.seed,
         settings=given_settings(conditions.feature_gates),
     )
 
 
 def _about_nodes(given: _Given) -> list[str]:
-    told = "; ".join(given.nodes_for)
+    told = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
     return [f"nodes               made for this: {told} (a Node in -f is taken as it is)"] if told else []
 
 
@@ -382,6 +389,22 @@ def _say_clock(name: str, given: ClockPlay | ClockPlayed, output: str, say: Call
     if isinstance(given, ClockPlayed) or played.refused:
         raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
     say(clock_json(name, played) if output == "json" else "\n".join(clock_report(name, given, played)))
+
+
+def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
+    """`zone-a@60s` or `zone-a@60s..5m`, of the nodes of these subsets. Raises CommandError."""
+    subset, at, when = text.partition("@")
+    if not at:
+        raise CommandError(f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m")
+    if subset not in nodes_for:
+        known = ", ".join(nodes_for) or "none that requires nodes"
+        raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
+    first, dots, last = when.partition("..")
+    begins = seconds(first, "--outage")
+    ends = seconds(last, "--outage") if dots else None
+    if ends is not None and ends < begins:
+        raise CommandError(f"--outage {text!r}: the second time must not be less than the first")
+    return Outage(name=subset, nodes=tuple(nodes_for[subset]), at_s=begins, until_s=ends)
 
 
 # Text

@@ -29,6 +29,7 @@ from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.workloads import TEMPLATES
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -45,6 +46,7 @@ from pykruise.kube.resources import (
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    REPLICA_SETS,
     Resource,
 )
 from pykruise.kube.transport import Request, Response, WrappedTransport
@@ -66,6 +68,7 @@ STATUS_EVERY_S: Final = 300.0
 """How often the manager writes a status that keeps changing, where nobody reads it before the end."""
 
 _OF_CLAIMS: Final = ("claims", "ephemeral-volumes", "storage-class", "volumes")
+_OF_WORKLOADS: Final = ("deployments", "replicasets", "statefulsets")
 _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
 
 
@@ -83,9 +86,10 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
         controllers=(
             *(_OF_CLAIMS if has_claims else ()),
             *(_OF_NODES if is_copy or given.node_changes else ()),
+            *(_OF_WORKLOADS if given.united is not None else ()),
         ),
-        collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource)
-        if has_claims or is_copy or isinstance(kind.insight, JobInsight)
+        collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource, *_made_of(given))
+        if has_claims or is_copy or isinstance(kind.insight, JobInsight) or given.united is not None
         else (),
     )
     # Reviews begin once the cluster is there.
@@ -100,9 +104,22 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
     )
 
 
+def _made_of(given: Play) -> Sequence[Resource]:
+    """What a UnitedDeployment makes, and what is made of that."""
+    return (*TEMPLATES.values(), REPLICA_SETS) if given.united is not None else ()
+
+
 def _workloads(given: Play) -> list[Document]:
-    """The workload in all its forms."""
-    return [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    """The workload in all its forms; of a UnitedDeployment, its templates."""
+    found = [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    if given.united is None:
+        return found
+    return [
+        template
+        for one in found
+        for template in (get_path(one, "spec", "template", default=None) or {}).values()
+        if template
+    ]
 
 
 def _has_claims(given: Play) -> bool:
@@ -173,15 +190,18 @@ def _kubelet(given: Play) -> KubeletSettings:
 
 
 def has_quiet_status(given: Play) -> bool:
-    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads and budgets; a copy is to
+    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads and budgets,
+    a UnitedDeployment those of its workloads; a copy is to
     do just what its original does."""
-    return given.world.workload is None and not given.has(WORKLOAD_SPREADS) and not _has_budgets(given)
+    is_read = given.united is not None or given.has(WORKLOAD_SPREADS) or _has_budgets(given)
+    return given.world.workload is None and not is_read
 
 
 def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
     """The kinds that take part."""
     return (
         kind.resource,
+        *((CLONE_SETS, ADVANCED_STATEFUL_SETS) if given.united is not None else ()),
         *((POD_UNAVAILABLE_BUDGETS,) if _has_budgets(given) else ()),
         *((SIDECAR_SETS,) if given.has(SIDECAR_SETS) else ()),
         *((WORKLOAD_SPREADS,) if given.has(WORKLOAD_SPREADS) else ()),

@@ -6,12 +6,13 @@ Record.pods ──▶ Others ──▶ requests, as kubectl and owners of hooks 
 import asyncio
 import random
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.cli.insight.playing.record import Record
-from pykruise.cli.insight.playing.values import Drain, NodeChange, Play
+from pykruise.cli.insight.playing.values import Drain, NodeChange, Outage, Play
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, NotFoundError
@@ -60,6 +61,8 @@ class Others:
             self._run(self._drain(drain))
         for change in self._given.node_changes:
             self._run(self._change_node(change))
+        for outage in self._given.outages:
+            self._run(self._lose(outage))
 
     def end(self) -> None:
         """Nobody does anything any more."""
@@ -132,6 +135,26 @@ class Others:
         self._kubelets.stop_node(change.node)
         await self._client.delete(NODES, "", change.node)
         self._record.tell(f"{change.node} leaves")
+
+    async def _lose(self, outage: Outage) -> None:
+        await asyncio.sleep(outage.at_s)
+        self._record.tell(f"the nodes of {outage.name} are gone: {', '.join(outage.nodes)}")
+        for node in outage.nodes:
+            await self._cordon(node, is_on=True)
+        for pod in list(self._record.pods.values()):
+            if pod.node_name in outage.nodes and not pod.is_deleting:
+                with suppress(ApiError):  # gone meanwhile
+                    await self._client.delete(PODS, pod.namespace, pod.name, grace_period_s=0)
+        if outage.until_s is None:
+            return
+        await asyncio.sleep(max(outage.until_s - outage.at_s, 0.0))
+        for node in outage.nodes:
+            await self._cordon(node, is_on=False)
+        self._record.tell(f"the nodes of {outage.name} are back")
+
+    async def _cordon(self, node: str, *, is_on: bool) -> None:
+        patch = {"spec": {"unschedulable": is_on or None}}
+        await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def _serve_hook(self, pod: PodView, after_s: float) -> None:
         """What a hook's owner does: take it off a pod that prepares, put it on one that is updated."""

@@ -16,6 +16,7 @@ import msgspec
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.cli.insight.playing.values import Action, Sample
 from pykruise.kinds.sidecarset.records import RecordError, read_records
+from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, SUBSET_LABEL
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
 from pykruise.pods.lifecycle import LifecycleState
@@ -112,7 +113,9 @@ class Record:
     def revision_of(self, pod: PodView) -> str:
         """The revision that the play is about."""
         if not self._sidecars:
-            return str(pod.revision)
+            # Of a UnitedDeployment: each of its workloads has revisions of its own.
+            united = pod.labels.get(REVISION_LABEL)
+            return str(short_hash(united) if united else pod.revision)
         try:
             records = read_records(pod.annotations, SIDECARSET_HASH_ANNOTATION)
         except RecordError:
@@ -162,7 +165,7 @@ class Record:
     def _note_deed(self, before: PodView | None, after: PodView | None) -> None:
         if before is None and after is not None:
             self._act("create", after)
-        elif before is not None and (after is None or (after.is_deleting and not before.is_deleting)):
+        elif before is not None and not before.is_deleting and (after is None or after.is_deleting):
             self._act("delete", before)
         elif before is not None and after is not None:
             if before.revision != after.revision:
@@ -242,9 +245,9 @@ class Record:
 
 
 def _subset_of(pod: PodView) -> str:
-    """The subset of a WorkloadSpread that it is in; empty: none."""
+    """The subset of a WorkloadSpread or UnitedDeployment that it is in; empty: none."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return matched.subset if matched is not None else ""
+    return matched.subset if matched is not None else pod.labels.get(SUBSET_LABEL, "")
 
 
 def _now() -> float:

@@ -30,6 +30,7 @@ from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
 from pykruise.cli.insight.unavailability import explain_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
+from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
@@ -178,6 +179,7 @@ class _Stage:
         if self._record.has_begun:
             moments = [one.at_s for one in self._given.drains]
             moments += [one.at_s for one in self._given.node_changes]
+            moments += [one.until_s or one.at_s for one in self._given.outages]
             longest += max(moments, default=0.0)
         looks = 1  # of how many it is clear what they would see
         while _now() < end:
@@ -191,6 +193,8 @@ class _Stage:
 
     async def _longest(self, client: Client) -> float:
         """How long the workload, or whoever moves its pods on, may wait without doing anything."""
+        if self._given.united is not None:
+            return _moves_after_s(self._given.united)
         if self._longest_s is None:
             listed = await client.list(self._kind.resource, self._given.namespace)
             waits = [self._waits_s(decode(raw)["spec"]) for raw in listed.items]
@@ -215,8 +219,11 @@ class _Stage:
             return self._of_what_is_gone(is_over)
         plan = sight.plan()
         ends = [explain(sight, plan)]
+        if given.united is not None:
+            key = Key(given.namespace, given.workload["metadata"]["name"])
+            ends = [await explain_united(client, key, sight.snapshot.now, given.settings)]
         status = plan.status if plan.status is not None else sight.document.get("status") or {}
-        target = status.get("updateRevision") or ""
+        target = status.get("updateRevision") or status.get("updatedRevision") or ""
         if given.sidecars:
             sidecars = decode(await client.get(SIDECAR_SETS, "", given.sidecars))
             status = sidecars.get("status") or {}
@@ -288,11 +295,21 @@ def _now() -> float:
 
 
 def _moves_after_s(document: Document) -> float:
-    """After which time a WorkloadSpread moves pods on that cannot be scheduled; 0: never."""
-    seconds = get_path(
-        document, "spec", "scheduleStrategy", "adaptive", "rescheduleCriticalSeconds", default=None
-    )
-    return float(seconds or 0)
+    """How long a WorkloadSpread or UnitedDeployment waits before it moves on pods that cannot be scheduled, or opens
+    a subset again; 0: it never does."""
+    for path in (("spec", "scheduleStrategy"), ("spec", "topology", "scheduleStrategy")):
+        strategy = get_path(document, *path, default=None) or {}
+        if strategy.get("type") == "Adaptive" and path[1] == "topology":
+            adaptive = strategy.get("adaptive") or {}
+            return float(
+                sum(
+                    default if (given := adaptive.get(field)) is None else max(given, 0)
+                    for field, default in (("rescheduleCriticalSeconds", 30), ("unschedulableDuration", 300))
+                )
+            )
+        if seconds := (strategy.get("adaptive") or {}).get("rescheduleCriticalSeconds"):
+            return float(seconds)
+    return 0.0
 
 
 def _errors(error: ApiError) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import msgspec
 
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
@@ -13,7 +14,7 @@ from pykruise.manager.settings import Settings
 from pykruise.pods.reasons import Reason
 from pykruise.sandbox.nodes import NodeSpec
 
-__all__ = ["Action", "Drain", "NodeChange", "Play", "Played", "Sample", "World"]
+__all__ = ["Action", "Drain", "NodeChange", "Outage", "Play", "Played", "Sample", "World"]
 
 
 class Drain(msgspec.Struct, frozen=True):
@@ -29,6 +30,17 @@ class NodeChange(msgspec.Struct, frozen=True):
     node: str
     at_s: float
     joins: bool
+
+
+class Outage(msgspec.Struct, frozen=True, kw_only=True):
+    """From `at_s` to `until_s` seconds after the change, nodes take no pods, and lose those that they have."""
+
+    name: str
+    """Of the subset that they are for."""
+    nodes: tuple[str, ...]
+    at_s: float
+    until_s: float | None = None
+    """None: they do not come back."""
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +84,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """Of a job: how long each of its pods runs until it ends."""
     drains: Sequence[Drain] = ()
     node_changes: Sequence[NodeChange] = ()
+    outages: Sequence[Outage] = ()
     hooks_released_after_s: float | None = 1.0
     """How long whoever owns lifecycle hooks takes; None: they are never released."""
     seed: int = 1
@@ -91,6 +104,12 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
         changed = (one["metadata"]["name"] for one in self.beside_changes if one["kind"] == SIDECAR_SETS.kind)
         return str(next(changed, ""))
 
+    @property
+    def united(self) -> Document | None:
+        """The UnitedDeployment that makes the workloads; None: the workload is made as it is."""
+        about = self.workload
+        return about if about.get("kind") == UNITED_DEPLOYMENTS.kind else None
+
     def has(self, resource: Resource) -> bool:
         """Whether objects of a kind stand beside the workload."""
         return any(one["kind"] == resource.kind for one in (*self.beside, *self.beside_changes))
@@ -108,7 +127,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     revision: str = ""
     subset: str = ""
-    """Of a WorkloadSpread, that the pod is in."""
+    """Of a WorkloadSpread or a UnitedDeployment, that the pod is in."""
     node: str = ""
     """Of a job: the node that the pod is made for."""
 
