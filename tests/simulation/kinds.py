@@ -13,6 +13,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import Resource
 from simulation import (
@@ -21,6 +22,7 @@ from simulation import (
     generate_daemonset,
     generate_sidecarset,
     generate_statefulset,
+    generate_uniteddeployment,
     generate_workloadspread,
 )
 from simulation.beside import Together
@@ -31,6 +33,7 @@ from simulation.script import Script
 from simulation.sidecar_rules import SidecarRules
 from simulation.spread_rules import SpreadRules
 from simulation.statefulset_rules import StatefulSetRules
+from simulation.uniteddeployment_rules import UnitedDeploymentRules
 
 __all__ = ["GENERATORS", "KINDS", "SimulatedKind", "generate"]
 
@@ -40,10 +43,12 @@ class SimulatedKind(msgspec.Struct, frozen=True):
 
     resource: Resource
     """Of the workload that scripts are about."""
-    rules: Callable[..., WorkloadRules[Any] | Together]
+    rules: Callable[..., WorkloadRules[Any] | Together | UnitedDeploymentRules]
     """Called with namespace, name, start, skew_s and is_calm."""
     beside: Resource | None = None
     """Of what is about its pods, whose controller and webhooks run too."""
+    makes: tuple[Resource, ...] = ()
+    """Of what it makes instead of pods; their controllers run too."""
 
 
 KINDS: Mapping[str, SimulatedKind] = {
@@ -53,6 +58,7 @@ KINDS: Mapping[str, SimulatedKind] = {
     "workloadspread": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SpreadRules), beside=WORKLOAD_SPREADS
     ),
+    "uniteddeployment": SimulatedKind(UNITED_DEPLOYMENTS, UnitedDeploymentRules, makes=(CLONE_SETS,)),
     "sidecarset": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
     ),
@@ -66,6 +72,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "blind": generate_blind.generate,
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,
+    "uniteddeployment": generate_uniteddeployment.generate,
 }
 """Scripts by chance: of each kind, and `blind` of CloneSets whose manager is kept in the dark."""
 

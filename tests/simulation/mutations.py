@@ -47,6 +47,7 @@ from pykruise.pods.ordinals import Reserved
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import SIDECARSET, WORKLOADSPREAD
+from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.world import run
 
 __all__ = ["MUTATIONS", "caught_by", "mutated"]
@@ -311,6 +312,7 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **STATEFULSET,
     **WORKLOADSPREAD,
     **SIDECARSET,
+    **UNITEDDEPLOYMENT,
 }
 
 
@@ -336,6 +338,7 @@ def generator_of(name: str) -> str:
         "statefulset": STATEFULSET,
         "workloadspread": WORKLOADSPREAD,
         "sidecarset": SIDECARSET,
+        "uniteddeployment": UNITEDDEPLOYMENT,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

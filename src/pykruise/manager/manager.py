@@ -104,7 +104,7 @@ class Manager:
             client=client,
             sources=self._sources,
             executor=Executor(
-                Writer(client, self._sources.by_resource), rng=rng, status_per_s=settings.tuning.status_per_s
+                Writer(client, self._sources.observers), rng=rng, status_per_s=settings.tuning.status_per_s
             ),
             clock=clock,
             rng=rng,
@@ -155,8 +155,13 @@ class Manager:
         )
 
     def positions(self) -> dict[str, int]:
-        """By resource: the version of the cluster that its cache has followed."""
-        return {str(resource): cache.position for resource, cache in self._sources.by_resource.items()}
+        """By resource: the version of the cluster that its cache has followed; `<resource> apart`: that those beside it
+        have."""
+        found = {str(resource): cache.position for resource, cache in self._sources.by_resource.items()}
+        for cache in self._sources.apart:
+            name = f"{cache.resource} apart"
+            found[name] = min(found.get(name, cache.position), cache.position)
+        return found
 
     def problems(self) -> Sequence[str]:
         """Why it cannot do its work now, one sentence each; empty: it can."""

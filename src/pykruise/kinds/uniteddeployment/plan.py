@@ -67,6 +67,9 @@ __all__ = ["plan_united", "status_after"]
 
 _AGAIN_S: Final = 600.0
 
+_DEFINED_AGAIN_S: Final = 10.0
+"""How soon it is looked again whether the kind of the workloads is there: no event tells."""
+
 
 def plan_united(snapshot: Snapshot) -> Plan:
     """Everything to be written for this object now, its status, and when to look again."""
@@ -80,7 +83,8 @@ def plan_united(snapshot: Snapshot) -> Plan:
     if not snapshot.is_served:
         kind = type_of(united.template)
         message = f"the API server does not serve {kind}: its definition is not installed"
-        return Plan(waiting=Reason(Code.NO_TARGET, message, f"install the definition of {kind}"))
+        reason = Reason(Code.NO_TARGET, message, f"install the definition of {kind}")
+        return Plan(waiting=reason, requeue_after_s=_DEFINED_AGAIN_S)
     return _Planning(snapshot).plan()
 
 
