@@ -37,6 +37,7 @@ class _Several:
         for cache in self._caches:
             cache.observe_deleted(key, uid, raw)
 
+
 T = TypeVar("T", bound=Projected)
 
 
