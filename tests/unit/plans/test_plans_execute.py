@@ -475,6 +475,26 @@ async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_th
     assert Key("ns", "c") in store.objects
 
 
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_stage_that_comes_only_after_an_independent_one_is_left_out_when_that_failed(
+    store: Store, fails: bool
+) -> None:
+    """What failed elsewhere does not matter to it."""
+    # given
+    no = (ForbiddenError(Status(code=403, message="no")), False)
+    store.faults = [no, no] if fails else [no]
+    alone = {"is_independent": True, "regardless": True}
+    elsewhere = Stage(purpose=Purpose.CREATE_WORKLOADS, chains=(creation("a"),), **alone)
+    shrinks = Stage(purpose=Purpose.UPDATE_WORKLOADS, chains=(creation("b"),), **alone)
+    grows = Stage(
+        purpose=Purpose.GROW_WORKLOADS, chains=(creation("c"),), only_after=Purpose.UPDATE_WORKLOADS, **alone
+    )
+    # when
+    await executor(store).execute(plan_of(elsewhere, shrinks, grows))
+    # then
+    assert (Key("ns", "c") in store.objects) is not fails
+
+
 async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) -> None:
     # given
     store.faults = [(UnreachableError("refused"), False)]
