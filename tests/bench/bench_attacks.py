@@ -242,7 +242,7 @@ async def _measured(one: Victim, title: str, names: list[str], seconds: float) -
         stop_ms=report["stop_ms"],
         wait_ms=report["wait_ms"],
         collection_ms=report["collection_ms"],
-        where=report["where"].split(" > ")[-1],
+        where=report["where"],
         lease_kept=await _leader(one.client) == leader,
     )
 

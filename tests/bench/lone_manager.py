@@ -75,14 +75,15 @@ class LoopWatch:
 
     def _look(self) -> None:
         """What the loop is in, when it has been in it for a while."""
+        turn, seen = self._turn, Counter[str]()
         while True:
-            turn = self._turn
-            time.sleep(0.02)
+            time.sleep(0.005)
             if turn != self._turn:
+                turn, seen = self._turn, Counter()
                 continue
-            frame = sys._current_frames().get(self._thread)
-            stack = traceback.extract_stack(frame)[-7:]
-            self._seen = (turn, " > ".join(f"{Path(one.filename).name}:{one.name}" for one in stack))
+            stack = traceback.extract_stack(sys._current_frames().get(self._thread), limit=7)
+            seen[" > ".join(f"{Path(one.filename).name}:{one.name}" for one in stack[-2:])] += 1
+            self._seen = (turn, ", ".join(f"{count} {where}" for where, count in seen.most_common(4)))
 
     def _on_collection(self, phase: str, _: dict[str, int]) -> None:
         if phase == "start":

@@ -11,6 +11,8 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
@@ -20,12 +22,14 @@ from simulation import (
     generate_blind,
     generate_cloneset,
     generate_daemonset,
+    generate_podunavailablebudget,
     generate_sidecarset,
     generate_statefulset,
     generate_uniteddeployment,
     generate_workloadspread,
 )
 from simulation.beside import Together
+from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
 from simulation.daemonset_rules import DaemonSetRules
 from simulation.rules import WorkloadRules
@@ -49,6 +53,19 @@ class SimulatedKind(msgspec.Struct, frozen=True):
     """Of what is about its pods, whose controller and webhooks run too."""
     makes: tuple[Resource, ...] = ()
     """Of what it makes instead of pods; their controllers run too."""
+    gates: Gates = Gates()
+    """Of the manager and the webhooks."""
+
+
+def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:
+    """A workload whose pods a PodUnavailableBudget guards."""
+    budget = partial(BudgetRules, target=f"{resource.plural}.{resource.group}")
+    return SimulatedKind(
+        resource,
+        partial(Together, workload, resource.kind.lower(), budget),
+        beside=POD_UNAVAILABLE_BUDGETS,
+        gates=Gates.of(PodUnavailableBudgetUpdateGate=True),
+    )
 
 
 KINDS: Mapping[str, SimulatedKind] = {
@@ -62,6 +79,9 @@ KINDS: Mapping[str, SimulatedKind] = {
     "sidecarset": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
     ),
+    "podunavailablebudget of CloneSet": _guarded(CLONE_SETS, CloneSetRules),
+    "podunavailablebudget of StatefulSet": _guarded(ADVANCED_STATEFUL_SETS, StatefulSetRules),
+    "podunavailablebudget of DaemonSet": _guarded(DAEMON_SETS, DaemonSetRules),
 }
 
 
@@ -73,6 +93,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,
     "uniteddeployment": generate_uniteddeployment.generate,
+    "podunavailablebudget": generate_podunavailablebudget.generate,
 }
 """Scripts by chance: of each kind, and `blind` of CloneSets whose manager is kept in the dark."""
 

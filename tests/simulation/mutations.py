@@ -46,7 +46,7 @@ from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.ordinals import Reserved
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
-from simulation.mutations_beside import SIDECARSET, WORKLOADSPREAD
+from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
 from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.world import run
 
@@ -311,6 +311,7 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **DAEMONSET,
     **STATEFULSET,
     **WORKLOADSPREAD,
+    **PODUNAVAILABLEBUDGET,
     **SIDECARSET,
     **UNITEDDEPLOYMENT,
 }
@@ -337,6 +338,7 @@ def generator_of(name: str) -> str:
         "daemonset": DAEMONSET,
         "statefulset": STATEFULSET,
         "workloadspread": WORKLOADSPREAD,
+        "podunavailablebudget": PODUNAVAILABLEBUDGET,
         "sidecarset": SIDECARSET,
         "uniteddeployment": UNITEDDEPLOYMENT,
         "blind": UNSEEN,

@@ -56,6 +56,8 @@ class Weather:
         self._now = now
         self._left = [_Left(fault, fault.count) for fault in faults]
         self._cleared = asyncio.Event()
+        self.last_arrival = 0.0
+        """When the last request that a fault holds on its way will have reached the API server."""
 
     @property
     def is_clear(self) -> bool:
@@ -65,6 +67,10 @@ class Weather:
     def clear(self) -> None:
         """From now on all goes well; connections that hang break."""
         self._cleared.set()
+
+    def hold(self, seconds: float) -> None:
+        """A request stays on its way for so long, whatever becomes of the weather."""
+        self.last_arrival = max(self.last_arrival, self._now() + seconds)
 
     async def hang(self, seconds: float) -> None:
         """Nothing happens for so long, or until all goes well."""
@@ -175,6 +181,7 @@ class Wire:
                 await forward()
                 raise ConnectionLostError("lost on purpose, after")
             case "late effect":
+                self._weather.hold(fault.seconds)
                 self._send(_later(fault.seconds, forward))
                 raise ConnectionLostError("lost on purpose, late")
             case "slow":

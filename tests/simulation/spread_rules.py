@@ -115,6 +115,7 @@ class SpreadRules:
         if not self._skew_s:
             promised |= self._still_promised(uid, name, version, commit.at)
         going = set(entry.get("deletingPods") or ())
+        promised -= going  # such a pod came, and its deletion was admitted
         there = {pod.name for pod in self._known_in(name, version)} - going
         if len(promised | there) > max(limits):
             what = f"subset {name} takes {max(limits)} pods; {sorted(there)} are there, {sorted(promised)} may come"

@@ -50,6 +50,8 @@ ANSWER_MARGIN_S: Final = 0.5
 
 LONG_REVIEW: Final = 64 * 1024
 """Bytes from which a review is handled aside. Of 64 kB, reading takes about a millisecond."""
+LONG_AT_ONCE: Final = 2
+"""Long reviews that are in memory as documents, which take some ten times their bytes. Others wait as bytes."""
 
 
 class ReviewError(Exception):
@@ -219,6 +221,7 @@ class Reviews:
     ) -> None:
         self.by_path = rules_by_path(rules)
         self._aside = aside or Aside()
+        self._long = asyncio.Semaphore(LONG_AT_ONCE)
         self._observe = observe
 
     @property
@@ -232,17 +235,24 @@ class Reviews:
         clock = asyncio.get_running_loop().time
         begun, code = clock(), 400
         try:
-            is_long = len(body) >= LONG_REVIEW
-            review = await self._aside.run(decode_review, body) if is_long else decode_review(body)
-            answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
-            code = answer.refusal.code if answer.refusal is not None else 200
-            if not is_long:
+            if len(body) < LONG_REVIEW:
+                review = decode_review(body)
+                answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
+                code = _code_of(answer)
                 return _encoded(review, answer, rule)
-            return await self._aside.run(_encoded, review, answer, rule)
+            async with self._long:
+                review = await self._aside.run(decode_review, body)
+                answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
+                code = _code_of(answer)
+                return await self._aside.run(_encoded, review, answer, rule)
         except ReviewError as error:
             return encode_refusal(bad_request(str(error)), uid=error.uid, api_version=error.api_version)
         finally:
             self._observe(path, code, clock() - begun)
+
+
+def _code_of(answer: AdmissionAnswer) -> int:
+    return answer.refusal.code if answer.refusal is not None else 200
 
 
 def rules_by_path(rules: Iterable[ReviewRule]) -> dict[str, ReviewRule]:

@@ -58,8 +58,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of a request's line and headers; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
     """Of one review: an object and what it was before, three MiB at most by an API server."""
-    bodies: int = 48 * MIB
-    """Of all requests at once."""
+    bodies: int = 24 * MIB
+    """Of all requests at once. Those of API servers have some ten kilobytes."""
     connections: int = 768
     share: float = 0.5
     """What one peer address may have of requests, bodies and connections. An API server alone needs no more."""

@@ -35,7 +35,7 @@ Document = dict[str, Any]
 MOST_BYTES: Final = 3 * 1024 * 1024
 """What an API server takes as one object, in bytes of JSON."""
 
-MOST_CONTAINERS: Final = 250_000
+MOST_CONTAINERS: Final = 100_000
 """Lists and objects in one document. A list of variables of three MiB has half as many."""
 
 

@@ -5,7 +5,8 @@ import re
 __all__ = ["format_duration", "parse_duration", "short_duration"]
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART = re.compile(r"(\d++\.?\d*+|\.\d++)(ns|us|µs|μs|ms|s|m|h)")
+_PARTS = re.compile(f"(?:{_PART.pattern})++")
 
 
 def parse_duration(text: str) -> float:
@@ -17,9 +18,8 @@ def parse_duration(text: str) -> float:
     if len(text) - len(rest) <= 1:
         if rest == "0":
             return 0.0
-        parts = _PART.findall(rest)
-        if parts and "".join(number + unit for number, unit in parts) == rest:
-            return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
+        if _PARTS.fullmatch(rest):
+            return sign * sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(rest))
     raise ValueError(f"{text!r} is not a duration such as 15s, 2m0s or 500ms")
 
 

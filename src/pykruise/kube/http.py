@@ -14,8 +14,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
-
-from yarl import URL
+from urllib.parse import urlsplit
 
 from pykruise import __version__
 from pykruise.kube.connection import Connection
@@ -165,16 +164,16 @@ class HttpTransport:
 
 
 def _origin(connection: Connection) -> Origin:
-    url = URL(connection.server.rstrip("/"), encoded=True)
-    host = url.host or ""
-    is_usual = url.is_default_port() or url.port is None
+    url = urlsplit(connection.server.rstrip("/"))
+    host, is_tls = url.hostname or "", url.scheme == "https"
+    usual = 443 if is_tls else 80
+    port = url.port or usual
     shown = f"[{host}]" if ":" in host else host
-    is_tls = url.scheme == "https"
     return Origin(
         is_tls=is_tls,
         host=host,
-        port=url.port or (443 if is_tls else 80),
-        prefix=url.raw_path.rstrip("/"),
-        authority=shown if is_usual else f"{shown}:{url.port}",
+        port=port,
+        prefix=url.path.rstrip("/"),
+        authority=shown if port == usual else f"{shown}:{port}",
         name=connection.server_name or host,
     )

@@ -48,6 +48,8 @@ class _Share(Generic[HolderT]):
     def __init__(self) -> None:
         self.connections: dict[HolderT, None] = {}
         """The one that was used least recently comes first."""
+        self.bodies: dict[HolderT, None] = {}
+        """Those that hold bytes; the one that has done so for longest comes first."""
         self.requests = 0
         self.size = 0
 
@@ -63,6 +65,7 @@ class Room(Generic[HolderT]):
         self._of_one = [max(1, int(most * share)) for most in (connections, requests, size)]
         self._held: dict[HolderT, _Held] = {}
         self._shares: dict[str, _Share[HolderT]] = {}
+        self._bodies: dict[HolderT, None] = {}
         self.requests = 0
         """That are being answered."""
         self.size = 0
@@ -127,7 +130,8 @@ class Room(Generic[HolderT]):
             return
         share = self._shares[held.peer]
         del share.connections[connection]
-        self._count(share, requests=-held.requests, size=-held.size)
+        self._count(share, requests=-held.requests)
+        self._resize(connection, held, -held.size)
         if not share.connections:
             del self._shares[held.peer]
 
@@ -167,40 +171,48 @@ class Room(Generic[HolderT]):
         share, most = self._shares[held.peer], self._most_size
         while most:
             if share.size + size > self._of_one[2]:
-                slowest = _slowest(share.connections)
+                slowest = _slowest(share.bodies)
             elif self.size + size > most:
-                slowest = _slowest(self._held)
+                slowest = _slowest(self._bodies)
             else:
                 break
-            if slowest is None or slowest is connection:
+            if slowest is None or _begun(connection) <= _begun(slowest):
                 return False
             evict(slowest)
             if slowest.body_begun is not None:
                 return False
-        held.size += size
-        self._count(share, size=size)
+        self._resize(connection, held, size)
         return True
 
     def release(self, connection: HolderT, size: int) -> None:
         """Forget so many bytes of it."""
         held = self._held.get(connection)
         if held is not None:
-            size = min(size, held.size)
-            held.size -= size
-            self._count(self._shares[held.peer], size=-size)
+            self._resize(connection, held, -min(size, held.size))
 
-    def _count(self, share: _Share[HolderT], *, requests: int = 0, size: int = 0) -> None:
+    def _count(self, share: _Share[HolderT], *, requests: int) -> None:
         share.requests += requests
-        share.size += size
         self.requests += requests
+
+    def _resize(self, connection: HolderT, held: _Held, size: int) -> None:
+        share = self._shares[held.peer]
+        held.size += size
+        share.size += size
         self.size += size
+        for bodies in (share.bodies, self._bodies):
+            if held.size:
+                bodies.setdefault(connection)
+            else:
+                bodies.pop(connection, None)
 
 
 def _least_used(share: _Share[HolderT]) -> HolderT | None:
     return next((one for one in share.connections if not one.is_busy), None)
 
 
-def _slowest(among: Iterable[HolderT]) -> HolderT | None:
-    due = ((one.body_begun, one) for one in among)
-    found = [(at, one) for at, one in due if at is not None]
-    return min(found, key=lambda item: item[0])[1] if found else None
+def _slowest(bodies: Iterable[HolderT]) -> HolderT | None:
+    return next((one for one in bodies if one.body_begun is not None), None)
+
+
+def _begun(one: Holder) -> float:
+    return one.body_begun or 0.0

@@ -40,6 +40,7 @@ import msgspec
 
 from pykruise.kube.http_connection import cut_of
 from pykruise.kube.http_room import Room
+from pykruise.kube.http_turns import Turns
 from pykruise.kube.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
 from pykruise.kube.transport import Response
 
@@ -57,10 +58,16 @@ _MOST_IGNORED: Final = 256 * 1024
 """Of what is still sent behind an early answer; the rest is not even read."""
 _BACKLOG: Final = 4096
 """Beyond it the kernel drops what knocks, and an honest client tries again only after a second."""
-_ACCEPTS: Final = 64
+_ACCEPTS: Final = 16
 """New connections in one turn of the loop."""
 _HANDSHAKES: Final = 2
 """... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
+_PART: Final = 32 * 1024
+"""Of a body that is not whole: after so much at once, others come first."""
+_PARTS: Final = 2
+"""Such bodies that are read on in one turn of the loop: TLS gives up to half a megabyte of each."""
+_RECEIVE: Final = 64 * 1024
+"""What is kept of a connection that is not read from, by the system and by TLS each: there may be hundreds."""
 _NO_FILES_S: Final = 0.1
 """Where no more files can be opened, the next connection is accepted so much later."""
 _LATE_S: Final = 0.5
@@ -223,6 +230,8 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._is_verified = bool(transport.get_extra_info("peercert"))
+        if (limit := getattr(transport, "set_read_buffer_limits", None)) is not None:  # of TLS alone
+            limit(high=_RECEIVE)
         self._parser = httptools.HttpRequestParser(self)
         self._since = self._loop.time()
         self.task = self._loop.create_task(self._serve(self._transport))
@@ -252,10 +261,25 @@ class _Connection(asyncio.Protocol):
             self._refuse(400)
         if not self._is_begun:
             return
+        if len(data) >= _PART:
+            self._wait_for_turn()
         if self._request is None and self._arrived > self._limits.head:
             self._refuse(431)
         elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
             self._refuse(413)  # tiny chunks, or what is said beside them
+
+    def _wait_for_turn(self) -> None:
+        """Read no more of what is on its way until it is this connection's turn again."""
+        if self._transport is not None and not self._is_reading_paused:
+            self._transport.pause_reading()
+            self._server.parts.add(self._peer, self)
+
+    def read_on(self) -> bool:
+        """It is its turn again. Whether there was something to go on with."""
+        if self._transport is None or self._is_reading_paused:
+            return False
+        self._transport.resume_reading()
+        return True
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
@@ -571,8 +595,9 @@ class HttpServer:
         self.is_stopping = False
         self._tls: Callable[[], ssl.SSLContext] | None = None
         self._opening: set[asyncio.Task[None]] = set()
-        self._hellos: dict[str, deque[_Connection]] = {}
-        """Those whose handshakes may begin, by address; the address whose turn it is comes first."""
+        self._handshakes = Turns(each=_HANDSHAKES, serve=self._begin)
+        self.parts = Turns(each=_PARTS, serve=_Connection.read_on)
+        """Connections that wait until the next part of their body is read."""
         self._listeners: list[socket.socket] = []
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = 0.0
@@ -623,27 +648,14 @@ class HttpServer:
             elif self._tls is None:
                 self._open(connection, None)
             else:
-                connection.wait_for_hello(partial(self._queue, peer))
+                connection.wait_for_hello(partial(self._handshakes.add, peer))
 
-    def _queue(self, peer: str, connection: _Connection) -> None:
-        if not self._hellos:
-            self.loop.call_soon(self._shake_hands)
-        self._hellos.setdefault(peer, deque()).append(connection)
-
-    def _shake_hands(self) -> None:
-        """Begin a few handshakes, one of each address in turn, and go on in the loop's next turn."""
-        begun = 0
-        while self._hellos and begun < _HANDSHAKES and self._tls is not None:
-            peer = next(iter(self._hellos))
-            waiting = self._hellos.pop(peer)
-            connection = waiting.popleft()
-            if waiting:
-                self._hellos[peer] = waiting
-            if not connection.is_lost:
-                begun += 1
-                self._open(connection, self._tls())
-        if self._hellos:
-            self.loop.call_soon(self._shake_hands)
+    def _begin(self, connection: _Connection) -> bool:
+        """Begin a handshake. Whether there was one to begin."""
+        if connection.is_lost or self._tls is None:
+            return False
+        self._open(connection, self._tls())
+        return True
 
     def _open(self, connection: _Connection, tls: ssl.SSLContext | None) -> None:
         opening = self.loop.create_task(connection.open(tls))
@@ -673,7 +685,7 @@ class HttpServer:
         for listener in listeners:
             self.loop.remove_reader(listener.fileno())
             listener.close()
-        self._hellos.clear()
+        self._handshakes.clear()
         opening = tuple(self._opening)
         for connection in self.room:
             if connection.transport is None:
@@ -708,6 +720,7 @@ async def _listening(host: str, port: int) -> list[socket.socket]:
     try:
         for sock in found:
             sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE)  # its connections have it too
             sock.listen(_BACKLOG)
     except OSError:
         for sock in found:

@@ -104,6 +104,7 @@ class Purpose(StrEnum):
     DISTRIBUTE = "distribute"
     GENERATE_STATES = "keep what workloads ask for"
     DELETE_COPIES = "delete copies"
+    INJECT_CONTAINERS = "put containers into pods"
     CREATE_JOBS = "create jobs"
     REPLACE_JOBS = "replace jobs"
     PAUSE_JOB = "pause the job"

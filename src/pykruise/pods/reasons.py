@@ -89,6 +89,7 @@ class Code(StrEnum):
     PAUSED = "Paused"
     ON_DELETE = "OnDelete"
     DISRUPTION_BUDGET = "DisruptionBudget"
+    EVICTION_BUDGET = "EvictionBudget"
     BUDGET = "Budget"
     MAX_UNAVAILABLE = "MaxUnavailable"
     TURN = "Turn"
@@ -243,6 +244,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.DISRUPTION_BUDGET: Meaning(
         "a PodUnavailableBudget allows no more pods to be out of service",
         "wait until more of its pods serve, or let the budget allow more",
+    ),
+    Code.EVICTION_BUDGET: Meaning(
+        "a PodDisruptionBudget lets no more pods be evicted",
+        "wait until more of its pods are healthy, or let it allow more",
     ),
     Code.BUDGET: Meaning(
         "maxUnavailable or maxSurge is used up", "wait, or raise maxUnavailable or maxSurge"

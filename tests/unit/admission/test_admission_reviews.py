@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import LONG_REVIEW, Reviews
+from pykruise.admission.reviews import LONG_AT_ONCE, LONG_REVIEW, Reviews
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import (
@@ -271,12 +271,37 @@ async def test_a_long_review_is_done_aside_and_answered_like_a_short_one(
     assert read(long[0]).applied_to(doc)["spec"]["updateStrategy"]["type"] == "RollingUpdate"
 
 
+async def test_only_a_few_long_reviews_are_in_memory_as_documents() -> None:
+    # given a reviewer that waits
+    witness, ending = Witness(), asyncio.Event()
+
+    async def review(asked: AdmissionRequest) -> AdmissionAnswer:
+        await witness(asked)
+        await ending.wait()
+        return ALLOWED
+
+    reviews = serving(review, mutating=False)
+    long = posted(request(CONFIG_MAPS, {"data": {"long": "x" * LONG_REVIEW}}))
+    short = posted(request(CONFIG_MAPS, {"data": {}}, name="short"))
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        # when one more comes than may be in memory, and a short one
+        found = [tasks.create_task(reply(reviews, long)) for _ in range(LONG_AT_ONCE + 1)]
+        found.append(tasks.create_task(reply(reviews, short)))
+        while len(witness.asked) < LONG_AT_ONCE + 1:
+            await asyncio.sleep(0.01)
+        # then the short one is reviewed, and the last long one waits
+        assert sum(asked.size > LONG_REVIEW for asked in witness.asked) == LONG_AT_ONCE
+        ending.set()
+    # and all are answered
+    assert all(one.result().allowed for one in found)
+
+
 async def test_an_object_of_nothing_but_brackets_is_refused_before_it_is_read() -> None:
     witness = Witness()
-    asked = request(CONFIG_MAPS, {"data": [[]] * 250_000})
+    asked = request(CONFIG_MAPS, {"data": [[]] * 100_000})
     found = await reply(serving(witness), posted(asked))
     assert (found.allowed, found.code) == (False, 400)
-    assert "request.object: may have 250000 lists and objects" in found.message
+    assert "request.object: may have 100000 lists and objects" in found.message
     assert witness.asked == []
 
 

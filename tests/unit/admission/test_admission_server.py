@@ -28,8 +28,6 @@ from pykruise.admission.server import (
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.documents import decode, encode
 from pykruise.kube.http_room import Room
-from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_server import Limits as HttpLimits
 from pykruise.kube.quota import Quota
 from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
@@ -424,36 +422,6 @@ async def test_what_a_lost_connection_held_does_not_wait_for_the_garbage_collect
             await until(lambda: made[0]() is None)
         finally:
             gc.enable()
-
-
-async def test_an_address_with_many_new_connections_does_not_keep_those_of_another_waiting() -> None:
-    # given
-    begun: list[str] = []
-
-    class Counting(HttpServer):
-        def _open(self, connection: Any, tls: ssl.SSLContext | None) -> None:
-            begun.append(connection)
-
-    class Coming:
-        is_lost = False
-
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def __repr__(self) -> str:
-            return self.name
-
-    server = Counting(WebhookServer({}), limits=HttpLimits())
-    server._tls = lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for number in range(100):
-        server._queue("pod", Coming(f"pod-{number}"))  # type: ignore[arg-type]
-    server._queue("api-server", Coming("api-server"))  # type: ignore[arg-type]
-    # when
-    for turn in range(1, 4):
-        await asyncio.sleep(0)
-        # then so many begin in each turn of the loop
-        assert len(begun) == 2 * turn
-    assert str(begun[1]) == "api-server"
 
 
 async def test_a_conversion_may_have_four_mebibytes(tmp_path: Path) -> None:

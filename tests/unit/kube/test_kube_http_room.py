@@ -112,7 +112,7 @@ def test_bodies_that_do_not_fit_take_the_place_of_the_slowest_one() -> None:
     # given
     room = Room[Guest](size=100)
     slow, slower, whole = Guest("slow", begun=2.0), Guest("slower", begun=1.0), Guest("whole")
-    held = {slow: 30, slower: 30, whole: 40}
+    held = {slower: 30, slow: 30, whole: 40}
     closed = Closed(room, held)
     for guest, size in held.items():
         assert room.enter(guest, guest.name, evict=closed)

@@ -16,12 +16,14 @@ import msgspec
 from pykruise.admission.pods.launch_priority import priorities
 from pykruise.admission.pods.steps import StepError
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
 from pykruise.cli.insight.playing.record import Record, acting
 from pykruise.cli.insight.playing.values import Play
 from pykruise.kinds import crds_of, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
 from pykruise.kinds.podreadiness.kind import KIND as POD_READINESS
+from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.readers import LiveSidecars
@@ -50,6 +52,7 @@ from pykruise.kube.resources import (
 from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.plans.assemble import Tuning
+from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import live_lookups
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
@@ -82,11 +85,11 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
         # Nodes of a copy may be lost already; those that are made are well all the time.
         controllers=(
             *(_OF_CLAIMS if has_claims else ()),
-            *(_OF_NODES if is_copy else ()),
+            *(_OF_NODES if is_copy or given.node_changes else ()),
             *(_OF_WORKLOADS if given.united is not None else ()),
         ),
         collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource, *_made_of(given))
-        if has_claims or is_copy or given.united is not None
+        if has_claims or is_copy or isinstance(kind.insight, JobInsight) or given.united is not None
         else (),
     )
     # Reviews begin once the cluster is there.
@@ -96,7 +99,7 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
             clock=clock,
             rng=random.Random(given.seed),
             storage=_Told(record),
-            reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given),
+            reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given, record),
         )
     )
 
@@ -133,11 +136,16 @@ def _has_claims(given: Play) -> bool:
     )
 
 
-def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Sequence[ReviewRule]:
+def _reviewers(
+    client: Callable[[], Client], clock: Clock, given: Play, record: Record
+) -> Sequence[ReviewRule]:
     """What the manager's webhooks do, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
+    budgets = given.settings.of(POD_UNAVAILABLE_BUDGET)
     spreads = given.has(WORKLOAD_SPREADS)
     return reviewers(
+        admission_settings(given.settings.gates, namespace=namespace),
+        kind_settings=given.settings.of,
         lookups=live_lookups(
             client,
             namespace=namespace,
@@ -148,9 +156,16 @@ def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Seque
         spreading=Spreading(LiveSpreads(client, namespace=namespace, clock=clock), clock=clock, rng=rng)
         if spreads
         else None,
-        budgeting=Budgeting(LiveBudgets(client, clock=clock), clock=clock, rng=rng)
+        budgeting=Budgeting(
+            LiveBudgets(client, clock=clock),
+            clock=clock,
+            rng=rng,
+            in_place=budgets.in_place,
+            is_resize_apart=budgets.is_resize_apart,
+        )
         if _has_budgets(given)
         else None,
+        on_prevented=record.keep,
         clock=clock,
         rng=rng,
     )

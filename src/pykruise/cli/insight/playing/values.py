@@ -14,7 +14,7 @@ from pykruise.manager.settings import Settings
 from pykruise.pods.reasons import Reason
 from pykruise.sandbox.nodes import NodeSpec
 
-__all__ = ["Action", "Drain", "Outage", "Play", "Played", "Sample", "World"]
+__all__ = ["Action", "Drain", "NodeChange", "Outage", "Play", "Played", "Sample", "World"]
 
 
 class Drain(msgspec.Struct, frozen=True):
@@ -22,6 +22,14 @@ class Drain(msgspec.Struct, frozen=True):
 
     node: str
     at_s: float
+
+
+class NodeChange(msgspec.Struct, frozen=True):
+    """At `at_s` seconds after the change a node joins, or leaves for good."""
+
+    node: str
+    at_s: float
+    joins: bool
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +78,12 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """From the start of a container to its readiness: at least, at most."""
     stop_s: float = 1.0
     fail_share: float = 0.0
-    """Share of pods whose containers never become ready, of those that start after the change."""
+    """Share of pods whose containers never become ready, of those that start after the change; of a job's pods: that
+    fail."""
+    takes_s: tuple[float, float] = (1.0, 1.0)
+    """Of a job: how long each of its pods runs until it ends."""
     drains: Sequence[Drain] = ()
+    node_changes: Sequence[NodeChange] = ()
     outages: Sequence[Outage] = ()
     hooks_released_after_s: float | None = 1.0
     """How long whoever owns lifecycle hooks takes; None: they are never released."""
@@ -116,6 +128,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     subset: str = ""
     """Of a WorkloadSpread or a UnitedDeployment, that the pod is in."""
+    node: str = ""
+    """Of a job: the node that the pod is made for."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +141,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     available: int
     subsets: Mapping[str, int] = {}
     """Active pods by the subset that they are in, of those that are in one."""
+    ended: Mapping[str, int] = {}
+    """Of a job: pods that have ended, by their phase."""
 
     @property
     def total(self) -> int:
@@ -147,9 +163,13 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
     """Until the last change of a pod."""
     restarts: int = 0
+    kept: Mapping[str, int] = {}
+    """Requests that PodUnavailableBudgets refused, by the name of the budget."""
     is_over: bool = True
     """False: `limit_s` was reached while things still happened."""
     status: Document = {}
+    is_job: bool = False
+    """Pods run to their end: there are no revisions, and nothing has to be available."""
     target: str = ""
     """Hash of the update revision."""
     skipped: Mapping[str, Reason] = {}
