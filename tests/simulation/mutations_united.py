@@ -20,7 +20,7 @@ def _grows_first(original: Any) -> Any:
         found = original(self, *args)
         last = {Purpose.UPDATE_WORKLOADS: 1}
         return sorted(
-            (replace(one, only_after=None) for one in found), key=lambda stage: last.get(stage.purpose, 0)
+            (replace(one, only_after=()) for one in found), key=lambda stage: last.get(stage.purpose, 0)
         )
 
     return stages

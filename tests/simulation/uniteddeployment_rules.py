@@ -29,7 +29,7 @@ SUBSET = "apps.kruise.io/subset-name"
 REVISION = "apps.kruise.io/controller-revision-hash"
 TEMPLATE = "cloneSetTemplate"
 UNBOUNDED = 1_000_000
-MOST_TURNS = 12
+MOST_TURNS = 8
 """So often a workload may be scaled for no new reason: a zone goes, and comes back."""
 
 

@@ -464,7 +464,7 @@ async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_th
         purpose=Purpose.PRE_DOWNLOAD,
         chains=(creation("b"),),
         is_optional=True,
-        only_after=Purpose.PRE_DOWNLOAD,
+        only_after=(Purpose.PRE_DOWNLOAD,),
     )
     # when
     await executor(store).execute(
@@ -487,7 +487,10 @@ async def test_a_stage_that_comes_only_after_an_independent_one_is_left_out_when
     elsewhere = Stage(purpose=Purpose.CREATE_WORKLOADS, chains=(creation("a"),), **alone)
     shrinks = Stage(purpose=Purpose.UPDATE_WORKLOADS, chains=(creation("b"),), **alone)
     grows = Stage(
-        purpose=Purpose.GROW_WORKLOADS, chains=(creation("c"),), only_after=Purpose.UPDATE_WORKLOADS, **alone
+        purpose=Purpose.GROW_WORKLOADS,
+        chains=(creation("c"),),
+        only_after=(Purpose.UPDATE_WORKLOADS,),
+        **alone,
     )
     # when
     await executor(store).execute(plan_of(elsewhere, shrinks, grows))
