@@ -18,6 +18,7 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
@@ -32,6 +33,7 @@ RESOURCES: dict[str, Resource] = {
     for one in (
         *(ADVANCED_CRON_JOBS, BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
         *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS, EPHEMERAL_JOBS),
+        UNITED_DEPLOYMENTS,
     )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
@@ -100,6 +102,8 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             observed: int = status.get("observedGeneration", 0)
             return observed == found["metadata"]["generation"]
         wanted = found["spec"]["replicas"]
+        if doc["kind"] == UNITED_DEPLOYMENTS.kind:
+            return wanted > 0 and status.get("readyReplicas") == wanted
         return wanted > 0 and status.get("availableReplicas") == wanted
 
     await stage.until(all_available)

@@ -25,6 +25,7 @@ SEEDS = {
     "workloadspread": 10,
     "sidecarset": 10,
     "podunavailablebudget": 20,
+    "uniteddeployment": 15,
 }
 AT_ONCE = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
